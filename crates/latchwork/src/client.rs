@@ -1,0 +1,93 @@
+//! A client: one engine session, its queue and its keeper.
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::engine::{Engine, Filter, LockState, Note, Revoke, Revoked};
+use crate::{Guarantees, Lock, Result};
+
+/// A connection to an engine, from which locks are taken. Cheap to clone; clones share everything.
+///
+/// Tasks of one client queue among themselves, and only clients compete on the wire.
+#[derive(Clone)]
+pub struct Client {
+    core: Arc<Core>,
+    note: Note,
+}
+
+impl Client {
+    /// A client around an engine, for example one made from a connection the application already has.
+    pub fn new(engine: impl Engine) -> Self {
+        Self { core: Core::new(Arc::new(engine)), note: Note::of_this_process("") }
+    }
+
+    /// What others are shown of this client while it holds a lock, after host and process id.
+    pub fn with_note(mut self, text: &str) -> Self {
+        self.note = Note::of_this_process(text);
+        self
+    }
+
+    /// Describes a lock; nothing is sent before it is acquired.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.core.clone(), name.as_ref(), self.note.clone())
+    }
+
+    /// What the engine promises.
+    pub fn guarantees(&self) -> Guarantees {
+        self.core.engine.guarantees()
+    }
+
+    /// Who holds and who waits.
+    ///
+    /// # Errors
+    /// What the engine says.
+    ///
+    /// # Cancel safety
+    /// Reads only; may be dropped at any time.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// use latchwork::engine::Filter;
+    ///
+    /// let client = latchwork::connect("memory:").await?;
+    /// let guard = client.lock("report").acquire().await?;
+    /// let all = client.inspect(&Filter::Prefix(String::new())).await?;
+    /// assert_eq!(all[0].holders[0].token, Some(guard.token()?.engine_token()));
+    /// # Ok(()) }
+    /// ```
+    pub async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.core.engine.clone().inspect(filter.clone()).await
+    }
+
+    /// Takes a lock away from the holders named in `state`, as an operator.
+    ///
+    /// # Errors
+    /// What the engine says.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the lock may or may not have been taken away.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// use latchwork::engine::{Filter, Revoke, Revoked};
+    ///
+    /// let client = latchwork::connect("memory:").await?;
+    /// let _guard = client.lock("stuck").acquire().await?;
+    /// let state = client.inspect(&Filter::Prefix("stuck".into())).await?.remove(0);
+    /// assert_eq!(client.revoke(&state, Revoke::Now).await?, Revoked::Done);
+    /// # Ok(()) }
+    /// ```
+    pub async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.core.engine.clone().revoke(state.clone(), how).await
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("engine", &self.guarantees().engine).finish_non_exhaustive()
+    }
+}

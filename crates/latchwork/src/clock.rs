@@ -1,0 +1,139 @@
+//! The only file that reads time or draws randomness; clippy's `disallowed-methods` keeps it so.
+//!
+//! Deadlines are counted on `CLOCK_BOOTTIME`, because `CLOCK_MONOTONIC` (and with it [`std::time::Instant`])
+//! stands still while a machine sleeps, and a lease does not. It is read through libc, so that a preloaded shim
+//! can move it in tests. The memory engine counts on tokio's clock instead, so that paused time works.
+#![allow(clippy::disallowed_methods, reason = "this is their home")]
+
+use std::time::Duration;
+
+use nix::time::ClockId;
+
+/// An instant of a [`Clock`], in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// Later than everything.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The moment this many microseconds after the clock's start.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// Whole microseconds since the clock's start, rounded down.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// This much later; at most [`Moment::NEVER`].
+    pub fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// This much earlier; at the least the clock's start.
+    pub fn before(self, span: Duration) -> Self {
+        if self == Self::NEVER {
+            return self;
+        }
+        Self(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The time from `earlier` until this moment; zero if it is not earlier.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A source of [`Moment`]s, and the timer that goes with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Boottime,
+    Tokio { start: tokio::time::Instant },
+}
+
+impl Clock {
+    /// The machine's time since boot, sleep included. One clock for all processes of this machine.
+    pub const fn boottime() -> Self {
+        Self(Source::Boottime)
+    }
+
+    /// tokio's clock, which tests can pause. Valid in this process only.
+    pub fn tokio() -> Self {
+        Self(Source::Tokio { start: tokio::time::Instant::now() })
+    }
+
+    /// Whether this is the runtime's own clock, whose timers only run inside that runtime.
+    pub(crate) fn lives_in_the_runtime(self) -> bool {
+        matches!(self.0, Source::Tokio { .. })
+    }
+
+    /// Now.
+    pub fn now(self) -> Moment {
+        match self.0 {
+            Source::Boottime => {
+                let now = nix::time::clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from);
+                Moment(now.map_or(u64::MAX, |since_boot| since_boot.as_nanos() as u64))
+            }
+            // One second ahead, so that `before` has room at the start.
+            Source::Tokio { start } => Moment(start.elapsed().as_nanos() as u64 + 1_000_000_000),
+        }
+    }
+
+    /// Sleeps until `moment` on this clock.
+    ///
+    /// tokio's timers stand still while the machine sleeps, so the clock is asked again after each.
+    pub async fn sleep_until(self, moment: Moment) {
+        const LONGEST_NAP: Duration = Duration::from_secs(60 * 60);
+        loop {
+            let now = self.now();
+            if now >= moment {
+                return;
+            }
+            tokio::time::sleep(moment.since(now).min(LONGEST_NAP)).await;
+        }
+    }
+}
+
+/// Microseconds since 1970 on the wall clock. For token floors and for people, never for deadlines.
+pub fn wall_micros() -> u64 {
+    nix::time::clock_gettime(ClockId::CLOCK_REALTIME)
+        .map(|now| Duration::from(now).as_micros() as u64)
+        .unwrap_or_default()
+}
+
+/// Bytes from the operating system's generator.
+///
+/// # Panics
+/// If the operating system has no randomness: without it, two claims could share an id.
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_instead_of_wrapping() {
+        assert_eq!(Moment::NEVER.after(Duration::from_secs(1)), Moment::NEVER);
+        assert_eq!(Moment::NEVER.before(Duration::from_secs(1)), Moment::NEVER);
+        assert_eq!(Moment(5).before(Duration::from_secs(1)), Moment(0));
+        assert_eq!(Moment(5).since(Moment(9)), Duration::ZERO);
+        assert_eq!(Moment(5).after(Duration::MAX), Moment::NEVER);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tokio_clock_follows_paused_time() {
+        let clock = Clock::tokio();
+        let start = clock.now();
+        clock.sleep_until(start.after(Duration::from_secs(90_000))).await;
+        assert_eq!(clock.now().since(start).as_secs(), 90_000);
+    }
+}

@@ -1,0 +1,32 @@
+//! Every default of the core, in one place.
+
+use std::time::Duration;
+
+/// How long a holder that vanished may block others.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+/// How long a place in the queue outlives its owner's last sign of life; at most the ttl.
+pub(crate) const WAIT_LEASE: Duration = Duration::from_secs(3);
+/// A lease is renewed when this part of it has passed.
+pub(crate) const RENEW_AFTER: u32 = 3;
+/// Renewals are spread by up to this part of their interval, both ways, so that many locks do not renew at one tick.
+pub(crate) const RENEW_JITTER: u32 = 10;
+/// Claims per renewal request.
+pub(crate) const RENEW_BATCH: usize = 200;
+/// The first pause after waiting failed; doubles until the engine wants to hear of the claim anyway.
+pub(crate) const WAIT_FAILED_FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The first pause between attempts to give back a claim whose release failed; doubles up to the longest.
+pub(crate) const JANITOR_FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest such pause.
+pub(crate) const JANITOR_LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How much of a span counted on the server's clock can be relied on here: 1 % for clock rates that differ, 2 ms for
+/// clocks that tick.
+pub(crate) fn less_drift(span: Duration) -> Duration {
+    (span - span / 100).saturating_sub(Duration::from_millis(2))
+}
+
+/// How long before a lease ends its holder is told to stop.
+pub(crate) fn stop_margin(span: Duration, asked: Option<Duration>) -> Duration {
+    let least = Duration::from_millis(50);
+    asked.unwrap_or(span / 10).max(least).min(span / 2)
+}

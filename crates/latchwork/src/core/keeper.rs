@@ -1,0 +1,194 @@
+//! The keeper renews held claims for as long as their guards live.
+//!
+//! It runs on the client's own thread, through a connection of its own, so that user code that blocks every worker
+//! cannot starve it; for an engine on tokio's clock it runs in the runtime, so that paused time moves it too. It
+//! sleeps until something is due, and a lock released before its first renewal never wakes it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::background::Background;
+use super::defaults;
+use super::hold::Hold;
+use crate::clock::{self, Clock, Moment};
+use crate::engine::{ClaimId, Lifetime, SharedEngine};
+
+/// The renewal schedule of one client.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: SharedEngine,
+    clock: Clock,
+    schedule: Mutex<Schedule>,
+    bell: Notify,
+}
+
+struct Schedule {
+    due: BTreeMap<(Moment, ClaimId), Arc<Hold>>,
+    /// When the loop wakes by itself. `None` while no loop runs.
+    wakes_at: Option<Moment>,
+    closed: bool,
+}
+
+impl Keeper {
+    pub(crate) fn new(engine: SharedEngine, clock: Clock) -> Self {
+        let schedule = Mutex::new(Schedule { due: BTreeMap::new(), wakes_at: None, closed: false });
+        Self { shared: Arc::new(Shared { engine, clock, schedule, bell: Notify::new() }) }
+    }
+
+    /// Renews `hold` from now on.
+    pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background) {
+        if hold.claim.lifetime == Lifetime::Session {
+            return;
+        }
+        let mut schedule = self.shared.schedule();
+        let due = schedule.insert(hold);
+        match schedule.wakes_at {
+            Some(wakes_at) if wakes_at <= due => {}
+            Some(_) => self.shared.bell.notify_one(),
+            None => {
+                schedule.wakes_at = Some(due);
+                drop(schedule);
+                self.start(background);
+            }
+        }
+    }
+
+    /// Forgets a hold that its guard gives back.
+    pub(crate) fn remove(&self, hold: &Hold) {
+        let mut schedule = self.shared.schedule();
+        hold.set_released();
+        if let Some(due) = hold.due.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            schedule.due.remove(&(due, hold.claim.id));
+        }
+    }
+
+    fn start(&self, background: &Background) {
+        let run = Running(self.shared.clone()).run();
+        if self.shared.clock.lives_in_the_runtime() {
+            drop(Handle::current().spawn(run));
+        } else {
+            drop(background.thread().spawn(run));
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.schedule().closed = true;
+        self.shared.bell.notify_one();
+    }
+}
+
+impl Schedule {
+    fn insert(&mut self, hold: &Arc<Hold>) -> Moment {
+        let [jitter] = clock::random_bytes();
+        let due = hold.look(|lease, now| lease.renew_at(now, jitter));
+        *hold.due.lock().unwrap_or_else(PoisonError::into_inner) = Some(due);
+        self.due.insert((due, hold.claim.id), hold.clone());
+        due
+    }
+
+    /// What is due, and when to look again.
+    fn take_due(&mut self, now: Moment) -> (Vec<Arc<Hold>>, Moment) {
+        let mut holds = Vec::new();
+        while let Some(first) = self.due.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let hold = first.remove();
+            *hold.due.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            holds.push(hold);
+        }
+        let next = self.due.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        self.wakes_at = Some(next);
+        (holds, next)
+    }
+}
+
+impl Shared {
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.
+    async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) {
+        let claims: Vec<_> = holds.iter().map(|hold| hold.claim.clone()).collect();
+        let patience =
+            holds.iter().map(|hold| hold.look(|lease, now| lease.patience(now))).min().unwrap_or_default();
+        let sent = self.clock.now();
+        let answers = tokio::time::timeout(patience, engine.clone().renew(claims)).await;
+        let mut answers = answers.unwrap_or_default().into_iter();
+        for hold in holds {
+            hold.renewed(sent, answers.next().and_then(Result::ok));
+        }
+        self.schedule_again(holds);
+    }
+
+    fn schedule_again(&self, holds: &[Arc<Hold>]) {
+        let mut schedule = self.schedule();
+        for hold in holds.iter().filter(|hold| hold.loss().is_none() && !hold.is_released()) {
+            schedule.insert(hold);
+        }
+        drop(schedule);
+        self.bell.notify_one();
+    }
+}
+
+/// The loop. Its drop says that no loop runs, so that a client which outlives its runtime starts another.
+struct Running(Arc<Shared>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.schedule().wakes_at = None;
+    }
+}
+
+impl Running {
+    async fn run(self) {
+        let mut engine = None;
+        loop {
+            let shared = &self.0;
+            let (due, next) = {
+                let mut schedule = shared.schedule();
+                if schedule.closed {
+                    return;
+                }
+                schedule.take_due(shared.clock.now())
+            };
+            if !due.is_empty() {
+                // Opened by the first renewal, not by the first lock: most locks are never renewed.
+                let fork = match &engine {
+                    Some(fork) => Some(SharedEngine::clone(fork)),
+                    None => shared.engine.clone().fork().await.ok(),
+                };
+                match &fork {
+                    Some(engine) => renew_all(shared, engine, due),
+                    None => {
+                        due.iter().for_each(|hold| hold.renewed(shared.clock.now(), None));
+                        shared.schedule_again(&due);
+                    }
+                }
+                engine = fork;
+                continue;
+            }
+            tokio::select! {
+                () = shared.clock.sleep_until(next) => {}
+                () = shared.bell.notified() => {}
+            }
+        }
+    }
+}
+
+/// In tasks of their own: one stuck request must not delay the others.
+fn renew_all(shared: &Arc<Shared>, engine: &SharedEngine, due: Vec<Arc<Hold>>) {
+    for batch in due.chunks(defaults::RENEW_BATCH) {
+        let (shared, engine, batch) = (shared.clone(), engine.clone(), batch.to_vec());
+        tokio::spawn(async move { shared.renew(&engine, &batch).await });
+    }
+}

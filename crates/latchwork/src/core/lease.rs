@@ -1,0 +1,164 @@
+//! The pure life of a held claim: when it must be renewed, when it stops being certain. No I/O, no clock of its own.
+
+use std::time::Duration;
+
+use super::defaults;
+use crate::Loss;
+use crate::clock::Moment;
+use crate::engine::{Renewal, Valid};
+
+/// The deadline of one held claim. Once lost, it stays lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    stop_margin: Option<Duration>,
+    sent: Moment,
+    deadline: Moment,
+    at_risk: bool,
+    lost: Option<Loss>,
+}
+
+impl Lease {
+    /// A claim granted by the answer to a request sent at `sent`.
+    pub(crate) fn granted(valid: Valid, sent: Moment, stop_margin: Option<Duration>) -> Self {
+        Self { stop_margin, sent, deadline: deadline(valid, sent), at_risk: false, lost: None }
+    }
+
+    /// When the lease ends, as far as this side can rely on it.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    /// When the holder is told to stop if no renewal succeeds before.
+    pub(crate) fn stop_at(&self) -> Moment {
+        let span = self.deadline.since(self.sent);
+        self.deadline.before(defaults::stop_margin(span, self.stop_margin))
+    }
+
+    /// Why the claim is lost, if it is. Reads the given time every time it is asked.
+    pub(crate) fn loss(&mut self, now: Moment) -> Option<Loss> {
+        if self.lost.is_none() && now >= self.stop_at() {
+            self.lost = Some(if self.at_risk { Loss::Unreachable } else { Loss::Expired });
+        }
+        self.lost
+    }
+
+    /// When to send the next renewal. `jitter` is any byte, drawn at random.
+    pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
+        if self.deadline == Moment::NEVER {
+            return Moment::NEVER;
+        }
+        if self.at_risk {
+            // Again soon, and sooner the less time there is, but never past the deadline.
+            return now.after(self.stop_at().since(now) / 8);
+        }
+        let interval = self.deadline.since(self.sent) / defaults::RENEW_AFTER;
+        let spread = interval / defaults::RENEW_JITTER;
+        self.sent.after(interval - spread + spread * 2 * u32::from(jitter) / 255).min(self.stop_at())
+    }
+
+    /// How long one renewal request may take, so that there is time for another.
+    pub(crate) fn patience(&self, now: Moment) -> Duration {
+        (self.deadline.since(self.sent) / 6).min(self.stop_at().since(now) / 2)
+    }
+
+    /// Takes in the answer to a renewal sent at `sent`; `None` if there was none.
+    pub(crate) fn renewed(&mut self, sent: Moment, now: Moment, answer: Option<Renewal>) {
+        if self.loss(now).is_some() {
+            return; // A late answer never brings a lost claim back to life.
+        }
+        match answer {
+            None => self.at_risk = true,
+            Some(Renewal::Lost(why)) => self.lost = Some(why),
+            Some(Renewal::Kept(valid)) => {
+                (self.sent, self.at_risk) = (sent, false);
+                self.deadline = deadline(valid, sent);
+            }
+        }
+    }
+}
+
+/// Counted from before the request was sent (C4), less drift where two clocks are involved.
+fn deadline(valid: Valid, sent: Moment) -> Moment {
+    match valid {
+        Valid::For(span) => sent.after(defaults::less_drift(span)),
+        Valid::Until(moment) => moment,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_micros(millis * 1_000)
+    }
+
+    fn lease() -> Lease {
+        Lease::granted(Valid::For(TTL), at(1_000), None)
+    }
+
+    #[test]
+    fn the_deadline_counts_from_the_send_time_less_drift() {
+        assert_eq!(lease().deadline(), at(1_000 + 10_000 - 100 - 2));
+        assert_eq!(lease().stop_at(), at(1_000 + 9_898).before(Duration::from_micros(989_800)));
+    }
+
+    #[test]
+    fn it_is_lost_exactly_at_the_stop_margin_and_stays_lost() {
+        let mut lease = lease();
+        let stop = lease.stop_at();
+        assert_eq!(lease.loss(stop.before(Duration::from_nanos(1))), None);
+        assert_eq!(lease.loss(stop), Some(Loss::Expired));
+        lease.renewed(stop, stop, Some(Renewal::Kept(Valid::For(TTL))));
+        assert_eq!(lease.loss(stop), Some(Loss::Expired), "a late renewal must not revive it");
+        assert_eq!(lease.loss(at(0)), Some(Loss::Expired), "not even when time seems to go back");
+    }
+
+    #[test]
+    fn an_unanswered_renewal_keeps_the_old_deadline() {
+        let mut lease = lease();
+        let old = lease.deadline();
+        lease.renewed(at(4_000), at(5_000), None);
+        assert_eq!(lease.deadline(), old);
+        assert_eq!(lease.loss(lease.stop_at()), Some(Loss::Unreachable));
+    }
+
+    #[test]
+    fn a_renewal_counts_from_its_own_send_time() {
+        let mut lease = lease();
+        lease.renewed(at(4_000), at(9_000), Some(Renewal::Kept(Valid::For(TTL))));
+        assert_eq!(lease.deadline(), at(4_000 + 9_898));
+    }
+
+    #[test]
+    fn it_is_due_after_a_third_give_or_take_and_retried_before_the_stop() {
+        let mut lease = lease();
+        let third = Duration::from_millis(9_898) / 3;
+        let (early, late) = (lease.renew_at(at(1_000), 0), lease.renew_at(at(1_000), 255));
+        assert_eq!(early, at(1_000).after(third - third / 10));
+        assert_eq!(late, at(1_000).after(third - third / 10 + third / 10 * 2));
+        lease.renewed(at(4_000), at(5_000), None);
+        let mut now = at(5_000);
+        for _ in 0..200 {
+            now = lease.renew_at(now, 7);
+            assert!(now <= lease.stop_at());
+        }
+    }
+
+    #[test]
+    fn a_short_hand_over_lease_leaves_room_to_work() {
+        let lease = Lease::granted(Valid::Until(at(4_000)), at(1_000), None);
+        assert_eq!(lease.stop_at(), at(3_700));
+        let asked = Lease::granted(Valid::Until(at(4_000)), at(1_000), Some(Duration::from_secs(60)));
+        assert_eq!(asked.stop_at(), at(2_500), "a wish for more margin never takes more than half");
+    }
+
+    #[test]
+    fn a_claim_bound_to_its_session_is_never_due() {
+        let mut lease = Lease::granted(Valid::Until(Moment::NEVER), at(1), None);
+        assert_eq!(lease.renew_at(at(1), 9), Moment::NEVER);
+        assert_eq!(lease.loss(at(1_000_000_000_000)), None);
+    }
+}

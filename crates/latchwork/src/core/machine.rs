@@ -1,0 +1,280 @@
+//! The pure life of one attempt to get a lock: what happened and when in, what to do next out.
+//!
+//! No I/O and no clock of its own, so that the test below can walk through every order of events.
+
+use std::time::Duration;
+
+use super::defaults;
+use super::lease::Lease;
+use crate::Effect;
+use crate::clock::Moment;
+use crate::engine::{Grant, Verdict, Wake};
+
+/// Until when to wait for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Only try.
+    None,
+    /// Wait until then.
+    Until(Moment),
+    /// Wait.
+    Endless,
+}
+
+/// One attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    patience: Patience,
+    stop_margin: Option<Duration>,
+    /// When the newest answered claim was sent: grants count from here.
+    answered: Moment,
+    /// When the claim now under way was sent.
+    sent: Moment,
+    /// The newest token the server named: a pushed grant at or below it is old news.
+    floor: Option<u64>,
+    /// When the server wants to hear of this claim again.
+    again_at: Moment,
+    /// How long to pause after the next failure to wait.
+    pause: Duration,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send `claim`.
+    Ask,
+    /// Call `wait`, until then at the latest.
+    Wait(Moment),
+    /// Do nothing until then: waiting failed, and asking at once would be a storm.
+    Pause(Moment),
+    /// The lock is held.
+    Hold { token: Option<u64>, lease: Lease },
+    /// Withdraw: release the claim blind, then report.
+    Undo(End),
+    /// Nothing is left behind: report.
+    Stop(End),
+}
+
+/// How an attempt ends without the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody else has it, and nobody wanted to wait.
+    Busy,
+    /// The wait limit passed.
+    TimedOut,
+    /// The engine failed.
+    Failed,
+    /// The grant arrived when its lease was all but over.
+    TooLate,
+}
+
+impl Attempt {
+    pub(crate) fn new(patience: Patience, stop_margin: Option<Duration>, now: Moment) -> (Self, Step) {
+        let pause = defaults::WAIT_FAILED_FIRST_PAUSE;
+        (
+            Self { patience, stop_margin, answered: now, sent: now, floor: None, again_at: now, pause },
+            Step::Ask,
+        )
+    }
+
+    /// A claim is about to be sent.
+    pub(crate) fn asking(&mut self, now: Moment) {
+        self.sent = now;
+    }
+
+    /// The claim was answered.
+    pub(crate) fn answered(&mut self, now: Moment, answer: Result<&Verdict, Effect>) -> Step {
+        match answer {
+            Ok(Verdict::Granted(grant)) => {
+                self.answered = self.sent;
+                self.hold(now, grant).unwrap_or(Step::Undo(End::TooLate))
+            }
+            Ok(Verdict::Busy(busy)) => {
+                (self.answered, self.floor) = (self.sent, busy.floor);
+                self.again_at = now.after(busy.again_in);
+                match self.patience {
+                    Patience::None => Step::Stop(End::Busy),
+                    Patience::Until(end) if now >= end => Step::Undo(End::TimedOut),
+                    Patience::Until(end) => Step::Wait(self.again_at.min(end)),
+                    Patience::Endless => Step::Wait(self.again_at),
+                }
+            }
+            Err(Effect::None) if self.patience == Patience::None => Step::Stop(End::Failed),
+            // It may stand in the queue from an earlier claim, or hold by this one.
+            Err(_) => Step::Undo(End::Failed),
+        }
+    }
+
+    /// `wait` or a pause ended; `None` if the time given to it passed.
+    pub(crate) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Effect>>) -> Step {
+        let out_of_patience = matches!(self.patience, Patience::Until(end) if now >= end);
+        match wake {
+            // A pushed grant that is old or comes too late is asked about: the server knows whether it still stands.
+            Some(Ok(Wake::Granted(grant))) if grant.token.is_none() || grant.token > self.floor => {
+                self.hold(now, grant).unwrap_or(Step::Ask)
+            }
+            _ if out_of_patience => Step::Undo(End::TimedOut),
+            Some(Err(_)) => {
+                let until = now.after(self.pause).min(self.again_at);
+                self.pause *= 2;
+                Step::Pause(match self.patience {
+                    Patience::Until(end) => until.min(end),
+                    _ => until,
+                })
+            }
+            Some(Ok(_)) | None => Step::Ask,
+        }
+    }
+
+    fn hold(&self, now: Moment, grant: &Grant) -> Option<Step> {
+        let mut lease = Lease::granted(grant.valid, self.answered, self.stop_margin);
+        lease.loss(now).is_none().then_some(Step::Hold { token: grant.token, lease })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Busy, Valid};
+
+    const TTL: Duration = Duration::from_millis(400);
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_micros(millis * 1_000)
+    }
+
+    /// A server of one lock with the worst habits: every answer can come at any time, be lost, or be a push from before.
+    #[derive(Clone)]
+    struct World {
+        now: u64,
+        attempt: Attempt,
+        step: Step,
+        /// Until when the server keeps the lock for this claim; in the queue or holding means something is left behind.
+        held_until: Option<u64>,
+        queued: bool,
+        asked_at: u64,
+    }
+
+    #[derive(Default)]
+    struct Seen {
+        paths: u64,
+        held: u64,
+        undone: u64,
+    }
+
+    /// Walks every order of events up to a depth, and checks each end.
+    fn walk(world: &World, depth: u32, seen: &mut Seen) {
+        if depth == 0 {
+            seen.paths += 1;
+            return;
+        }
+        let mut next = |change: &dyn Fn(&mut World)| {
+            let mut world = world.clone();
+            change(&mut world);
+            walk(&world, depth - 1, seen);
+        };
+        match world.step.clone() {
+            Step::Ask => {
+                for delay in [0, 30, 500] {
+                    // The server grants on arrival; the answer takes `delay` to come back, or never does.
+                    next(&|w| {
+                        w.ask();
+                        w.held_until = Some(w.now + TTL.as_millis() as u64);
+                        w.now += delay;
+                        let grant = Grant { token: Some(1), valid: Valid::For(TTL) };
+                        w.step = w.attempt.answered(at(w.now), Ok(&Verdict::Granted(grant)));
+                    });
+                    next(&|w| {
+                        w.ask();
+                        w.queued = w.attempt.patience != Patience::None;
+                        w.now += delay;
+                        let mut busy = Busy::new(Duration::from_millis(100));
+                        busy.floor = Some(7);
+                        w.step = w.attempt.answered(at(w.now), Ok(&Verdict::Busy(busy)));
+                    });
+                    for effect in [Effect::None, Effect::Unknown] {
+                        next(&|w| {
+                            w.ask();
+                            if effect == Effect::Unknown {
+                                w.held_until = Some(w.now + TTL.as_millis() as u64);
+                            }
+                            w.now += delay;
+                            w.step = w.attempt.answered(at(w.now), Err(effect));
+                        });
+                    }
+                }
+            }
+            Step::Wait(until) => {
+                assert!(until >= at(world.now) && world.queued);
+                let full = until.as_micros() / 1_000 - world.now;
+                for pause in [0, full, full + 600] {
+                    next(&|w| {
+                        w.now += pause;
+                        w.step = w.attempt.woken(at(w.now), None);
+                    });
+                    next(&|w| {
+                        w.now += pause;
+                        w.step = w.attempt.woken(at(w.now), Some(Ok(&Wake::Recheck)));
+                    });
+                    next(&|w| {
+                        w.now += pause;
+                        w.step = w.attempt.woken(at(w.now), Some(Err(Effect::Unknown)));
+                    });
+                    // A push from an earlier life of this claim, read late: believed, it would make two holders.
+                    next(&|w| {
+                        w.now += pause;
+                        let grant = Grant { token: Some(7), valid: Valid::For(TTL) };
+                        w.step = w.attempt.woken(at(w.now), Some(Ok(&Wake::Granted(grant))));
+                        assert!(!matches!(w.step, Step::Hold { .. }), "old news believed");
+                    });
+                    // Handed over by the server the moment the wait began, read `pause` later: the server counts at the
+                    // least from the newest claim it answered.
+                    next(&|w| {
+                        w.held_until = Some(w.asked_at + TTL.as_millis() as u64);
+                        w.now += pause;
+                        let grant = Grant { token: Some(8), valid: Valid::For(TTL) };
+                        w.step = w.attempt.woken(at(w.now), Some(Ok(&Wake::Granted(grant))));
+                    });
+                }
+            }
+            Step::Pause(until) => next(&|w| {
+                assert!(until > at(w.now) || w.attempt.again_at <= at(w.now), "a storm of claims");
+                w.now = w.now.max(until.as_micros() / 1_000);
+                w.step = w.attempt.woken(at(w.now), None);
+            }),
+            Step::Hold { lease, .. } => {
+                let until = at(world.held_until.expect("held only after a grant"));
+                assert!(lease.deadline() <= until, "believed longer than the server grants");
+                assert!(at(world.now) < lease.stop_at(), "handed out when already over");
+                (seen.held, seen.paths) = (seen.held + 1, seen.paths + 1);
+            }
+            Step::Undo(end) => {
+                assert!(end != End::TimedOut || world.attempt.patience != Patience::None);
+                (seen.undone, seen.paths) = (seen.undone + 1, seen.paths + 1);
+            }
+            Step::Stop(_) => {
+                assert!(world.held_until.is_none() && !world.queued, "stopped with something left behind");
+                seen.paths += 1;
+            }
+        }
+    }
+
+    impl World {
+        fn ask(&mut self) {
+            self.attempt.asking(at(self.now));
+            self.asked_at = self.now;
+        }
+    }
+
+    #[test]
+    fn no_order_of_events_holds_too_long_or_leaves_something_behind() {
+        let mut seen = Seen::default();
+        for patience in [Patience::None, Patience::Until(at(1_300)), Patience::Endless] {
+            let (attempt, step) = Attempt::new(patience, None, at(1_000));
+            let world = World { now: 1_000, attempt, step, held_until: None, queued: false, asked_at: 1_000 };
+            walk(&world, 6, &mut seen);
+        }
+        println!("{} paths, {} held, {} undone", seen.paths, seen.held, seen.undone);
+        assert!(seen.held > 1_000 && seen.undone > 1_000, "the walk must reach both ends");
+    }
+}

@@ -1,0 +1,56 @@
+//! The boxed twin of [`Engine`], so that a [`Client`](crate::Client) is one type whatever its engine.
+//!
+//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller is gone.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::{Busy, Claim, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake};
+use crate::clock::Clock;
+use crate::{Guarantees, Result};
+
+pub(crate) type SharedEngine = Arc<dyn ErasedEngine>;
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+pub(crate) trait ErasedEngine: Send + Sync + 'static {
+    fn guarantees(&self) -> Guarantees;
+    fn clock(&self) -> Clock;
+    fn fork(self: Arc<Self>) -> Boxed<Result<SharedEngine>>;
+    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Verdict>>;
+    fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>>;
+    fn renew(self: Arc<Self>, claims: Vec<Arc<Claim>>) -> Boxed<Vec<Result<Renewal>>>;
+    fn release(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Released>>;
+    fn inspect(self: Arc<Self>, filter: Filter) -> Boxed<Result<Vec<LockState>>>;
+    fn revoke(self: Arc<Self>, state: LockState, how: Revoke) -> Boxed<Result<Revoked>>;
+}
+
+impl<E: Engine> ErasedEngine for E {
+    fn guarantees(&self) -> Guarantees {
+        Engine::guarantees(self)
+    }
+    fn clock(&self) -> Clock {
+        Engine::clock(self)
+    }
+    fn fork(self: Arc<Self>) -> Boxed<Result<SharedEngine>> {
+        Box::pin(async move { Ok(Arc::new(Engine::fork(&*self).await?) as SharedEngine) })
+    }
+    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Verdict>> {
+        Box::pin(async move { Engine::claim(&*self, &claim).await })
+    }
+    fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>> {
+        Box::pin(async move { Engine::wait(&*self, &claim, &busy).await })
+    }
+    fn renew(self: Arc<Self>, claims: Vec<Arc<Claim>>) -> Boxed<Vec<Result<Renewal>>> {
+        Box::pin(async move { Engine::renew(&*self, &claims).await })
+    }
+    fn release(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Released>> {
+        Box::pin(async move { Engine::release(&*self, &claim).await })
+    }
+    fn inspect(self: Arc<Self>, filter: Filter) -> Boxed<Result<Vec<LockState>>> {
+        Box::pin(async move { Engine::inspect(&*self, &filter).await })
+    }
+    fn revoke(self: Arc<Self>, state: LockState, how: Revoke) -> Boxed<Result<Revoked>> {
+        Box::pin(async move { Engine::revoke(&*self, &state, how).await })
+    }
+}

@@ -1,0 +1,116 @@
+//! From a URL to a client. A plain value: nothing is registered globally.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::EngineUrl;
+use crate::{Client, Error, ErrorKind, Guarantees, Result};
+
+type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Client>> + Send + 'a>>;
+type Connect = for<'a> fn(&'a EngineUrl) -> Connecting<'a>;
+
+/// The engines that URLs can name.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    scheme: &'static str,
+    feature: &'static str,
+    compiled: Option<Compiled>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Compiled {
+    connect: Connect,
+    guarantees: fn() -> Guarantees,
+}
+
+/// One line per engine: scheme, cargo feature, type.
+macro_rules! engines {
+    ($($scheme:literal, $feature:literal, $engine:path;)*) => {
+        vec![$(Entry {
+            scheme: $scheme,
+            feature: $feature,
+            #[cfg(feature = $feature)]
+            compiled: Some(Compiled {
+                connect: |url| Box::pin(async move { Ok(Client::new(<$engine>::connect(url).await?)) }),
+                guarantees: <$engine>::promises,
+            }),
+            #[cfg(not(feature = $feature))]
+            compiled: None,
+        },)*]
+    };
+}
+
+impl Registry {
+    /// The engines of this crate.
+    pub fn builtin() -> Self {
+        Self {
+            entries: engines! {
+                "memory", "memory", crate::engines::Memory;
+                "sqlite", "sqlite", crate::engines::Sqlite;
+            },
+        }
+    }
+
+    /// The schemes that can be connected to.
+    pub fn schemes(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().filter(|entry| entry.compiled.is_some()).map(|entry| entry.scheme)
+    }
+
+    /// What each compiled engine promises.
+    pub fn guarantees(&self) -> Vec<Guarantees> {
+        self.entries.iter().filter_map(|entry| entry.compiled).map(|engine| (engine.guarantees)()).collect()
+    }
+
+    /// Connects to the engine that `url` names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a URL that cannot be read or a scheme nobody knows, [`ErrorKind::Unsupported`]
+    /// for an engine that was not compiled in, and whatever the engine says of its server.
+    pub async fn connect(&self, url: &EngineUrl) -> Result<Client> {
+        let scheme = url.scheme();
+        let Some(entry) = self.entries.iter().find(|entry| entry.scheme == scheme) else {
+            let hint = match closest(scheme, self.entries.iter().map(|entry| entry.scheme)) {
+                Some(near) => format!("did you mean \"{near}:\"?"),
+                None => format!("known are {}", self.schemes().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(Error::new(ErrorKind::Invalid, format!("unknown engine \"{scheme}:\"; {hint}")));
+        };
+        let Some(engine) = entry.compiled else {
+            let feature = entry.feature;
+            let message = format!(
+                "the engine \"{scheme}:\" is not compiled in; build latchwork with feature {feature:?}"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        (engine.connect)(url).await
+    }
+}
+
+/// Opens a client by URL: `sqlite:`, `sqlite:/var/lib/app/locks.db`, `memory:`.
+///
+/// # Errors
+/// As [`Registry::connect`].
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> latchwork::Result<()> {
+/// let client = latchwork::connect("memory:").await?;
+/// let guard = client.lock("orders/42").acquire().await?;
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
+pub async fn connect(url: &str) -> Result<Client> {
+    Registry::builtin().connect(&url.parse()?).await
+}
+
+/// The candidate a typing mistake away from `word`.
+pub(super) fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = candidates.map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate)).min()?;
+    (near.0 <= 1 + word.len() / 4).then_some(near.1)
+}

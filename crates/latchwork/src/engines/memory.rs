@@ -1,0 +1,347 @@
+//! `memory:` locks of one process, for unit tests of code that locks.
+//!
+//! It runs on tokio's clock, so a test with paused time can let a lease run out in no time. [`Memory::fail_next`],
+//! [`Memory::delay`] and [`Memory::lose`] play the faults of a real server.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+
+use super::rule::Admission;
+use crate::clock::{self, Clock, Moment};
+use crate::engine::{
+    Busy, Claim, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked,
+    Valid, Verdict, Wake,
+};
+use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
+
+/// The memory engine. Clones share their locks: give a clone to each client that is to compete.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> latchwork::Result<()> {
+/// use latchwork::{Client, LockName, Loss, engines::Memory};
+///
+/// let engine = Memory::new();
+/// let client = Client::new(engine.clone());
+/// let guard = client.lock("report").acquire().await?;
+/// engine.lose(&LockName::new("report")?); // what a flushed server would do
+/// assert_eq!(guard.lost().await, Loss::Removed); // told at the next renewal, ten paused seconds later
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Memory {
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+}
+
+/// The calls a fault can be set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verb {
+    /// Asking for a lock.
+    Claim,
+    /// Extending a lease.
+    Renew,
+    /// Giving a lock back.
+    Release,
+}
+
+#[derive(Default)]
+struct State {
+    locks: HashMap<LockName, Queue>,
+    last_token: u64,
+    fails: HashMap<Verb, Effect>,
+    delays: HashMap<Verb, Duration>,
+}
+
+/// Holders and waiters of one lock, in order of arrival.
+#[derive(Default)]
+struct Queue {
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    claim: Claim,
+    since: u64,
+    held: Option<Held>,
+    bell: Arc<Notify>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    token: u64,
+    until: Moment,
+    revoked: bool,
+}
+
+impl Held {
+    fn grant(self) -> Grant {
+        Grant { token: Some(self.token), valid: Valid::Until(self.until) }
+    }
+}
+
+impl Memory {
+    /// An engine with no locks held.
+    pub fn new() -> Self {
+        Self { clock: Clock::tokio(), state: Arc::default() }
+    }
+
+    pub(crate) async fn connect(url: &EngineUrl) -> Result<Self> {
+        url.expect_only(&[])?;
+        if !url.path().is_empty() || url.hosts().next().is_some() {
+            let message =
+                "memory: takes nothing after the colon; to share locks between clients, clone one Memory";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(Self::new())
+    }
+
+    /// The next call of `verb` fails: with [`Effect::None`] without having acted, with [`Effect::Unknown`] after it.
+    pub fn fail_next(&self, verb: Verb, effect: Effect) {
+        self.state().fails.insert(verb, effect);
+    }
+
+    /// Every call of `verb` takes this long before it acts, until it is set to zero.
+    pub fn delay(&self, verb: Verb, by: Duration) {
+        self.state().delays.insert(verb, by);
+    }
+
+    /// Forgets the holders of a lock, as a flushed server would. They learn of it at their next renewal.
+    pub fn lose(&self, name: &LockName) {
+        let mut state = self.state();
+        if let Some(queue) = state.locks.get_mut(name) {
+            queue.entries.retain(|entry| entry.held.is_none());
+        }
+        state.settle(name, self.clock.now());
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        Guarantees {
+            engine: "memory",
+            tokens: Some("counter of the process"),
+            tokens_survive_data_loss: false,
+            fair: true,
+            pushes: true,
+            read_write: true,
+            permits: true,
+            survives_blocked_runtime: false,
+            outlives_wrapper: false,
+            min_ttl: Duration::from_millis(100),
+            max_ttl: Duration::from_secs(24 * 60 * 60),
+            dead_holder: "nobody is left to wait",
+            faults: Faults {
+                holder_crash: Promise::NotApplicable,
+                holder_pause: Promise::FencedOnly,
+                restart: Promise::NotApplicable,
+                failover: Promise::NotApplicable,
+                partition: Promise::NotApplicable,
+                clock_step: Promise::Exclusive,
+                data_deleted: Promise::FencedOnly,
+            },
+            beware: "one process only: for unit tests",
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plays the faults set for `verb` around what it does.
+    async fn play<T>(&self, verb: Verb, act: impl FnOnce(&mut State, Moment) -> T) -> Result<T> {
+        let delay = self.state().delays.get(&verb).copied().unwrap_or_default();
+        self.clock.sleep_until(self.clock.now().after(delay)).await;
+        let mut state = self.state();
+        let fails = state.fails.remove(&verb);
+        let failed =
+            |effect| Error::new(ErrorKind::Unreachable, "the test let this call fail").with_effect(effect);
+        match fails {
+            Some(Effect::None) => Err(failed(Effect::None)),
+            Some(Effect::Unknown) => {
+                act(&mut state, self.clock.now());
+                Err(failed(Effect::Unknown))
+            }
+            None => Ok(act(&mut state, self.clock.now())),
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine for Memory {
+    fn guarantees(&self) -> Guarantees {
+        Self::promises()
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.play(Verb::Claim, |state, now| state.claim(claim, now)).await
+    }
+
+    async fn wait(&self, claim: &Claim, _: &Busy) -> Result<Wake> {
+        loop {
+            let bell = match self.state().entry(claim) {
+                None => return Ok(Wake::Recheck),
+                Some(Entry { held: Some(held), .. }) => return Ok(Wake::Granted(held.grant())),
+                Some(entry) => entry.bell.clone(),
+            };
+            // Rung between the look and this line, the bell remembers it.
+            bell.notified().await;
+        }
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let mut answers = Vec::with_capacity(claims.len());
+        for claim in claims {
+            answers.push(self.play(Verb::Renew, |state, now| state.renew(claim, now)).await);
+        }
+        answers
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.play(Verb::Release, |state, now| state.release(claim, now)).await
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let (mut state, now) = (self.state(), self.clock.now());
+        let mut names: Vec<_> = state.locks.keys().filter(|name| filter.matches(name)).cloned().collect();
+        names.sort();
+        names.iter().for_each(|name| state.settle(name, now));
+        Ok(names.iter().filter_map(|name| Some(state.locks.get(name)?.describe(name, now))).collect())
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let (mut state, now) = (self.state(), self.clock.now());
+        let mut done = Revoked::NotHeld;
+        let named = |entry: &Entry| lock.holders.iter().any(|holder| holder.id == entry.claim.id);
+        if let Some(queue) = state.locks.get_mut(&lock.name) {
+            for held in
+                queue.entries.iter_mut().filter(|entry| named(entry)).filter_map(|entry| entry.held.as_mut())
+            {
+                done = Revoked::Done;
+                held.revoked = true;
+                if how == Revoke::Now {
+                    held.until = now;
+                }
+            }
+        }
+        state.settle(&lock.name, now);
+        Ok(done)
+    }
+}
+
+impl State {
+    fn entry(&self, claim: &Claim) -> Option<&Entry> {
+        self.locks.get(&claim.name)?.entries.iter().find(|entry| entry.claim.id == claim.id)
+    }
+
+    fn claim(&mut self, claim: &Claim, now: Moment) -> Verdict {
+        self.settle(&claim.name, now);
+        let queue = self.locks.entry(claim.name.clone()).or_default();
+        if !queue.entries.iter().any(|entry| entry.claim.id == claim.id) {
+            let bell = Arc::new(Notify::new());
+            queue.entries.push(Entry { claim: claim.clone(), since: clock::wall_micros(), held: None, bell });
+        }
+        self.settle(&claim.name, now);
+        let queue = self.locks.entry(claim.name.clone()).or_default();
+        let position = queue.entries.iter().position(|entry| entry.claim.id == claim.id).unwrap_or_default();
+        if let Some(Some(held)) = queue.entries.get(position).map(|entry| entry.held) {
+            return Verdict::Granted(held.grant());
+        }
+        let first_end = queue.entries.iter().filter_map(|entry| entry.held).map(|held| held.until).min();
+        let mut busy = Busy::new(first_end.unwrap_or(now).since(now));
+        busy.floor = Some(self.last_token);
+        busy.holder = queue.entries.first().map(|entry| entry.describe(now));
+        if claim.wait_lease.is_zero() {
+            queue.entries.remove(position);
+        } else {
+            busy.position = u32::try_from(position).ok();
+        }
+        Verdict::Busy(busy)
+    }
+
+    fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
+        let entries = self.locks.get_mut(&claim.name).map(|queue| queue.entries.iter_mut());
+        let held = entries
+            .into_iter()
+            .flatten()
+            .find(|entry| entry.claim.id == claim.id)
+            .and_then(|entry| entry.held.as_mut());
+        match held {
+            None => Renewal::Lost(Loss::Removed),
+            Some(held) if held.revoked => Renewal::Lost(Loss::Revoked),
+            Some(held) if held.until <= now => Renewal::Lost(Loss::Expired),
+            Some(held) => {
+                held.until = now.after(claim.ttl);
+                Renewal::Kept(Valid::Until(held.until))
+            }
+        }
+    }
+
+    fn release(&mut self, claim: &Claim, now: Moment) -> Released {
+        let Some(queue) = self.locks.get_mut(&claim.name) else { return Released::NotHeld };
+        let before = queue.entries.len();
+        queue.entries.retain(|entry| entry.claim.id != claim.id);
+        let released = if queue.entries.len() < before { Released::Freed } else { Released::NotHeld };
+        self.settle(&claim.name, now);
+        released
+    }
+
+    /// Drops what has expired, grants what the rule admits, and forgets a lock nobody wants.
+    fn settle(&mut self, name: &LockName, now: Moment) {
+        let Some(queue) = self.locks.get_mut(name) else { return };
+        queue.entries.retain(|entry| entry.held.is_none_or(|held| held.until > now));
+        let mut admission = Admission::default();
+        for entry in &mut queue.entries {
+            if entry.held.is_some() {
+                admission.count(entry.claim.mode);
+            } else if admission.fits(entry.claim.mode) {
+                admission.count(entry.claim.mode);
+                self.last_token += 1;
+                let until = now.after(entry.claim.ttl);
+                entry.held = Some(Held { token: self.last_token, until, revoked: false });
+                entry.bell.notify_one();
+            } else {
+                break;
+            }
+        }
+        if queue.entries.is_empty() {
+            self.locks.remove(name);
+        }
+    }
+}
+
+impl Queue {
+    fn describe(&self, name: &LockName, now: Moment) -> LockState {
+        let mut state = LockState::new(name.clone());
+        for entry in &self.entries {
+            let list = if entry.held.is_some() { &mut state.holders } else { &mut state.waiters };
+            list.push(entry.describe(now));
+        }
+        state
+    }
+}
+
+impl Entry {
+    fn describe(&self, now: Moment) -> ClaimState {
+        let mut state = ClaimState::new(self.claim.id);
+        state.token = self.held.map(|held| held.token);
+        state.note = self.claim.note.clone();
+        state.since = Some(SystemTime::UNIX_EPOCH + Duration::from_micros(self.since));
+        state.expires_in = self.held.map(|held| held.until.since(now));
+        state
+    }
+}

@@ -1,0 +1,13 @@
+//! The engines. Each has a cargo feature, a page in `docs/`, and a row in GUARANTEES.md.
+
+#[cfg(feature = "memory")]
+pub mod memory;
+#[cfg(any(feature = "memory", feature = "sqlite"))]
+mod rule;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+#[cfg(feature = "memory")]
+pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;

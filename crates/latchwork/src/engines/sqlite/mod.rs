@@ -1,0 +1,294 @@
+//! `sqlite:` the embedded default: one file, many processes of one machine, no server.
+//!
+//! A free lock costs one statement, and so does its release. Waiters stand in a queue in the file; whoever releases
+//! writes the next holder into it and rings that one's FIFO. The same FIFO tells the waiter behind, at once, when its
+//! owner dies. All processes read one clock (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
+
+mod doorbell;
+mod location;
+mod queue;
+mod session;
+mod store;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+
+use self::doorbell::Doorbell;
+use self::location::{Location, unusable};
+use self::queue::{Actor, Rings, lease_end, valid};
+use self::session::{Peer, Session};
+use self::store::{Blocking, Store, first, transaction};
+use crate::clock::{self, Clock};
+use crate::engine::{
+    Busy, Claim, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal, Revoke, Revoked,
+    Verdict, Wake,
+};
+use crate::{Error, ErrorKind, Faults, Guarantees, Promise, Result};
+
+const CLAIM_FREE: &str = include_str!("claim_free.sql");
+const RELEASE_FREE: &str = include_str!("release_free.sql");
+
+/// The SQLite engine: one session on one database file.
+pub struct Sqlite {
+    shared: Arc<Shared>,
+    store: Arc<Mutex<Store>>,
+    /// Whether calls may sleep in the kernel: on the keeper's own thread they may.
+    blocking: Blocking,
+}
+
+/// What this session's connections share.
+struct Shared {
+    location: Location,
+    doorbell: Doorbell,
+    session: Session,
+}
+
+impl Sqlite {
+    /// Opens the database at `path`, or makes it. The folder must exist and be on a local file system.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is no
+    /// database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::begin(Location::at(path.as_ref())?)
+    }
+
+    /// Opens the database of this user, `~/.local/state/latchwork/locks.db`.
+    ///
+    /// # Errors
+    /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] if there is no HOME.
+    pub fn open_default() -> Result<Self> {
+        Self::begin(Location::of_this_user()?)
+    }
+
+    /// Opens what `url` names: `sqlite:` this user's database, `sqlite:/path` another.
+    ///
+    /// # Errors
+    /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] for an option it does not know.
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        url.expect_only(&[])?;
+        if url.hosts().next().is_some() {
+            let message = "sqlite: takes a path on this machine; write sqlite:/path/locks.db with one slash";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        match url.path() {
+            "" => Self::open_default(),
+            path => Self::open(path),
+        }
+    }
+
+    fn begin(location: Location) -> Result<Self> {
+        let store = Store::open(&location)?;
+        let session = Session::begin(&location.sessions, location.file_mode);
+        let session = session.map_err(|error| unusable(&location.sessions, error))?;
+        let shared = Arc::new(Shared { location, doorbell: Doorbell::default(), session });
+        Ok(Self { shared, store: Arc::new(Mutex::new(store)), blocking: Blocking::No })
+    }
+
+    /// A descriptor that keeps this session alive: as long as any process has it open, claims of this session are not
+    /// taken for those of a dead process. Their leases still end.
+    ///
+    /// # Errors
+    /// If this process has no descriptor left.
+    pub fn session_descriptor(&self) -> Result<OwnedFd> {
+        self.shared.session.descriptor().map_err(|error| unusable(&self.shared.location.sessions, error))
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        Guarantees {
+            engine: "sqlite",
+            tokens: Some("max(counter + 1, wall clock in us)"),
+            tokens_survive_data_loss: true,
+            fair: true,
+            pushes: true,
+            read_write: true,
+            permits: true,
+            survives_blocked_runtime: true,
+            outlives_wrapper: true,
+            min_ttl: Duration::from_millis(100),
+            max_ttl: Duration::from_secs(24 * 60 * 60),
+            dead_holder: "milliseconds: the kernel tells the next waiter",
+            faults: Faults {
+                holder_crash: Promise::Exclusive,
+                holder_pause: Promise::FencedOnly,
+                restart: Promise::Exclusive,
+                failover: Promise::NotApplicable,
+                partition: Promise::NotApplicable,
+                clock_step: Promise::Exclusive,
+                data_deleted: Promise::FencedOnly,
+            },
+            beware: "one machine only; network file systems are refused",
+        }
+    }
+
+    /// Does `work` as the only writer: inline if nobody else writes, else where it may wait.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if self.blocking == Blocking::No {
+            match self.store.try_lock() {
+                Ok(mut store) => {
+                    if let Some(done) = store.write(Blocking::No, |db| work(&self.shared, db))? {
+                        return Ok(done);
+                    }
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Poisoned(_)) => self.store.clear_poison(),
+            }
+        }
+        let (store, shared) = (self.store.clone(), self.shared.clone());
+        let wait_and_write = move || {
+            let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = store.write(Blocking::Yes, |db| work(&shared, db))?;
+            done.ok_or_else(|| Error::new(ErrorKind::Unreachable, "the database was not to be had"))
+        };
+        if self.blocking == Blocking::Yes {
+            return wait_and_write();
+        }
+        let joined = tokio::task::spawn_blocking(wait_and_write).await;
+        joined.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unreachable, "the runtime is shutting down")))
+    }
+}
+
+impl Shared {
+    fn actor(&self) -> Actor<'_> {
+        Actor { session: self.session.id(), sessions: &self.location.sessions }
+    }
+
+    fn claim(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Verdict, Rings)> {
+        if claim.mode == Mode::Exclusive {
+            let until = lease_end(Clock::boottime().now().as_micros() as i64, claim);
+            let (session, wall) = (self.session.id() as i64, clock::wall_micros() as i64);
+            let values =
+                params![claim.name.as_str(), wall, claim.id.as_bytes(), session, until, claim.note.as_str()];
+            if let Some(token) = first(db.prepare_cached(CLAIM_FREE)?, values, |row| row.get::<_, i64>(0))? {
+                let grant = Grant { token: Some(token as u64), valid: valid(until) };
+                return Ok((Verdict::Granted(grant), Rings::new()));
+            }
+        }
+        let mut rings = Rings::new();
+        let verdict = transaction(db, |db| self.actor().claim(db, claim, &mut rings))?;
+        Ok((verdict, rings))
+    }
+
+    fn release(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Released, Rings)> {
+        let mut rings = Rings::new();
+        if db.prepare_cached(RELEASE_FREE)?.execute(params![claim.name.as_str(), claim.id.as_bytes()])? == 1 {
+            return Ok((Released::Freed, rings));
+        }
+        let released = transaction(db, |db| self.actor().release(db, claim, &mut rings))?;
+        Ok((released, rings))
+    }
+}
+
+/// Rings after the commit, with the writer's turn already given up: the woken must not run into us.
+fn ring(rings: Rings) {
+    rings.into_iter().for_each(|(peer, news)| peer.ring(news));
+}
+
+impl Engine for Sqlite {
+    fn guarantees(&self) -> Guarantees {
+        Self::promises()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    async fn fork(&self) -> Result<Self> {
+        let store = Store::open(&self.shared.location)?;
+        Ok(Self { shared: self.shared.clone(), store: Arc::new(Mutex::new(store)), blocking: Blocking::Yes })
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if !claim.wait_lease.is_zero() {
+            self.shared.doorbell.expect(claim.id);
+        }
+        let asked = claim.clone();
+        let answer = self.write(move |shared, db| shared.claim(db, &asked)).await;
+        if !matches!(&answer, Ok((Verdict::Busy(_), _))) {
+            self.shared.doorbell.forget(claim.id);
+        }
+        let (verdict, rings) = answer?;
+        ring(rings);
+        Ok(verdict)
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        let ahead = busy.mark.0.as_slice().try_into().map(u64::from_ne_bytes);
+        let Some(ahead) = ahead.ok().and_then(|session| Peer::open(&self.shared.location.sessions, session))
+        else {
+            return Ok(Wake::Recheck); // It died between the claim and now.
+        };
+        let failed = |error| unusable(&self.shared.location.sessions, error);
+        tokio::select! {
+            // News first: a holder that hands over and exits at once also dies.
+            biased;
+            news = self.shared.doorbell.next(claim.id, &self.shared.session) => {
+                let news = news.map_err(failed)?;
+                let grant = Grant { token: Some(news.token), valid: valid(news.until) };
+                Ok(if news.is_grant() { Wake::Granted(grant) } else { Wake::Recheck })
+            }
+            died = ahead.died() => died.map(|()| Wake::Recheck).map_err(failed),
+        }
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let asked = claims.to_vec();
+        let answers = self.write(move |shared, db| {
+            transaction(db, |db| {
+                asked
+                    .iter()
+                    .map(|claim| shared.actor().renew(db, claim))
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            })
+        });
+        match answers.await {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) => {
+                let again = || Error::new(error.kind(), error.to_string()).with_effect(error.effect());
+                claims.iter().map(|_| Err(again())).collect()
+            }
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.shared.doorbell.forget(claim.id);
+        let asked = claim.clone();
+        let (released, rings) = self.write(move |shared, db| shared.release(db, &asked)).await?;
+        ring(rings);
+        Ok(released)
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let filter = filter.clone();
+        self.write(move |shared, db| shared.actor().inspect(db, &filter)).await
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let lock = lock.clone();
+        let (revoked, rings) = self
+            .write(move |shared, db| {
+                let (mut revoked, mut rings) = (Revoked::NotHeld, Rings::new());
+                transaction(db, |db| {
+                    for holder in &lock.holders {
+                        if shared.actor().revoke(db, lock.name.as_str(), holder.id, how, &mut rings)?
+                            == Revoked::Done
+                        {
+                            revoked = Revoked::Done;
+                        }
+                    }
+                    Ok(())
+                })?;
+                Ok((revoked, rings))
+            })
+            .await?;
+        ring(rings);
+        Ok(revoked)
+    }
+}

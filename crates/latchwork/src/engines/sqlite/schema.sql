@@ -1,0 +1,49 @@
+-- Layout 1 of a lock database. Times are microseconds: `expires` on CLOCK_BOOTTIME of the boot named in `meta`,
+-- `since` and the floor of tokens on the wall clock. Names compare bytewise.
+
+PRAGMA page_size = 1024;
+PRAGMA journal_mode = WAL;
+BEGIN IMMEDIATE;
+
+CREATE TABLE meta (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    boot TEXT NOT NULL,        -- claims of another boot are void: their holders died with it
+    floor INTEGER NOT NULL,    -- no forgotten lock had a token above this
+    swept INTEGER NOT NULL     -- when idle locks were last forgotten
+) STRICT;
+INSERT INTO meta VALUES (1, '', 0, 0);
+
+-- A row per name ever used. While nobody competes it also names the holder, so that one statement takes the lock and
+-- one releases it; `contended` moves holder and waiters to `claim`.
+CREATE TABLE lock (
+    name TEXT PRIMARY KEY,
+    token INTEGER NOT NULL,    -- the newest grant's
+    contended INTEGER NOT NULL DEFAULT 0,
+    id BLOB,                   -- NULL: free, or contended
+    session INTEGER NOT NULL DEFAULT 0,
+    expires INTEGER NOT NULL DEFAULT 0,
+    since INTEGER NOT NULL DEFAULT 0,
+    revoked INTEGER NOT NULL DEFAULT 0,
+    note TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+-- Holders and waiters of contended locks, in the order of their tickets.
+CREATE TABLE claim (
+    name TEXT NOT NULL,
+    ticket INTEGER NOT NULL,
+    id BLOB NOT NULL UNIQUE,
+    session INTEGER NOT NULL,
+    mode INTEGER NOT NULL,     -- 0 exclusive, 1 read, 2 write, 3 permit
+    permits INTEGER NOT NULL,  -- how many may hold, for mode 3
+    token INTEGER NOT NULL,    -- 0: waiting
+    hand_over INTEGER NOT NULL,-- how long the lease runs if the lock is handed over
+    expires INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    revoked INTEGER NOT NULL DEFAULT 0,
+    note TEXT NOT NULL,
+    PRIMARY KEY (name, ticket)
+) STRICT, WITHOUT ROWID;
+
+PRAGMA application_id = 1281454179; -- "Latc"
+PRAGMA user_version = 1;
+COMMIT;

@@ -1,0 +1,225 @@
+//! The database: one statement on the quiet path, one transaction on the contended one.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{CachedStatement, Connection, OpenFlags, Params, ffi};
+
+use super::location::{Location, unusable};
+use crate::{Effect, Error, ErrorKind, Result, clock};
+
+const SCHEMA: &str = include_str!("schema.sql");
+const APPLICATION_ID: i64 = 1_281_454_179;
+const LAYOUT: i64 = 1;
+/// Pages of write-ahead log after which it is folded back into the database. Short, because the first to open a
+/// database reads all of it; not shorter, because each fold waits for the disk twice.
+const FOLD_AFTER_PAGES: i64 = 1_000;
+/// How long to wait for a foreign program that holds the database, where waiting is allowed.
+const FOREIGN_WRITER: Duration = Duration::from_secs(5);
+/// A lock nobody used for this long is forgotten; the floor of tokens remembers how far its tokens went.
+const FORGET_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Whether the calling thread may sleep in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocking {
+    No,
+    Yes,
+}
+
+/// One connection to the database.
+pub(super) struct Store {
+    location: Location,
+    /// Locked around every write: SQLite's own wait for a writer is a sleep in steps, unfair and slow.
+    turn: File,
+    connection: Connection,
+    /// Device and inode, to notice that the file was deleted or replaced.
+    identity: (u64, u64),
+}
+
+impl Store {
+    /// Opens the database, or makes it.
+    pub(super) fn open(location: &Location) -> Result<Self> {
+        location.prepare()?;
+        let turn = File::open(&location.sessions).map_err(|error| unusable(&location.sessions, error))?;
+        turn.lock().map_err(|error| unusable(&location.sessions, error))?;
+        let opened = connect(location);
+        let _ = turn.unlock();
+        let (connection, identity) = opened?;
+        Ok(Self { location: location.clone(), turn, connection, identity })
+    }
+
+    /// Does `work` as the only writer. `None` if that would have to wait and `blocking` forbids it.
+    pub(super) fn write<T>(
+        &mut self,
+        blocking: Blocking,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        match (self.turn.try_lock(), blocking) {
+            (Ok(()), _) => {}
+            (Err(TryLockError::WouldBlock), Blocking::No) => return Ok(None),
+            (Err(_), _) => self.turn.lock().map_err(|error| unusable(&self.location.sessions, error))?,
+        }
+        let done = self.write_in_turn(blocking, work);
+        let _ = self.turn.unlock();
+        done
+    }
+
+    fn write_in_turn<T>(
+        &mut self,
+        blocking: Blocking,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        if identity(&self.location).ok() != Some(self.identity) {
+            (self.connection, self.identity) = connect(&self.location)?;
+        }
+        let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
+        let done = self.connection.busy_timeout(patience).and_then(|()| work(&self.connection));
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if is_busy(&error) && blocking == Blocking::No => Ok(None),
+            Err(error) => Err(explain(&self.location, error)),
+        }
+    }
+}
+
+/// Does `work` in one transaction, which is undone if it fails.
+pub(super) fn transaction<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let done =
+        work(connection).and_then(|done| connection.prepare_cached("COMMIT")?.execute([]).map(|_| done));
+    if done.is_err() && !connection.is_autocommit() {
+        connection.prepare_cached("ROLLBACK")?.execute([])?;
+    }
+    done
+}
+
+/// The first row of a statement, which is stepped to its end: an unfinished `RETURNING` would keep its transaction
+/// open, and the log would never be folded back.
+pub(super) fn first<T>(
+    mut statement: CachedStatement<'_>,
+    params: impl Params,
+    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    let mut rows = statement.query(params)?;
+    let first = rows.next()?.map(read).transpose()?;
+    while rows.next()?.is_some() {}
+    Ok(first)
+}
+
+fn connect(location: &Location) -> Result<(Connection, (u64, u64))> {
+    create_file(location).map_err(|error| unusable(&location.database, error))?;
+    let identity = identity(location).map_err(|error| unusable(&location.database, error))?;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(&location.database, flags)
+        .and_then(|connection| set_up(&connection).map(|()| connection))
+        .map_err(|error| explain(location, error))?;
+    check_layout(location, &connection)?;
+    start_boot(&connection).map_err(|error| explain(location, error))?;
+    Ok((connection, identity))
+}
+
+fn create_file(location: &Location) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(location.file_mode).open(&location.database) {
+        Ok(file) => file.set_permissions(std::fs::Permissions::from_mode(location.file_mode)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn identity(location: &Location) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(&location.database)?;
+    Ok((found.dev(), found.ino()))
+}
+
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(FOREIGN_WRITER)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // A fold at close would cost every short command two waits for the disk.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let empty: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
+    if empty == 0 {
+        connection.execute_batch(SCHEMA)?;
+    }
+    // Enough: holders die with the machine, and tokens never fall behind the clock.
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", FOLD_AFTER_PAGES)
+}
+
+fn check_layout(location: &Location, connection: &Connection) -> Result<()> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, layout) = pragma("application_id")
+        .and_then(|application| Ok((application, pragma("user_version")?)))
+        .map_err(|error| explain(location, error))?;
+    let path = &location.database;
+    if application != APPLICATION_ID {
+        let message = format!("{path:?} is a database of another program; choose another path");
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    if layout != LAYOUT {
+        let message = format!(
+            "{path:?} has layout {layout}, and this version reads layout {LAYOUT}; use one version for all processes"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
+/// Voids the claims of an earlier boot, and forgets locks that nobody used for long. Tokens stay.
+fn start_boot(connection: &Connection) -> rusqlite::Result<()> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let now = clock::wall_micros() as i64;
+    let (known, swept) = connection.query_row("SELECT boot, swept FROM meta", [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+    })?;
+    let old = now - FORGET_AFTER.as_micros() as i64;
+    if known == boot.trim() && swept > old {
+        return Ok(());
+    }
+    transaction(connection, |connection| {
+        if known != boot.trim() {
+            connection.execute("DELETE FROM claim", [])?;
+            connection.execute("UPDATE lock SET id = NULL, contended = 0", [])?;
+        }
+        connection.execute("UPDATE meta SET boot = ?1, swept = ?2, floor = max(floor, ?3, (SELECT coalesce(max(token), 0) FROM lock WHERE token < ?3))", (boot.trim(), now, old))?;
+        connection.execute("DELETE FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1", [old])?;
+        Ok(())
+    })
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked))
+}
+
+fn explain(location: &Location, error: rusqlite::Error) -> Error {
+    use ffi::ErrorCode as Code;
+    let (kind, hint) = match error.sqlite_error_code() {
+        Some(Code::NotADatabase | Code::DatabaseCorrupt) => (
+            ErrorKind::Corrupt,
+            "; when no holder runs, move it away with its -wal and -shm: a new one is made, and tokens go on rising",
+        ),
+        Some(Code::DiskFull) => (ErrorKind::Unreachable, "; free some space"),
+        Some(Code::ReadOnly | Code::PermissionDenied | Code::AuthorizationForStatementDenied) => {
+            (ErrorKind::Denied, "; this user must be able to write the file and its folder")
+        }
+        Some(Code::CannotOpen) => {
+            (ErrorKind::Denied, "; it must be a plain file that this user can read and write")
+        }
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+            (ErrorKind::Unreachable, "; another program keeps it locked")
+        }
+        _ => (ErrorKind::Unreachable, ""),
+    };
+    // Only a failed write leaves open whether the commit reached the log; everything else was rolled back.
+    let io_failed = error.sqlite_error_code() == Some(Code::SystemIoFailure);
+    Error::new(kind, format!("{:?}: {error}{hint}", location.database))
+        .with_effect(if io_failed { Effect::Unknown } else { Effect::None })
+        .with_source(error)
+}

@@ -1,0 +1,128 @@
+//! One error type: what should the caller do, and did the server perhaps act?
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::LockName;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, sorted by what the caller would do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The call is wrong: a name, a ttl, a URL. Change the call.
+    Invalid,
+    /// The engine cannot do this, or is not compiled in. Choose another engine or feature.
+    Unsupported,
+    /// Somebody else holds the lock, and the caller did not want to wait.
+    Busy,
+    /// The wait limit passed before the lock came free.
+    TimedOut,
+    /// The engine cannot be reached or used now. Try again later.
+    Unreachable,
+    /// The engine refuses this user.
+    Denied,
+    /// What the engine stores is damaged. An operator must look at it.
+    Corrupt,
+    /// The lock is no longer held.
+    Lost,
+}
+
+/// Whether the server may have acted although an error came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Nothing was changed.
+    None,
+    /// The server may have acted: the reply is missing.
+    Unknown,
+}
+
+/// An error of this crate: a kind, an effect, and a sentence that names the thing, the limit and the knob.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    effect: Effect,
+    message: Cow<'static, str>,
+    lock: Option<LockName>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error after which nothing has changed.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            effect: Effect::None,
+            message: message.into(),
+            lock: None,
+            source: None,
+        }))
+    }
+
+    /// The same error, with another effect.
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.0.effect = effect;
+        self
+    }
+
+    /// The same error, with what caused it.
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error, naming the lock it is about.
+    pub(crate) fn about(mut self, lock: &LockName) -> Self {
+        self.0.lock.get_or_insert_with(|| lock.clone());
+        self
+    }
+
+    /// What should the caller do?
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Did the server perhaps act?
+    pub fn effect(&self) -> Effect {
+        self.0.effect
+    }
+
+    /// The lock this is about, if it is about one.
+    pub fn lock(&self) -> Option<&LockName> {
+        self.0.lock.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.lock {
+            Some(lock) => write!(f, "lock {lock:?}: {}", self.0.message)?,
+            None => f.write_str(&self.0.message)?,
+        }
+        match self.0.effect {
+            Effect::None => Ok(()),
+            Effect::Unknown => f.write_str(" (the server may have acted)"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("effect", &self.0.effect)
+            .field("message", &self.0.message)
+            .field("lock", &self.0.lock)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}

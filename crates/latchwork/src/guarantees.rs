@@ -1,0 +1,125 @@
+//! What an engine promises, as data.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What an engine promises. Printed in GUARANTEES.md, read by the conformance suite, and used by the core to refuse
+/// what an engine cannot do.
+///
+/// On no engine does a lock stop a former holder from writing to a resource that does not check the token.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Guarantees {
+    /// The engine's name in URLs, errors and tables.
+    pub engine: &'static str,
+    /// Where its tokens come from; `None` if it has none.
+    pub tokens: Option<&'static str>,
+    /// Whether tokens still rise after the stored state was destroyed.
+    pub tokens_survive_data_loss: bool,
+    /// Whether waiters are served in the order of their arrival.
+    pub fair: bool,
+    /// Whether waiters are woken by the release instead of polling.
+    pub pushes: bool,
+    /// Whether readers may share a lock.
+    pub read_write: bool,
+    /// Whether a lock may have several permits.
+    pub permits: bool,
+    /// Whether user code that blocks every worker of its runtime leaves renewals running.
+    pub survives_blocked_runtime: bool,
+    /// Whether a claim can live as long as a process that inherited the session's file descriptor.
+    pub outlives_wrapper: bool,
+    /// The shortest ttl.
+    pub min_ttl: Duration,
+    /// The longest ttl.
+    pub max_ttl: Duration,
+    /// How long others wait after a holder was killed.
+    pub dead_holder: &'static str,
+    /// Exclusion under each fault.
+    pub faults: Faults,
+    /// What else a user must know, in one sentence.
+    pub beware: &'static str,
+}
+
+/// What exclusion looks like under each fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// The holder's process is killed.
+    pub holder_crash: Promise,
+    /// The holder is paused for longer than its lease.
+    pub holder_pause: Promise,
+    /// The server, or the machine, restarts.
+    pub restart: Promise,
+    /// A replica takes over.
+    pub failover: Promise,
+    /// The network between client and engine, or inside the engine, is cut.
+    pub partition: Promise,
+    /// The engine's wall clock is set.
+    pub clock_step: Promise,
+    /// The stored state is deleted under a holder.
+    pub data_deleted: Promise,
+}
+
+/// What holds under a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Two guards never both say "certain".
+    Exclusive,
+    /// Two guards may both say "certain" for a while; tokens stay in order, so a store that checks them is safe.
+    FencedOnly,
+    /// Exclusion breaks, and there is no token to notice it by.
+    Breaks,
+    /// The fault cannot happen to this engine.
+    NotApplicable,
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Exclusive => "exclusive",
+            Self::FencedOnly => "fenced only",
+            Self::Breaks => "breaks",
+            Self::NotApplicable => "-",
+        })
+    }
+}
+
+impl Guarantees {
+    /// The table of GUARANTEES.md, one column per engine.
+    pub fn table(engines: &[Self]) -> String {
+        type Row = (&'static str, fn(&Guarantees) -> String);
+        let rows: &[Row] = &[
+            ("fencing token", |g| g.tokens.unwrap_or("none").into()),
+            ("tokens rise after data loss", |g| yes_no(g.tokens_survive_data_loss)),
+            ("waiters in arrival order", |g| yes_no(g.fair)),
+            ("woken, not polling", |g| yes_no(g.pushes)),
+            ("read and write locks", |g| yes_no(g.read_write)),
+            ("permits", |g| yes_no(g.permits)),
+            ("renews while user code blocks the runtime", |g| yes_no(g.survives_blocked_runtime)),
+            ("`latch run --keep-fd`", |g| yes_no(g.outlives_wrapper)),
+            ("ttl", |g| format!("{:?} to {:?}", g.min_ttl, g.max_ttl)),
+            ("after the holder was killed, others wait", |g| g.dead_holder.into()),
+            ("holder killed", |g| g.faults.holder_crash.to_string()),
+            ("holder paused past its lease", |g| g.faults.holder_pause.to_string()),
+            ("server or machine restarts", |g| g.faults.restart.to_string()),
+            ("failover to a replica", |g| g.faults.failover.to_string()),
+            ("network cut", |g| g.faults.partition.to_string()),
+            ("wall clock set", |g| g.faults.clock_step.to_string()),
+            ("state deleted under a holder", |g| g.faults.data_deleted.to_string()),
+            ("beware", |g| g.beware.into()),
+        ];
+        let line = |head: &str, cell: &dyn Fn(&Self) -> String| {
+            let cells: Vec<_> = engines.iter().map(cell).collect();
+            format!("| {head} | {} |\n", cells.join(" | "))
+        };
+        let mut table = line("", &|g| g.engine.to_owned());
+        table += &format!("|---|{}\n", "---|".repeat(engines.len()));
+        for (head, cell) in rows {
+            table += &line(head, &|g| cell(g));
+        }
+        table
+    }
+}
+
+fn yes_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}

@@ -1,0 +1,48 @@
+//! One lock API over every engine people already run, and an embedded default that needs no server.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> latchwork::Result<()> {
+//! use std::time::Duration;
+//!
+//! let client = latchwork::connect("memory:").await?; // or "sqlite:", one file for all processes of this user
+//! let guard = client.lock("orders/42").ttl(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire().await?;
+//! println!("my writes carry token {}", guard.token()?); // only grows: the store refuses an older one
+//! guard.release().await?; // or drop it: released in the background
+//! # Ok(()) }
+//! ```
+//!
+//! # What is promised
+//!
+//! **Lease exclusion plus fencing**: two guards never both say "certain" at the same instant (within a stated bound on
+//! clock rates), and every grant's token is greater than every earlier one. No engine can promise more: a paused former
+//! holder can still write to a resource that does not check the token. What holds on which engine under which fault is
+//! data: [`Guarantees`].
+//!
+//! # Where to start
+//!
+//! [`connect`] opens a [`Client`], [`Client::lock`] describes a [`Lock`], [`Lock::acquire`] returns a [`Guard`].
+//! To write an engine, read [`engine`].
+
+mod client;
+pub mod clock;
+mod core;
+pub mod engine;
+pub mod engines;
+mod error;
+mod guarantees;
+mod guard;
+mod lock;
+mod loss;
+mod names;
+mod token;
+
+pub use client::Client;
+pub use engine::connect;
+pub use error::{Effect, Error, ErrorKind, Result};
+pub use guarantees::{Faults, Guarantees, Promise};
+pub use guard::Guard;
+pub use lock::{Lock, Wait};
+pub use loss::Loss;
+pub use names::LockName;
+pub use token::Token;
