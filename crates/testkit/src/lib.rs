@@ -1,1 +1,22 @@
-//! placeholder
+//! What proves the locks: engines under test, the cases every one of them must pass, and the faults they must survive.
+//!
+//! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
+
+pub mod cases;
+pub mod cut;
+pub mod fixture;
+pub mod fixtures;
+pub mod holds;
+pub mod recorder;
+pub mod worker;
+
+pub use fixture::Fixture;
+
+/// Calls a macro with every engine's fixture: `run!(Fixture)`.
+#[macro_export]
+macro_rules! for_each_engine {
+    ($run:ident) => {
+        $run!($crate::fixtures::MemoryFixture);
+        $run!($crate::fixtures::SqliteFixture);
+    };
+}

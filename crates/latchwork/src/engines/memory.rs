@@ -54,6 +54,7 @@ struct State {
     locks: HashMap<LockName, Queue>,
     last_token: u64,
     fails: HashMap<Verb, Effect>,
+    fails_always: HashMap<Verb, Effect>,
     delays: HashMap<Verb, Duration>,
 }
 
@@ -102,6 +103,15 @@ impl Memory {
     /// The next call of `verb` fails: with [`Effect::None`] without having acted, with [`Effect::Unknown`] after it.
     pub fn fail_next(&self, verb: Verb, effect: Effect) {
         self.state().fails.insert(verb, effect);
+    }
+
+    /// Every call of `verb` fails so, until it is set to `None`.
+    pub fn fail_always(&self, verb: Verb, effect: Option<Effect>) {
+        let fails = &mut self.state().fails_always;
+        match effect {
+            Some(effect) => fails.insert(verb, effect),
+            None => fails.remove(&verb),
+        };
     }
 
     /// Every call of `verb` takes this long before it acts, until it is set to zero.
@@ -154,7 +164,7 @@ impl Memory {
         let delay = self.state().delays.get(&verb).copied().unwrap_or_default();
         self.clock.sleep_until(self.clock.now().after(delay)).await;
         let mut state = self.state();
-        let fails = state.fails.remove(&verb);
+        let fails = state.fails.remove(&verb).or(state.fails_always.get(&verb).copied());
         let failed =
             |effect| Error::new(ErrorKind::Unreachable, "the test let this call fail").with_effect(effect);
         match fails {

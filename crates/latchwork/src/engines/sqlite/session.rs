@@ -7,9 +7,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode as FileMode;
 use tokio::io::Interest;
@@ -20,6 +22,10 @@ use crate::engine::ClaimId;
 
 /// How many leftovers of dead sessions one start clears away at most.
 const SWEEP: usize = 256;
+/// The ending of a FIFO that its owner has not opened yet.
+const UNBORN: &str = "new";
+/// How long that may last before it counts as a leftover.
+const BIRTH_SECONDS: i64 = 60;
 
 /// This client's own session. Dropping it is its death, as far as others can see.
 pub(super) struct Session {
@@ -32,21 +38,15 @@ impl Session {
     /// Begins a session in `folder`; `mode` says who may ring.
     pub(super) fn begin(folder: &Path, mode: u32) -> io::Result<Self> {
         sweep(folder)?;
-        loop {
-            let id = u64::from_ne_bytes(clock::random_bytes());
-            let (path, unborn) = (fifo_path(folder, id), folder.join(format!("{id:016x}.new")));
-            nix::unistd::mkfifo(&unborn, FileMode::from_bits_truncate(mode))?;
-            fs::set_permissions(&unborn, fs::Permissions::from_mode(mode))?; // the umask has no say
-            // Read and write: the owner never sees an end of file when the last ringer goes.
-            let fifo = open_fifo(&unborn, true, true)?;
-            // Renamed only now, so that no FIFO under its final name was ever without its owner.
-            match fs::rename(&unborn, &path) {
-                Ok(()) => return Ok(Self { id, fifo, path }),
-                // Another client's sweep took it for a leftover in the instant before it was opened.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let id = u64::from_ne_bytes(clock::random_bytes());
+        let (path, unborn) = (fifo_path(folder, id), folder.join(format!("{id:016x}.{UNBORN}")));
+        nix::unistd::mkfifo(&unborn, FileMode::from_bits_truncate(mode))?;
+        fs::set_permissions(&unborn, fs::Permissions::from_mode(mode))?; // the umask has no say
+        // Read and write: the owner never sees an end of file when the last ringer goes.
+        let fifo = open_fifo(&unborn, true, true)?;
+        // Renamed only now, so that no FIFO under its final name was ever without its owner.
+        fs::rename(&unborn, &path)?;
+        Ok(Self { id, fifo, path })
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -150,10 +150,17 @@ fn open_fifo(path: &Path, read: bool, write: bool) -> io::Result<File> {
 fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.take(SWEEP) {
         let path = entry?.path();
-        let dead = matches!(open_fifo(&path, false, true), Err(error) if error.raw_os_error() == Some(nix::errno::Errno::ENXIO as i32));
-        if dead {
+        let nobody_reads = matches!(open_fifo(&path, false, true), Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32));
+        if nobody_reads && !is_being_born(&path) {
             let _ = fs::remove_file(&path);
         }
     }
     Ok(())
+}
+
+/// Whether its owner may still be about to open it.
+fn is_being_born(path: &Path) -> bool {
+    let made = fs::symlink_metadata(path).map_or(0, |found| found.mtime());
+    let now = Duration::from_micros(clock::wall_micros()).as_secs() as i64;
+    path.extension().is_some_and(|kind| kind == UNBORN) && (now - made).abs() < BIRTH_SECONDS
 }

@@ -1,0 +1,88 @@
+//! A process for tests to start and kill.
+//!
+//! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
+//! `worker count URL NAME FILE LOG TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each, unprotected
+//! but for the lock.
+//! `worker churn URL NAME LOG` takes and releases locks until it is killed, logging every hold.
+
+use std::path::Path;
+use std::time::Duration;
+
+use latchwork::Client;
+use testkit::holds::HoldLog;
+
+#[tokio::main]
+async fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[1..] {
+        ["hold", url, name, millis] => hold(url, name, number(millis)).await,
+        ["count", url, name, file, log, tasks, times] => {
+            count(url, name, [file, log], number(tasks), number(times)).await
+        }
+        ["churn", url, name, log] => churn(url, name, log).await,
+        _ => panic!("see the top of worker.rs"),
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+async fn connect(url: &str) -> Client {
+    latchwork::connect(url).await.expect("the engine is there")
+}
+
+async fn hold(url: &str, name: &str, millis: u64) {
+    let client = connect(url).await;
+    println!("started");
+    let guard =
+        client.lock(name).ttl(Duration::from_millis(millis)).acquire().await.expect("the lock comes free");
+    println!("held {}", guard.token().expect("the engine has tokens"));
+    std::future::pending::<()>().await;
+}
+
+async fn count(url: &str, name: &str, [file, log]: [&str; 2], tasks: u64, times: u64) {
+    let client = connect(url).await;
+    let add = |_| {
+        let (client, name, file, log) = (client.clone(), name.to_owned(), file.to_owned(), log.to_owned());
+        tokio::spawn(async move {
+            let mut log = HoldLog::open(Path::new(&log));
+            for _ in 0..times {
+                let guard = client.lock(&name).acquire().await.expect("the lock comes free");
+                let token = guard.token().expect("the engine has tokens");
+                log.enter(token);
+                let now = std::fs::read_to_string(&file).map_or(0, |text| number(&text));
+                tokio::task::yield_now().await;
+                std::fs::write(&file, (now + 1).to_string()).expect("the counter can be written");
+                log.leave(token);
+                guard.release().await.expect("held until here");
+            }
+        })
+    };
+    for task in (0..tasks).map(add).collect::<Vec<_>>() {
+        task.await.expect("no panic");
+    }
+}
+
+/// Three tasks on one contended name, and one on a name of its own, so that the quiet path is killed too.
+async fn churn(url: &str, name: &str, log: &str) {
+    let client = connect(url).await;
+    println!("started");
+    let own = format!("{name}-{}", std::process::id() % 4);
+    for name in [name, name, name, own.as_str()] {
+        let (client, lock, log) = (client.clone(), name.to_owned(), format!("{log}.{name}"));
+        tokio::spawn(async move {
+            let mut log = HoldLog::open(Path::new(&log));
+            loop {
+                let guard = client.lock(&lock).acquire().await.expect("the lock comes free");
+                let token = guard.token().expect("the engine has tokens");
+                log.enter(token);
+                tokio::task::yield_now().await;
+                log.leave(token);
+                guard.release().await.expect("held until here");
+            }
+        });
+    }
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,109 @@
+//! Dropping a call at every point where it can be dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::Client;
+
+use super::support::{hold, nothing_left, pause};
+use crate::{Fixture, cut};
+
+/// The most polls an acquire needs in these scenes; the cases fail if it ever needs more, so no point is left out.
+const MOST_POLLS: u32 = 40;
+
+/// The situations in which an acquire is dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scene {
+    Free,
+    HeldByAnotherClient,
+    ReleasedWhileWaiting,
+    HeldByThisClient,
+}
+
+const SCENES: [Scene; 4] =
+    [Scene::Free, Scene::HeldByAnotherClient, Scene::ReleasedWhileWaiting, Scene::HeldByThisClient];
+
+pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    let mut points = 0;
+    for delay in [Duration::ZERO, Duration::from_millis(3)] {
+        for scene in SCENES {
+            for polls in 1.. {
+                assert!(polls < MOST_POLLS, "{scene:?} does not end");
+                fixture.hinder(delay);
+                let finished = play(scene, polls, &one, &two).await;
+                fixture.hinder(Duration::ZERO);
+                nothing_left(&one, "cut").await;
+                nothing_left(&two, "cut").await;
+                points += 1;
+                if finished || (scene == Scene::HeldByAnotherClient && polls > 4) {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(points > 8, "only {points} points were cut");
+}
+
+/// Plays one scene with an acquire that is dropped after `polls` polls. True if it got the lock before that.
+async fn play(scene: Scene, polls: u32, one: &Client, two: &Client) -> bool {
+    let lock = one.lock("cut").wait(Duration::from_secs(30));
+    let holder = match scene {
+        Scene::Free => None,
+        Scene::HeldByThisClient => Some(hold(one, "cut").await),
+        _ => Some(hold(two, "cut").await),
+    };
+    let dropped = cut::after_polls(lock.acquire(), polls);
+    if scene == Scene::HeldByAnotherClient {
+        // Nobody releases: it is dropped while it waits.
+        return tokio::time::timeout(Duration::from_millis(30), dropped)
+            .await
+            .is_ok_and(|done| done.is_some());
+    }
+    let release = async {
+        pause(2).await;
+        if let Some(holder) = holder {
+            holder.release().await.expect("held");
+        }
+    };
+    let (done, ()) = tokio::join!(dropped, release);
+    done.is_some()
+}
+
+pub(super) async fn a_dropped_driver_hands_its_place_to_the_task_behind_it<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    for polls in 1..5 {
+        let holder = hold(&two, "inherit").await;
+        let lock = one.lock("inherit");
+        let mut driver = Box::pin(lock.acquire());
+        let poll = cut::after_polls(&mut driver, polls);
+        let _ = tokio::time::timeout(Duration::from_millis(10), poll).await;
+        let behind = {
+            let client = one.clone();
+            tokio::spawn(async move { hold(&client, "inherit").await.release().await })
+        };
+        pause(2).await;
+        drop(driver);
+        holder.release().await.expect("held");
+        let behind = tokio::time::timeout(Duration::from_secs(10), behind).await;
+        behind.expect("it takes over the duty").expect("no panic").expect("held");
+        nothing_left(&two, "inherit").await;
+    }
+}
+
+pub(super) async fn a_release_dropped_at_any_point_still_releases<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    for delay in [Duration::ZERO, Duration::from_millis(3)] {
+        for polls in 1.. {
+            assert!(polls < MOST_POLLS, "it does not end");
+            let guard = hold(&one, "half released").await;
+            fixture.hinder(delay);
+            let finished = cut::after_polls(guard.release(), polls).await.is_some();
+            fixture.hinder(Duration::ZERO);
+            nothing_left(&two, "half released").await;
+            if finished {
+                break;
+            }
+        }
+    }
+}

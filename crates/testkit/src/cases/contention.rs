@@ -1,0 +1,135 @@
+//! Many want one lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use latchwork::engine::Filter;
+use latchwork::{ErrorKind, Wait};
+
+use super::support::{LONG, hold, name, nothing_left, waiters};
+use crate::Fixture;
+
+pub(super) async fn trying_a_held_lock_says_none_at_once<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    let guard = hold(&one, "try").await;
+    for client in [&one, &two] {
+        assert!(client.lock("try").try_acquire().await.expect("answers").is_none());
+        let error = client.lock("try").wait(Wait::Never).acquire().await.expect_err("held");
+        assert_eq!(error.kind(), ErrorKind::Busy);
+    }
+    guard.release().await.expect("held");
+    nothing_left(&two, "try").await;
+}
+
+pub(super) async fn waiters_are_served_in_the_order_of_arrival<F: Fixture>(fixture: Arc<F>) {
+    if !F::guarantees().fair {
+        return;
+    }
+    let holder = fixture.client().await;
+    let guard = hold(&holder, "fifo").await;
+    let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..12 {
+        let (client, sender) = (fixture.client().await, sender.clone());
+        tokio::spawn(async move {
+            let guard = hold(&client, "fifo").await;
+            sender.send((number, guard.token().expect("tokens"))).expect("listened to");
+            guard.release().await.expect("held");
+        });
+        waiters(&holder, "fifo", number + 1).await;
+    }
+    let mut last = guard.token().expect("tokens");
+    guard.release().await.expect("held");
+    for expected in 0..12 {
+        let (number, token) = served.recv().await.expect("everybody is served");
+        assert_eq!(number, expected);
+        assert!(token > last);
+        last = token;
+    }
+    nothing_left(&holder, "fifo").await;
+}
+
+pub(super) async fn a_hundred_contenders_all_get_their_turn_one_at_a_time<F: Fixture>(fixture: Arc<F>) {
+    let (inside, newest) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut tasks = Vec::new();
+    for _ in 0..10 {
+        let client = fixture.client().await;
+        for _ in 0..10 {
+            let (client, inside, newest) = (client.clone(), inside.clone(), newest.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..3 {
+                    let guard = hold(&client, "hundred").await;
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside");
+                    let token = guard.token().expect("tokens").get();
+                    assert!(newest.swap(token, Ordering::SeqCst) < token, "the token went back");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    guard.release().await.expect("held");
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.expect("everybody gets a turn");
+    }
+    nothing_left(&fixture.client().await, "hundred").await;
+}
+
+pub(super) async fn a_wait_that_times_out_names_the_holder_and_leaves_nothing<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await.with_note("the holder's note"), fixture.client().await);
+    let guard = hold(&one, "limit").await;
+    let error = two.lock("limit").wait(Duration::from_millis(80)).acquire().await.expect_err("held");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("the holder's note"), "{error}");
+    let seen = one.inspect(&Filter::Name(name("limit"))).await.expect("answers");
+    assert!(seen[0].waiters.is_empty(), "{seen:?}");
+    // The same behind a task of the same client.
+    let error = one.lock("limit").wait(Duration::from_millis(20)).acquire().await.expect_err("held");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    guard.release().await.expect("held");
+    nothing_left(&two, "limit").await;
+}
+
+pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F: Fixture>(fixture: Arc<F>) {
+    let (one, two, three) = (fixture.client().await, fixture.client().await, fixture.client().await);
+    let guard = hold(&one, "middle").await;
+    let middle =
+        tokio::spawn(async move { two.lock("middle").wait(Duration::from_millis(150)).acquire().await });
+    waiters(&one, "middle", 1).await;
+    let last = tokio::spawn(async move { hold(&three, "middle").await });
+    waiters(&one, "middle", 2).await;
+    middle.await.expect("no panic").expect_err("it timed out");
+    guard.release().await.expect("held");
+    let served =
+        tokio::time::timeout(LONG / 2, last).await.expect("the last one is served").expect("no panic");
+    served.release().await.expect("held");
+    nothing_left(&one, "middle").await;
+}
+
+pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await.with_note("first"), fixture.client().await.with_note("second"));
+    let guard = hold(&one, "seen/a").await;
+    let waiter = tokio::spawn(async move { hold(&two, "seen/a").await });
+    waiters(&one, "seen/a", 1).await;
+    let _unrelated = hold(&one, "unseen").await;
+    let seen = one.inspect(&Filter::Prefix("seen/".into())).await.expect("answers");
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    let (holder, waiting) = (&seen[0].holders[0], &seen[0].waiters[0]);
+    assert!(holder.note.as_str().ends_with("first") && waiting.note.as_str().ends_with("second"));
+    assert_eq!(holder.token, Some(guard.token().expect("tokens").engine_token()));
+    assert!(holder.expires_in.is_some_and(|left| left <= LONG) && holder.since.is_some());
+    guard.release().await.expect("held");
+    waiter.await.expect("no panic").release().await.expect("held");
+    nothing_left(&one, "seen/a").await;
+}
+
+pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let guard = hold(&client, "precious").await;
+    let before = guard.token().expect("tokens");
+    fixture.destroy().await;
+    let fresh = fixture.client().await;
+    let after = hold(&fresh, "precious").await.token().expect("tokens");
+    assert!(after > before, "{after} does not follow {before}");
+    drop(guard);
+}

@@ -1,0 +1,188 @@
+//! The rules an engine keeps, one case or more each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::engine::{Engine, Filter, Released, Renewal, Revoke, Verdict, Wake};
+use latchwork::{Effect, Loss};
+
+use super::support::{LONG, SHORT, busy, granted, name, pause, told_until, trying, waiting};
+use crate::{Fixture, cut};
+
+pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.engine().await, fixture.engine().await);
+    let holder = waiting("c1", LONG);
+    let first = granted(&one, &holder).await;
+    assert_eq!(granted(&one, &holder).await.token, first.token);
+    let waiter = waiting("c1", LONG);
+    let place = busy(&two, &waiter).await.position;
+    assert_eq!(busy(&two, &waiter).await.position, place, "asked again, it must not queue twice");
+    assert_eq!(granted(&one, &holder).await.token, first.token, "also when others wait");
+    one.release(&holder).await.expect("answers");
+    let second = granted(&two, &waiter).await;
+    assert!(second.token > first.token);
+    assert_eq!(granted(&two, &waiter).await.token, second.token, "also after a hand-over");
+    two.release(&waiter).await.expect("answers");
+}
+
+pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.engine().await, fixture.engine().await);
+    let (first, second) = (trying("c2", SHORT), trying("c2", LONG));
+    assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "before it was ever claimed");
+    granted(&one, &first).await;
+    assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "blind, beside a holder");
+    pause(SHORT.as_millis() as u64 + 50).await;
+    let token = granted(&two, &second).await.token;
+    assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "late, after the lease ended");
+    assert_eq!(granted(&two, &second).await.token, token, "the later holder was not touched");
+    assert_eq!(two.release(&second).await.expect("answers"), Released::Freed);
+    assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "twice");
+}
+
+pub(super) async fn the_engine_reads_no_clock_of_its_own_and_never_sleeps<F: Fixture>(_: Arc<F>) {
+    let engines = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../latchwork/src/engines"));
+    let source = engines.join(F::SOURCE);
+    let files = match std::fs::read_dir(&source) {
+        Ok(folder) => folder.map(|file| file.expect("readable").path()).collect(),
+        Err(_) => vec![source],
+    };
+    assert!(!files.is_empty());
+    for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "rs")) {
+        let text = std::fs::read_to_string(file).expect("readable");
+        for banned in ["time::sleep", "thread::sleep", "Instant::now", "SystemTime::now", "interval("] {
+            assert!(!text.contains(banned), "{file:?} uses {banned}");
+        }
+    }
+}
+
+pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.engine().await, fixture.engine().await);
+    let clock = one.clock();
+    let sent = clock.now();
+    let until = told_until(&granted(&one, &trying("c4", SHORT)).await, sent);
+    let other = trying("c4", SHORT);
+    loop {
+        let asked = two.claim(&other).await.expect("answers");
+        if let Verdict::Granted(_) = asked {
+            break;
+        }
+        pause(1).await;
+    }
+    assert!(clock.now() >= until, "granted to another while the first was told it holds");
+    assert!(clock.now() < until.after(SHORT), "an unrenewed lease ends");
+}
+
+pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.engine().await, fixture.engine().await);
+    let (holder, waiter) = (trying("floor", LONG), waiting("floor", LONG));
+    granted(&one, &holder).await;
+    let answer = busy(&two, &waiter).await;
+    let (wake, _) = tokio::join!(two.wait(&waiter, &answer), async {
+        pause(20).await;
+        one.release(&holder).await.expect("answers")
+    });
+    let token = match wake.expect("answers") {
+        Wake::Granted(grant) => grant.token,
+        Wake::Recheck => granted(&two, &waiter).await.token,
+    };
+    assert!(answer.floor.is_none() || token > answer.floor, "{token:?} is not above {:?}", answer.floor);
+    two.release(&waiter).await.expect("answers");
+}
+
+pub(super) async fn an_error_says_that_nothing_was_done_and_nothing_was<F: Fixture>(fixture: Arc<F>) {
+    let engine = fixture.engine().await;
+    let claim = trying("c5", LONG);
+    let other = trying("c5 other", LONG);
+    granted(&engine, &other).await;
+    fixture.breaks().await;
+    let error = engine.claim(&claim).await.expect_err("it is broken");
+    assert_eq!(error.effect(), Effect::None, "{error}");
+    let error = engine.release(&other).await.expect_err("it is broken");
+    fixture.mend().await;
+    let fresh = fixture.engine().await;
+    let held = fresh.inspect(&Filter::Name(name("c5 other"))).await.expect("answers");
+    assert!(error.effect() == Effect::Unknown || held.len() == 1, "said to have done nothing: {error}");
+    assert!(fresh.inspect(&Filter::Name(name("c5"))).await.expect("answers").is_empty());
+}
+
+pub(super) async fn a_dropped_wait_misses_nothing<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.engine().await, fixture.engine().await);
+    for polls in 1..6 {
+        let (holder, waiter) = (trying("c6", LONG), waiting("c6", LONG));
+        granted(&one, &holder).await;
+        let answer = busy(&two, &waiter).await;
+        let dropped = cut::after_polls(two.wait(&waiter, &answer), polls);
+        let _ = tokio::time::timeout(Duration::from_millis(5), dropped).await;
+        one.release(&holder).await.expect("answers");
+        let wake = tokio::time::timeout(Duration::from_secs(5), two.wait(&waiter, &answer)).await;
+        wake.expect("news from before the second wait must not be lost").expect("answers");
+        granted(&two, &waiter).await;
+        two.release(&waiter).await.expect("answers");
+    }
+}
+
+pub(super) async fn a_hundred_ids_of_one_session_get_one_grant<F: Fixture>(fixture: Arc<F>) {
+    let engine = Arc::new(fixture.engine().await);
+    let claims = (0..100).map(|_| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let claim = trying("c7", LONG);
+            matches!(engine.claim(&claim).await.expect("answers"), Verdict::Granted(_))
+        })
+    });
+    let mut grants = 0;
+    for claim in claims.collect::<Vec<_>>() {
+        grants += usize::from(claim.await.expect("no panic"));
+    }
+    assert_eq!(grants, 1);
+}
+
+pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let engine = fixture.engine().await;
+    let renew = async |claim: &Arc<latchwork::engine::Claim>| {
+        engine.renew(std::slice::from_ref(claim)).await.remove(0).expect("answers")
+    };
+    let released = Arc::new(trying("c8 released", LONG));
+    granted(&engine, &released).await;
+    assert!(matches!(renew(&released).await, Renewal::Kept(_)));
+    engine.release(&released).await.expect("answers");
+    assert!(matches!(renew(&released).await, Renewal::Lost(_)));
+    assert!(engine.inspect(&Filter::Name(name("c8 released"))).await.expect("answers").is_empty());
+
+    let revoked = Arc::new(trying("c8 revoked", LONG));
+    granted(&engine, &revoked).await;
+    let state = engine.inspect(&Filter::Name(name("c8 revoked"))).await.expect("answers").remove(0);
+    engine.revoke(&state, Revoke::AtLeaseEnd).await.expect("answers");
+    assert_eq!(renew(&revoked).await, Renewal::Lost(Loss::Revoked));
+
+    let expired = Arc::new(trying("c8 expired", SHORT));
+    granted(&engine, &expired).await;
+    pause(SHORT.as_millis() as u64 + 20).await;
+    assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although nobody has taken it since");
+    granted(&engine, &trying("c8 expired", LONG)).await;
+
+    // The same on the contended path, where the claim stands in a queue.
+    let (queued, waiter) = (Arc::new(waiting("c8 queued", SHORT)), waiting("c8 queued", LONG));
+    granted(&engine, &queued).await;
+    busy(&engine, &waiter).await;
+    assert!(matches!(renew(&queued).await, Renewal::Kept(_)));
+    pause(SHORT.as_millis() as u64 + 20).await;
+    assert!(matches!(renew(&queued).await, Renewal::Lost(_)));
+    granted(&engine, &waiter).await;
+}
+
+pub(super) async fn a_free_lock_costs_one_round_trip_and_so_does_its_release<F: Fixture>(fixture: Arc<F>) {
+    let engine = fixture.engine().await;
+    let warm = trying("c9", LONG);
+    granted(&engine, &warm).await;
+    engine.release(&warm).await.expect("answers");
+    let count = || fixture.round_trips().expect("this engine counts");
+    let before = count();
+    let claim = trying("c9", LONG);
+    granted(&engine, &claim).await;
+    assert_eq!(count() - before, 1, "round trips of a claim");
+    engine.release(&claim).await.expect("answers");
+    assert_eq!(count() - before, 2, "round trips of a claim and its release");
+}

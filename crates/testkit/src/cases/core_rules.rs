@@ -1,0 +1,79 @@
+//! The rules the core keeps towards every engine, seen from the engine's side.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::Client;
+
+use super::support::{hold, nothing_left, pause};
+use crate::recorder::{Event, Recorder};
+use crate::{Fixture, cut};
+
+/// A little of everything: holds, waits that time out, tries, drops half-way, dropped guards; by ten tasks on two names.
+async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<Event> {
+    let recorder = Recorder::new(fixture.engine().await);
+    let events = recorder.events();
+    let (client, rival) = (Client::new(recorder), fixture.client().await);
+    let task = |number: u32| {
+        let (client, rival) = (client.clone(), rival.clone());
+        tokio::spawn(async move {
+            let lock = ["day", "night"][number as usize % 2];
+            for round in 0..12 {
+                match (number + round) % 6 {
+                    0 => drop(hold(&client, lock).await),
+                    1 => drop(client.lock(lock).try_acquire().await.expect("answers")),
+                    2 => drop(client.lock(lock).wait(Duration::from_millis(3)).acquire().await),
+                    3 => drop(cut::after_polls(client.lock(lock).acquire(), 1 + round % 3).await),
+                    4 => drop(hold(&rival, lock).await),
+                    _ => hold(&client, lock).await.release().await.expect("held"),
+                }
+                pause(1).await;
+            }
+        })
+    };
+    for task in (0..10).map(task).collect::<Vec<_>>() {
+        task.await.expect("no panic");
+    }
+    nothing_left(&rival, "day").await;
+    nothing_left(&rival, "night").await;
+    drop(client);
+    events.lock().expect("no panic while noting").clone()
+}
+
+pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fixture>(fixture: Arc<F>) {
+    let mut open = HashMap::new();
+    let mut claims = 0;
+    for event in busy_day(&fixture).await {
+        match event {
+            Event::Claim(lock, id) => {
+                claims += 1;
+                let last = open.insert(lock, id);
+                assert!(last.is_none_or(|last| last == id), "claimed anew while {last:?} was still out");
+            }
+            Event::Released(lock, id) => {
+                if open.get(&lock) == Some(&id) {
+                    open.remove(&lock);
+                }
+            }
+            // A try that was answered "busy" leaves nothing to release; a waiter keeps its id when it asks again.
+            Event::Claimed(lock, id, false) if open.get(&lock) == Some(&id) => drop(open.remove(&lock)),
+            _ => {}
+        }
+    }
+    assert!(claims > 20, "the day was too quiet to show anything");
+}
+
+pub(super) async fn every_claim_ends_in_a_release_and_is_never_sent_again<F: Fixture>(fixture: Arc<F>) {
+    let (mut granted, mut ended) = (HashSet::new(), HashSet::new());
+    for event in busy_day(&fixture).await {
+        match event {
+            Event::Claim(_, id) => assert!(!ended.contains(&id), "claimed again after its end"),
+            Event::Claimed(_, id, true) => drop(granted.insert(id)),
+            Event::Release(_, id) | Event::Lost(_, id) => drop(ended.insert(id)),
+            _ => {}
+        }
+    }
+    let kept: Vec<_> = granted.difference(&ended).collect();
+    assert!(kept.is_empty(), "granted and never released: {kept:?}");
+}

@@ -1,0 +1,139 @@
+//! Leases are renewed while the holder lives, and a holder is told when they are not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::engine::{Filter, Lifetime, Revoke, Revoked};
+use latchwork::{ErrorKind, Loss};
+
+use super::support::{LONG, SHORT, hold, name, nothing_left, pause};
+use crate::Fixture;
+
+pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    let guard = one.lock("long work").ttl(SHORT).acquire().await.expect("free");
+    for _ in 0..8 {
+        pause(SHORT.as_millis() as u64 / 2).await;
+        assert!(guard.is_certain());
+        assert!(two.lock("long work").try_acquire().await.expect("answers").is_none());
+    }
+    guard.release().await.expect("still held");
+    nothing_left(&two, "long work").await;
+}
+
+pub(super) async fn blocked_user_code_does_not_starve_renewal<F: Fixture>(fixture: Arc<F>) {
+    let guard = fixture.client().await.lock("blocked").ttl(SHORT).acquire().await.expect("free");
+    let blockers = (0..8).map(|_| tokio::spawn(async { std::thread::sleep(SHORT * 3) })).collect::<Vec<_>>();
+    std::thread::sleep(SHORT * 3);
+    assert!(guard.is_certain(), "every worker was blocked for three leases");
+    for blocker in blockers {
+        blocker.await.expect("no panic");
+    }
+    guard.release().await.expect("still held");
+}
+
+pub(super) async fn the_holder_is_told_before_its_lease_ends_when_the_engine_is_gone<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let client = fixture.client().await;
+    let guard = client.lock("cut off").ttl(SHORT).acquire().await.expect("free");
+    pause(SHORT.as_millis() as u64 / 2).await;
+    fixture.breaks().await;
+    let loss = guard.lost().await;
+    assert_eq!(loss, Loss::Unreachable);
+    assert!(!guard.is_certain() && guard.remaining().is_zero());
+    fixture.mend().await;
+    // Told before the end: whoever asks now still finds the lease running, unless the machine was very slow.
+    let error = guard.release().await.expect_err("it was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    nothing_left(&fixture.client().await, "cut off").await;
+}
+
+pub(super) async fn a_holder_whose_claim_was_removed_is_told_at_the_next_renewal<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let client = fixture.client().await;
+    let guard = client.lock("flushed").ttl(SHORT * 2).acquire().await.expect("free");
+    fixture.destroy().await;
+    let loss = tokio::time::timeout(SHORT * 2, guard.lost()).await.expect("told within the lease");
+    assert_eq!(loss, Loss::Removed);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+}
+
+pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: Arc<F>) {
+    let (holder, operator) = (fixture.client().await, fixture.client().await);
+    let guard = holder.lock("stuck").ttl(SHORT * 2).acquire().await.expect("free");
+    let state = operator.inspect(&Filter::Name(name("stuck"))).await.expect("answers").remove(0);
+    assert_eq!(operator.revoke(&state, Revoke::AtLeaseEnd).await.expect("answers"), Revoked::Done);
+    assert!(
+        operator.lock("stuck").try_acquire().await.expect("answers").is_none(),
+        "not before the lease ends"
+    );
+    assert_eq!(guard.lost().await, Loss::Revoked);
+    let next = operator.lock("stuck").wait(LONG).acquire().await.expect("it comes free");
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(
+        operator.revoke(&state, Revoke::Now).await.expect("answers"),
+        Revoked::NotHeld,
+        "the lock has moved on"
+    );
+    assert!(next.is_certain());
+    next.release().await.expect("held");
+}
+
+pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<F>) {
+    let (holder, operator) = (fixture.client().await, fixture.client().await);
+    for contended in [false, true] {
+        let guard = hold(&holder, "urgent").await;
+        let waiter = contended.then(|| {
+            let client = operator.clone();
+            tokio::spawn(async move { hold(&client, "urgent").await })
+        });
+        super::support::waiters(&operator, "urgent", usize::from(contended)).await;
+        let state = operator.inspect(&Filter::Name(name("urgent"))).await.expect("answers").remove(0);
+        assert_eq!(operator.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
+        let next = match waiter {
+            Some(waiter) => waiter.await.expect("no panic"),
+            None => operator.lock("urgent").try_acquire().await.expect("answers").expect("free at once"),
+        };
+        assert!(next.token().expect("tokens") > guard.token().expect("tokens"));
+        assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost, "and harmless");
+        assert!(next.is_certain());
+        next.release().await.expect("held");
+    }
+}
+
+pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    let guard = one.lock("bound").ttl(SHORT).lifetime(Lifetime::Session).acquire().await.expect("free");
+    pause(SHORT.as_millis() as u64 * 2).await;
+    assert!(guard.is_certain());
+    assert!(two.lock("bound").try_acquire().await.expect("answers").is_none());
+    guard.release().await.expect("held");
+    nothing_left(&two, "bound").await;
+}
+
+pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    let guard = hold(&one, "outside").await;
+    std::thread::spawn(move || drop(guard)).join().expect("no panic");
+    nothing_left(&two, "outside").await;
+    let panicking = hold(&one, "outside").await;
+    let panicked = tokio::spawn(async move {
+        let _held = panicking;
+        std::panic::resume_unwind(Box::new("on purpose"));
+    });
+    panicked.await.expect_err("it panicked");
+    nothing_left(&two, "outside").await;
+}
+
+pub(super) async fn a_failed_release_is_repeated_in_the_background<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let guard = hold(&client, "stubborn").await;
+    fixture.breaks().await;
+    guard.release().await.expect_err("the engine is broken");
+    fixture.mend().await;
+    let next = client.lock("stubborn").wait(Duration::from_secs(10)).acquire().await;
+    next.expect("released long before its lease of twenty seconds").release().await.expect("held");
+    nothing_left(&fixture.client().await, "stubborn").await;
+}

@@ -1,0 +1,116 @@
+//! The conformance table: every case runs on every engine that promises what the case needs.
+
+mod cancel;
+mod contention;
+mod contract;
+mod core_rules;
+mod leases;
+mod modes;
+mod names;
+mod processes;
+mod support;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use latchwork::Guarantees;
+
+use crate::Fixture;
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One promise, as a test.
+pub struct Case<F> {
+    /// The promise, as a sentence.
+    pub name: &'static str,
+    /// The contract rules it checks.
+    pub rules: &'static [&'static str],
+    /// Why it does not apply to an engine, if it does not.
+    pub unless: fn(&Guarantees, &F) -> Option<&'static str>,
+    /// The test.
+    pub run: fn(Arc<F>) -> Running,
+}
+
+macro_rules! cases {
+    ($($room:ident: $([$($rule:literal)*] $case:ident $(, unless $unless:expr)?;)*)*) => {
+        vec![$($(Case {
+            name: stringify!($case),
+            rules: &[$($rule),*],
+            unless: { #[allow(unused_mut, unused_assignments, reason = "most cases apply everywhere")] {
+                let mut unless: fn(&Guarantees, &F) -> Option<&'static str> = |_, _| None;
+                $(unless = $unless;)?
+                unless
+            } },
+            run: |fixture| Box::pin($room::$case(fixture)),
+        },)*)*]
+    };
+}
+
+/// Every case.
+pub fn all<F: Fixture>() -> Vec<Case<F>> {
+    let one_process: fn(&Guarantees, &F) -> Option<&'static str> =
+        |_, fixture| fixture.url().is_none().then_some("cannot be shared between processes");
+    let no_wire: fn(&Guarantees, &F) -> Option<&'static str> = |_, fixture| {
+        (fixture.round_trips().is_none() && fixture.url().is_none()).then_some("has no round trips")
+    };
+    let forgets: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.tokens_survive_data_loss).then_some("does not promise tokens across data loss");
+    let blocks: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.survives_blocked_runtime).then_some("renews on the runtime that the case blocks");
+    let no_session: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.outlives_wrapper).then_some("cannot bind a claim to its session alone");
+    cases! {
+        contract:
+            ["C1"] a_repeated_claim_gives_the_same_answer;
+            ["C2"] a_release_is_safe_at_any_time_and_touches_no_other_claim;
+            ["C3"] the_engine_reads_no_clock_of_its_own_and_never_sleeps;
+            ["C4"] nobody_else_is_granted_before_the_deadline_that_was_told;
+            ["C4"] a_handed_over_grant_is_above_the_floor;
+            ["C5"] an_error_says_that_nothing_was_done_and_nothing_was;
+            ["C6"] a_dropped_wait_misses_nothing;
+            ["C7"] a_hundred_ids_of_one_session_get_one_grant;
+            ["C8"] a_renewal_never_revives_what_was_released_expired_or_revoked;
+            ["C9"] a_free_lock_costs_one_round_trip_and_so_does_its_release, unless no_wire;
+        core_rules:
+            ["C10"] no_claim_is_sent_before_the_last_release_was_answered;
+            ["C11" "C12"] every_claim_ends_in_a_release_and_is_never_sent_again;
+        names:
+            [] names_that_nest_are_unrelated_locks;
+            [] names_are_compared_bytewise;
+            [] awkward_names_are_data;
+            [] a_bad_name_or_ttl_is_refused_with_the_limit;
+        contention:
+            [] trying_a_held_lock_says_none_at_once;
+            [] waiters_are_served_in_the_order_of_arrival;
+            [] a_hundred_contenders_all_get_their_turn_one_at_a_time;
+            [] a_wait_that_times_out_names_the_holder_and_leaves_nothing;
+            [] a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody;
+            [] the_holder_and_the_waiters_can_be_seen;
+            [] tokens_rise_also_when_everything_stored_was_destroyed, unless forgets;
+        leases:
+            [] work_longer_than_the_ttl_keeps_its_lock;
+            [] blocked_user_code_does_not_starve_renewal, unless blocks;
+            [] the_holder_is_told_before_its_lease_ends_when_the_engine_is_gone;
+            [] a_holder_whose_claim_was_removed_is_told_at_the_next_renewal;
+            [] a_revoked_lock_is_told_and_comes_free;
+            [] a_lock_revoked_now_is_free_at_once;
+            [] a_claim_bound_to_its_session_needs_no_renewal, unless no_session;
+            [] a_guard_dropped_outside_a_runtime_is_released;
+            [] a_failed_release_is_repeated_in_the_background;
+        modes:
+            [] readers_share_and_a_writer_excludes;
+            [] a_waiting_writer_is_not_overtaken_by_readers;
+            [] permits_are_limited;
+        cancel:
+            [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
+            [] a_dropped_driver_hands_its_place_to_the_task_behind_it;
+            [] a_release_dropped_at_any_point_still_releases;
+        processes:
+            [] four_processes_count_to_ten_thousand, unless one_process;
+            [] a_killed_holder_is_noticed_within_a_tenth_of_the_ttl, unless one_process;
+            [] killed_waiters_are_skipped, unless one_process;
+            [] a_stopped_holder_loses_its_lock_after_the_ttl, unless one_process;
+            [] two_hundred_processes_all_get_their_turn, unless one_process;
+    }
+}

@@ -1,0 +1,116 @@
+//! Many processes, some of which are killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use nix::sys::signal::Signal;
+
+use super::support::{hold, nothing_left, pause, waiters};
+use crate::worker::Worker;
+use crate::{Fixture, holds};
+
+fn url<F: Fixture>(fixture: &F) -> String {
+    fixture.url().expect("this engine is shared between processes")
+}
+
+pub(super) async fn four_processes_count_to_ten_thousand<F: Fixture>(fixture: Arc<F>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (url, file, log) = (url(&*fixture), path("counter"), path("log"));
+    fixture.client().await;
+    let start = |_| Worker::start(&["count", &url, "count", &file, &log, "25", "100"]);
+    for mut worker in (0..4).map(start).collect::<Vec<_>>() {
+        worker.done().await;
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("counted"), "10000");
+    let held = holds::read(log.as_ref());
+    assert_eq!(held.len(), 10_000);
+    holds::check(&held, |_| None);
+    nothing_left(&fixture.client().await, "count").await;
+}
+
+pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixture>(fixture: Arc<F>) {
+    if F::guarantees().dead_holder.contains("ttl") {
+        return;
+    }
+    const TTL: Duration = Duration::from_secs(30);
+    let (client, clock) = (fixture.client().await, Clock::boottime());
+    let mut gaps = Vec::new();
+    for round in 0..10 {
+        let mut holder = Worker::start(&["hold", &url(&*fixture), "killed", "30000"]);
+        assert_eq!(holder.line().await, "started");
+        let token = holder.line().await;
+        // Before the waiter stands in the queue in odd rounds, after it in even ones.
+        let waiting = {
+            let client = client.clone();
+            tokio::spawn(async move { (hold(&client, "killed").await, Clock::boottime().now()) })
+        };
+        if round % 2 == 0 {
+            waiters(&client, "killed", 1).await;
+        }
+        let killed = clock.now();
+        holder.kill().await;
+        let (guard, held) = waiting.await.expect("no panic");
+        assert!(format!("held {}", guard.token().expect("tokens")) > token, "tokens rise");
+        gaps.push(held.since(killed));
+        guard.release().await.expect("held");
+    }
+    gaps.sort();
+    println!(
+        "killed holder noticed after {:?} (median), {:?} (longest), ttl {TTL:?}",
+        gaps[gaps.len() / 2],
+        gaps.last()
+    );
+    assert!(gaps.iter().all(|gap| *gap < TTL / 10), "{gaps:?}");
+}
+
+pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let guard = hold(&client, "skip").await;
+    let mut workers = Vec::new();
+    for number in 0..6 {
+        workers.push(Worker::start(&["hold", &url(&*fixture), "skip", "30000"]));
+        assert_eq!(workers[number].line().await, "started");
+        waiters(&client, "skip", number + 1).await;
+    }
+    // The first, one in the middle, and the one before the last.
+    for dead in [0, 2, 4] {
+        workers[dead].kill().await;
+    }
+    guard.release().await.expect("held");
+    for alive in [1, 3, 5] {
+        let line = tokio::time::timeout(Duration::from_secs(10), workers[alive].line()).await;
+        assert!(line.expect("served in its turn").starts_with("held"));
+        workers[alive].kill().await;
+    }
+    nothing_left(&client, "skip").await;
+}
+
+pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let mut holder = Worker::start(&["hold", &url(&*fixture), "stopped", "1000"]);
+    assert_eq!(holder.line().await, "started");
+    assert!(holder.line().await.starts_with("held"));
+    holder.signal(Signal::SIGSTOP);
+    let guard = tokio::time::timeout(Duration::from_secs(20), hold(&client, "stopped")).await;
+    let guard = guard.expect("it comes free when the lease ends");
+    holder.signal(Signal::SIGCONT);
+    pause(500).await;
+    assert!(guard.is_certain(), "what wakes up does not disturb the next holder");
+    guard.release().await.expect("held");
+    holder.kill().await;
+}
+
+pub(super) async fn two_hundred_processes_all_get_their_turn<F: Fixture>(fixture: Arc<F>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (url, file, log) = (url(&*fixture), path("counter"), path("log"));
+    let start = |_| Worker::start(&["count", &url, "crowd", &file, &log, "1", "1"]);
+    for mut worker in (0..200).map(start).collect::<Vec<_>>() {
+        worker.done().await;
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("counted"), "200");
+    holds::check(&holds::read(log.as_ref()), |_| None);
+    nothing_left(&fixture.client().await, "crowd").await;
+}

@@ -1,0 +1,87 @@
+//! What the cases share.
+
+use std::time::Duration;
+
+use latchwork::clock::{Clock, Moment};
+use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Valid, Verdict};
+use latchwork::{Client, Guard, LockName};
+
+/// A short lease for cases that let it run out.
+pub(super) const SHORT: Duration = Duration::from_millis(600);
+/// A lease for cases in which none runs out.
+pub(super) const LONG: Duration = Duration::from_secs(20);
+
+pub(super) fn name(text: &str) -> LockName {
+    LockName::new(text).expect("a good name")
+}
+
+/// A claim that waits.
+pub(super) fn waiting(lock: &str, ttl: Duration) -> Claim {
+    let mut claim = Claim::new(name(lock), ttl);
+    claim.wait_lease = ttl.min(Duration::from_secs(3));
+    claim
+}
+
+/// A claim that only tries.
+pub(super) fn trying(lock: &str, ttl: Duration) -> Claim {
+    Claim::new(name(lock), ttl)
+}
+
+pub(super) async fn granted(engine: &impl Engine, claim: &Claim) -> Grant {
+    match engine.claim(claim).await.expect("the engine answers") {
+        Verdict::Granted(grant) => grant,
+        Verdict::Busy(busy) => panic!("{:?} is busy: {busy:?}", claim.name),
+    }
+}
+
+pub(super) async fn busy(engine: &impl Engine, claim: &Claim) -> Busy {
+    match engine.claim(claim).await.expect("the engine answers") {
+        Verdict::Busy(busy) => busy,
+        Verdict::Granted(grant) => panic!("{:?} was granted: {grant:?}", claim.name),
+    }
+}
+
+/// Until when a grant is said to be valid, if its request was sent at `sent`.
+pub(super) fn told_until(grant: &Grant, sent: Moment) -> Moment {
+    match grant.valid {
+        Valid::For(span) => sent.after(span),
+        Valid::Until(moment) => moment,
+    }
+}
+
+pub(super) async fn hold(client: &Client, lock: &str) -> Guard {
+    client.lock(lock).ttl(LONG).acquire().await.expect("the lock comes free")
+}
+
+/// Waits until nothing is known of this lock, by the engine or by the client: background work needs a moment.
+pub(super) async fn nothing_left(client: &Client, lock: &str) {
+    let filter = Filter::Name(name(lock));
+    let clock = Clock::boottime();
+    let patience = clock.now().after(Duration::from_secs(10));
+    loop {
+        let found = client.inspect(&filter).await.expect("the engine answers");
+        if found.is_empty()
+            && let Some(guard) = client.lock(lock).try_acquire().await.expect("the engine answers")
+        {
+            return guard.release().await.expect("held");
+        }
+        assert!(clock.now() < patience, "left behind: {found:?}");
+        pause(2).await;
+    }
+}
+
+pub(super) async fn pause(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// Waits until `lock` has this many waiters.
+pub(super) async fn waiters(client: &Client, lock: &str, count: usize) {
+    let filter = Filter::Name(name(lock));
+    loop {
+        let found = client.inspect(&filter).await.expect("the engine answers");
+        if found.iter().map(|lock| lock.waiters.len()).sum::<usize>() == count {
+            return;
+        }
+        pause(1).await;
+    }
+}

@@ -1,0 +1,28 @@
+//! Dropping a future at every point where it can be dropped.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Polls `future` at most `polls` times and then drops it. `None` if it was not ready by then.
+pub async fn after_polls<F: Future>(future: F, polls: u32) -> Option<F::Output> {
+    AfterPolls { future: Box::pin(future), left: polls }.await
+}
+
+struct AfterPolls<F> {
+    future: Pin<Box<F>>,
+    left: u32,
+}
+
+impl<F: Future> Future for AfterPolls<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.left -= 1;
+        match self.future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if self.left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! An engine under test.
+
+use std::future::Future;
+use std::time::Duration;
+
+use latchwork::engine::Engine;
+use latchwork::{Client, Guarantees};
+
+/// A running engine: its server or file, and the faults that can be done to it.
+pub trait Fixture: Send + Sync + Sized + 'static {
+    /// The engine.
+    type Engine: Engine;
+
+    /// The URL scheme that leads to it.
+    const SCHEME: &'static str;
+
+    /// Its source, below `crates/latchwork/src/engines`.
+    const SOURCE: &'static str;
+
+    /// Starts it, with no locks held.
+    fn begin() -> impl Future<Output = Self> + Send;
+
+    /// What it promises.
+    fn guarantees() -> Guarantees;
+
+    /// A new session.
+    fn engine(&self) -> impl Future<Output = Self::Engine> + Send;
+
+    /// The URL for other processes; `None` if it cannot be shared between processes.
+    fn url(&self) -> Option<String>;
+
+    /// Makes every request wait for about this long, from now on; zero ends it.
+    fn hinder(&self, delay: Duration);
+
+    /// Makes requests fail until [`Fixture::mend`].
+    fn breaks(&self) -> impl Future<Output = ()> + Send;
+
+    /// Ends [`Fixture::breaks`].
+    fn mend(&self) -> impl Future<Output = ()> + Send;
+
+    /// Destroys everything it has stored.
+    fn destroy(&self) -> impl Future<Output = ()> + Send;
+
+    /// How many round trips (or commits) were made so far; `None` if there is no wire to count on.
+    fn round_trips(&self) -> Option<u64>;
+
+    /// A client with a session of its own.
+    fn client(&self) -> impl Future<Output = Client> + Send {
+        async { Client::new(self.engine().await) }
+    }
+}

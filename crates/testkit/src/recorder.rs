@@ -1,0 +1,99 @@
+//! An engine that writes down what the core asks of another.
+
+use std::sync::{Arc, Mutex};
+
+use latchwork::clock::Clock;
+use latchwork::engine::{
+    Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+};
+use latchwork::{Guarantees, LockName, Result};
+
+/// One thing that happened, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `claim` was sent.
+    Claim(LockName, ClaimId),
+    /// `claim` was answered "granted" (true) or otherwise.
+    Claimed(LockName, ClaimId, bool),
+    /// `release` was sent.
+    Release(LockName, ClaimId),
+    /// `release` was answered.
+    Released(LockName, ClaimId),
+    /// A loss was told.
+    Lost(LockName, ClaimId),
+}
+
+/// Passes everything on to `inner` and keeps the record.
+pub struct Recorder<E> {
+    inner: E,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl<E> Recorder<E> {
+    /// Records what is asked of `inner`.
+    pub fn new(inner: E) -> Self {
+        Self { inner, events: Arc::default() }
+    }
+
+    /// The record, which goes on growing.
+    pub fn events(&self) -> Arc<Mutex<Vec<Event>>> {
+        self.events.clone()
+    }
+
+    fn note(&self, event: Event) {
+        self.events.lock().expect("no panic while noting").push(event);
+    }
+}
+
+impl<E: Engine> Engine for Recorder<E> {
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+
+    async fn fork(&self) -> Result<Self> {
+        Ok(Self { inner: self.inner.fork().await?, events: self.events.clone() })
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.note(Event::Claim(claim.name.clone(), claim.id));
+        let answer = self.inner.claim(claim).await;
+        let granted = matches!(answer, Ok(Verdict::Granted(_)));
+        self.note(Event::Claimed(claim.name.clone(), claim.id, granted));
+        answer
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        self.inner.wait(claim, busy).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let answers = self.inner.renew(claims).await;
+        for (claim, answer) in claims.iter().zip(&answers) {
+            if let Ok(Renewal::Lost(_)) = answer {
+                self.note(Event::Lost(claim.name.clone(), claim.id));
+            }
+        }
+        answers
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.note(Event::Release(claim.name.clone(), claim.id));
+        let answer = self.inner.release(claim).await;
+        if answer.is_ok() {
+            self.note(Event::Released(claim.name.clone(), claim.id));
+        }
+        answer
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.inner.inspect(filter).await
+    }
+
+    async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.inner.revoke(state, how).await
+    }
+}

@@ -1,0 +1,62 @@
+//! Child processes that hold and wait for locks, and can be killed.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// A running `worker` process. Killed when dropped.
+pub struct Worker {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    /// Starts `worker ARGS`.
+    pub fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(binary());
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("the worker starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    /// The next line it prints.
+    ///
+    /// # Panics
+    /// If it ended.
+    pub async fn line(&mut self) -> String {
+        self.lines.next_line().await.expect("the pipe works").expect("the worker prints a line")
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("it was not waited for")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.expect("it runs");
+    }
+
+    /// Waits until it ends by itself, successfully.
+    pub async fn done(&mut self) {
+        let status = self.child.wait().await.expect("it runs");
+        assert!(status.success(), "the worker ended with {status}");
+    }
+}
+
+/// The worker's binary: cargo puts it beside the folder of the test's own.
+fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/<profile>/deps");
+    folder.join("worker")
+}

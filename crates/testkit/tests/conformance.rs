@@ -1,0 +1,65 @@
+//! Engine by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::engine::Registry;
+use libtest_mimic::{Arguments, Trial};
+use testkit::{Fixture, cases, for_each_engine};
+
+const CASE_LIMIT: Duration = Duration::from_secs(120);
+const CONTRACT: &str = include_str!("../../latchwork/src/engine/mod.rs");
+
+fn main() {
+    let (mut trials, mut schemes, mut rules) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    macro_rules! collect {
+        ($fixture:ty) => {
+            schemes.insert(<$fixture>::SCHEME);
+            rules.extend(cases::all::<$fixture>().iter().flat_map(|case| case.rules.iter().copied()));
+            trials.extend(trials_of::<$fixture>());
+        };
+    }
+    for_each_engine!(collect);
+    trials.push(Trial::test("every engine has a fixture", move || {
+        let known: BTreeSet<_> = Registry::builtin().schemes().collect();
+        (known == schemes).then_some(()).ok_or(format!("engines {known:?}, fixtures {schemes:?}").into())
+    }));
+    trials.push(Trial::test("every contract rule has a case", move || {
+        let written: BTreeSet<_> = CONTRACT
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | ")?.split(' ').next())
+            .filter(|id| id.starts_with('C'))
+            .collect();
+        (written == rules && !rules.is_empty())
+            .then_some(())
+            .ok_or(format!("rules {written:?}, cases {rules:?}").into())
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn trials_of<F: Fixture>() -> Vec<Trial> {
+    let promised = F::guarantees();
+    let probe = runtime().block_on(F::begin());
+    let trial = |case: cases::Case<F>| {
+        let name = format!("{}::{}", F::SCHEME, case.name);
+        match (case.unless)(&promised, &probe) {
+            Some(reason) => {
+                Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))
+            }
+            None => Trial::test(name, move || {
+                runtime().block_on(async {
+                    let running = (case.run)(Arc::new(F::begin().await));
+                    tokio::time::timeout(CASE_LIMIT, running)
+                        .await
+                        .map_err(|_| format!("hangs for {CASE_LIMIT:?}").into())
+                })
+            }),
+        }
+    };
+    cases::all::<F>().into_iter().map(trial).collect()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
