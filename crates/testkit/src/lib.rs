@@ -7,6 +7,7 @@ pub mod cut;
 pub mod fixture;
 pub mod fixtures;
 pub mod holds;
+pub mod in_flight;
 pub mod recorder;
 pub mod worker;
 
