@@ -13,7 +13,7 @@ use latchwork::{Guarantees, LockName, Result};
 pub enum Event {
     /// `claim` was sent.
     Claim(LockName, ClaimId),
-    /// `claim` was answered "granted" (true) or otherwise.
+    /// `claim` was answered; true if the engine now keeps something of it: the lock, or a place in the queue.
     Claimed(LockName, ClaimId, bool),
     /// `release` was sent.
     Release(LockName, ClaimId),
@@ -61,8 +61,8 @@ impl<E: Engine> Engine for Recorder<E> {
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         self.note(Event::Claim(claim.name.clone(), claim.id));
         let answer = self.inner.claim(claim).await;
-        let granted = matches!(answer, Ok(Verdict::Granted(_)));
-        self.note(Event::Claimed(claim.name.clone(), claim.id, granted));
+        let only_tried = matches!(answer, Ok(Verdict::Busy(_))) && claim.wait_lease.is_zero();
+        self.note(Event::Claimed(claim.name.clone(), claim.id, !only_tried));
         answer
     }
 

@@ -5,7 +5,7 @@
 //! sleeps until something is due, and a lock released before its first renewal never wakes it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -14,7 +14,7 @@ use super::background::Background;
 use super::defaults;
 use super::hold::Hold;
 use crate::clock::{self, Clock, Moment};
-use crate::engine::{ClaimId, Lifetime, SharedEngine};
+use crate::engine::{ClaimId, ErasedEngine, Lifetime, SharedEngine};
 
 /// The renewal schedule of one client.
 pub(crate) struct Keeper {
@@ -22,7 +22,8 @@ pub(crate) struct Keeper {
 }
 
 struct Shared {
-    engine: SharedEngine,
+    /// Weak, so that the engine's session ends with the client and not with the keeper's next look around.
+    engine: Weak<dyn ErasedEngine>,
     clock: Clock,
     schedule: Mutex<Schedule>,
     bell: Notify,
@@ -36,9 +37,11 @@ struct Schedule {
 }
 
 impl Keeper {
-    pub(crate) fn new(engine: SharedEngine, clock: Clock) -> Self {
+    pub(crate) fn new(engine: &SharedEngine, clock: Clock) -> Self {
         let schedule = Mutex::new(Schedule { due: BTreeMap::new(), wakes_at: None, closed: false });
-        Self { shared: Arc::new(Shared { engine, clock, schedule, bell: Notify::new() }) }
+        Self {
+            shared: Arc::new(Shared { engine: Arc::downgrade(engine), clock, schedule, bell: Notify::new() }),
+        }
     }
 
     /// Renews `hold` from now on.
@@ -116,6 +119,10 @@ impl Shared {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    async fn fork(&self) -> Option<SharedEngine> {
+        self.engine.upgrade()?.fork().await.ok()
+    }
+
     /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.
     async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) {
         let claims: Vec<_> = holds.iter().map(|hold| hold.claim.clone()).collect();
@@ -165,7 +172,7 @@ impl Running {
                 // Opened by the first renewal, not by the first lock: most locks are never renewed.
                 let fork = match &engine {
                     Some(fork) => Some(SharedEngine::clone(fork)),
-                    None => shared.engine.clone().fork().await.ok(),
+                    None => shared.fork().await,
                 };
                 match &fork {
                     Some(engine) => renew_all(shared, engine, due),

@@ -55,7 +55,7 @@ impl Core {
         let clock = engine.clock();
         let background = Background::default();
         Arc::new(Self {
-            keeper: Keeper::new(engine.clone(), clock),
+            keeper: Keeper::new(&engine, clock),
             local: Local::default(),
             engine,
             clock,

@@ -51,13 +51,8 @@ pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fix
                 let last = open.insert(lock, id);
                 assert!(last.is_none_or(|last| last == id), "claimed anew while {last:?} was still out");
             }
-            Event::Released(lock, id) => {
-                if open.get(&lock) == Some(&id) {
-                    open.remove(&lock);
-                }
-            }
-            // A try that was answered "busy" leaves nothing to release; a waiter keeps its id when it asks again.
-            Event::Claimed(lock, id, false) if open.get(&lock) == Some(&id) => drop(open.remove(&lock)),
+            Event::Released(lock, id) if open.get(&lock) == Some(&id) => drop(open.remove(&lock)),
+            Event::Claimed(lock, _, false) => drop(open.remove(&lock)),
             _ => {}
         }
     }
@@ -65,15 +60,15 @@ pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fix
 }
 
 pub(super) async fn every_claim_ends_in_a_release_and_is_never_sent_again<F: Fixture>(fixture: Arc<F>) {
-    let (mut granted, mut ended) = (HashSet::new(), HashSet::new());
+    let (mut kept, mut ended) = (HashSet::new(), HashSet::new());
     for event in busy_day(&fixture).await {
         match event {
             Event::Claim(_, id) => assert!(!ended.contains(&id), "claimed again after its end"),
-            Event::Claimed(_, id, true) => drop(granted.insert(id)),
+            Event::Claimed(_, id, true) => drop(kept.insert(id)),
             Event::Release(_, id) | Event::Lost(_, id) => drop(ended.insert(id)),
             _ => {}
         }
     }
-    let kept: Vec<_> = granted.difference(&ended).collect();
-    assert!(kept.is_empty(), "granted and never released: {kept:?}");
+    let left: Vec<_> = kept.difference(&ended).collect();
+    assert!(left.is_empty() && kept.len() > 10, "of {} kept, never released: {left:?}", kept.len());
 }
