@@ -58,7 +58,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
-        self.core.engine.clone().inspect(filter.clone()).await
+        self.core.answer(self.core.engine.clone().inspect(filter.clone())).await
     }
 
     /// Takes a lock away from the holders named in `state`, as an operator.
@@ -82,7 +82,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
-        self.core.engine.clone().revoke(state.clone(), how).await
+        self.core.answer(self.core.engine.clone().revoke(state.clone(), how)).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::{self, Core, Outcome, Patience, Terms, defaults};
-use crate::engine::{ClaimState, Lifetime, Mode, Note};
+use crate::engine::{Lifetime, Mode, Note};
 use crate::{Error, ErrorKind, Guard, LockName, Result};
 
 /// How long to wait for a lock.
@@ -166,9 +166,9 @@ impl Lock {
         Ok(())
     }
 
-    fn not_held(&self, holder: Option<ClaimState>) -> Error {
-        let by = holder.filter(|holder| !holder.note.as_str().is_empty());
-        let by = by.map_or_else(String::new, |holder| format!(" by {}", holder.note.as_str()));
+    fn not_held(&self, holder: Option<Note>) -> Error {
+        let by = holder.filter(|note| !note.as_str().is_empty());
+        let by = by.map_or_else(String::new, |note| format!(" by {}", note.as_str()));
         let error = match self.wait {
             Wait::UpTo(limit) => Error::new(
                 ErrorKind::TimedOut,

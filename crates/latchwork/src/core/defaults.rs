@@ -12,6 +12,10 @@ pub(crate) const RENEW_AFTER: u32 = 3;
 pub(crate) const RENEW_JITTER: u32 = 10;
 /// Claims per renewal request.
 pub(crate) const RENEW_BATCH: usize = 200;
+/// How long one request may take before the engine counts as hung.
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// What a request may take at the least, also when the caller's wait limit is shorter than a round trip.
+pub(crate) const REQUEST_LEAST: Duration = Duration::from_millis(200);
 /// The first pause after waiting failed; doubles until the engine wants to hear of the claim anyway.
 pub(crate) const WAIT_FAILED_FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The first pause between attempts to give back a claim whose release failed; doubles up to the longest.

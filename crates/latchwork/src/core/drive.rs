@@ -6,15 +6,16 @@ use super::local::Ticket;
 use super::machine::{Attempt, End, Step};
 use super::shield::Shield;
 use super::{Core, Patience, Tenure, Terms};
-use crate::engine::{Busy, Claim, ClaimState, Verdict, Wake};
+use crate::clock::Moment;
+use crate::engine::{Busy, Claim, ClaimState, Note, Verdict, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
 pub(crate) enum Outcome {
     /// The lock is held.
     Held(Tenure),
-    /// It was not to be had within the caller's patience; the holder, if the engine named one.
-    NotHeld(Option<ClaimState>),
+    /// It was not to be had within the caller's patience; who holds it, if that is known.
+    NotHeld(Option<Note>),
 }
 
 /// Gets the lock, or gives up within `patience` and leaves nothing behind, also when dropped at any await.
@@ -25,7 +26,7 @@ pub(crate) async fn acquire(
     patience: Patience,
 ) -> Result<Outcome> {
     let Some(mut ticket) = Ticket::take(core, name, terms, patience).await else {
-        return Ok(Outcome::NotHeld(None));
+        return Ok(Outcome::NotHeld(Some(Note::new("another task of this client"))));
     };
     let claim = ticket.claim(terms);
     let (mut attempt, mut step) = Attempt::new(patience, terms.stop_margin, core.clock.now());
@@ -35,7 +36,11 @@ pub(crate) async fn acquire(
         step = match step {
             Step::Ask => {
                 attempt.asking(core.clock.now());
-                let (answer, returned) = ask(core, &claim, ticket).await;
+                let asked = core.until(attempt.answer_by(), ask(core, &claim, ticket)).await;
+                let Some((answer, returned)) = asked else {
+                    // The ticket went into the background with the claim, and undoes it when that ends.
+                    return give_up(attempt.unanswered(core.clock.now()), busy.holder, None, &claim);
+                };
                 ticket = returned;
                 let step = attempt.answered(core.clock.now(), answer.as_ref().map_err(Error::effect));
                 match answer {
@@ -76,21 +81,14 @@ async fn ask(core: &Arc<Core>, claim: &Arc<Claim>, ticket: Ticket) -> (Result<Ve
 }
 
 /// One `wait`; `None` if it took until `until`. It may be dropped at any point (C6), so it needs no shield.
-async fn wait(
-    core: &Core,
-    claim: &Arc<Claim>,
-    busy: &Busy,
-    until: crate::clock::Moment,
-) -> Option<Result<Wake>> {
-    tokio::select! {
-        wake = core.engine.clone().wait(claim.clone(), busy.clone()) => Some(wake),
-        () = core.clock.sleep_until(until) => None,
-    }
+async fn wait(core: &Core, claim: &Arc<Claim>, busy: &Busy, until: Moment) -> Option<Result<Wake>> {
+    core.until(until, core.engine.clone().wait(claim.clone(), busy.clone())).await
 }
 
 fn give_up(end: End, holder: Option<ClaimState>, failure: Option<Error>, claim: &Claim) -> Result<Outcome> {
     match (end, failure) {
-        (End::Busy | End::TimedOut, _) => Ok(Outcome::NotHeld(holder)),
+        (End::Busy | End::TimedOut, _) => Ok(Outcome::NotHeld(holder.map(|holder| holder.note))),
+        (End::Unanswered, _) => Err(super::no_answer().about(&claim.name)),
         (End::Failed, Some(error)) => Err(error.about(&claim.name)),
         (End::Failed | End::TooLate, _) => {
             let ttl = claim.ttl;

@@ -106,7 +106,7 @@ impl Ticket {
         if let Some((finish, claim)) = self.hand_on() {
             let core = finish.core().clone();
             // Withdraws from the queue, or frees a grant that crossed with our leaving.
-            let _ = finish.release(&core, claim).await;
+            let _ = core.answer(finish.release(&core, claim)).await;
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) enum End {
     TimedOut,
     /// The engine failed.
     Failed,
+    /// The engine did not answer.
+    Unanswered,
     /// The grant arrived when its lease was all but over.
     TooLate,
 }
@@ -80,6 +82,24 @@ impl Attempt {
     /// A claim is about to be sent.
     pub(crate) fn asking(&mut self, now: Moment) {
         self.sent = now;
+    }
+
+    /// Until when to wait for its answer.
+    pub(crate) fn answer_by(&self) -> Moment {
+        let (least, most) =
+            (self.sent.after(defaults::REQUEST_LEAST), self.sent.after(defaults::REQUEST_LIMIT));
+        match self.patience {
+            Patience::Until(end) => end.clamp(least, most),
+            Patience::None | Patience::Endless => most,
+        }
+    }
+
+    /// No answer came in time.
+    pub(crate) fn unanswered(&self, now: Moment) -> End {
+        match self.patience {
+            Patience::Until(end) if now >= end => End::TimedOut,
+            _ => End::Unanswered,
+        }
     }
 
     /// The claim was answered.

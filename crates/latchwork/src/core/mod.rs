@@ -21,14 +21,16 @@ pub(crate) use drive::{Outcome, acquire};
 pub(crate) use machine::Patience;
 pub(crate) use tenure::Tenure;
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::background::Background;
 use self::keeper::Keeper;
 use self::local::Local;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::{Lifetime, Mode, Note, SharedEngine};
-use std::time::Duration;
+use crate::{Effect, Error, ErrorKind, Result};
 
 /// What one client's guards, waiters and keeper share.
 pub(crate) struct Core {
@@ -51,6 +53,22 @@ pub(crate) struct Terms {
 }
 
 impl Core {
+    /// Waits for `work` until `limit`: an engine may hang, and nobody should hang with it. What was begun goes on in the
+    /// background if it is shielded.
+    pub(crate) async fn until<T>(&self, limit: Moment, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.clock.sleep_until(limit) => None,
+        }
+    }
+
+    /// Waits for the answer to a request for as long as any request may take.
+    pub(crate) async fn answer<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let limit = self.clock.now().after(defaults::REQUEST_LIMIT);
+        self.until(limit, work).await.unwrap_or_else(|| Err(no_answer()))
+    }
+
     pub(crate) fn new(engine: SharedEngine) -> Arc<Self> {
         let clock = engine.clock();
         let background = Background::default();
@@ -62,4 +80,11 @@ impl Core {
             background,
         })
     }
+}
+
+fn no_answer() -> Error {
+    let limit = defaults::REQUEST_LIMIT;
+    let message =
+        format!("the engine did not answer within {limit:?}; is it, or a process that uses it, stopped?");
+    Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }

@@ -45,7 +45,7 @@ impl Tenure {
     /// Gives the lock back and waits for the answer.
     pub(crate) async fn release(mut self) -> Result<Released> {
         let finish = self.give_back().expect("given back once");
-        finish.release(&self.core, self.claim.clone()).await
+        self.core.answer(finish.release(&self.core, self.claim.clone())).await
     }
 
     fn give_back(&mut self) -> Option<Finish> {

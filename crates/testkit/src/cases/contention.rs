@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use latchwork::clock::Clock;
 use latchwork::engine::Filter;
 use latchwork::{ErrorKind, Wait};
 
@@ -104,6 +105,23 @@ pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F
         tokio::time::timeout(LONG / 2, last).await.expect("the last one is served").expect("no panic");
     served.release().await.expect("held");
     nothing_left(&one, "middle").await;
+}
+
+pub(super) async fn an_engine_that_hangs_does_not_outlast_the_wait_limit<F: Fixture>(fixture: Arc<F>) {
+    let (client, other) = (fixture.client().await, fixture.client().await);
+    hold(&client, "hung").await.release().await.expect("held");
+    fixture.hinder(Duration::from_secs(3));
+    let waited = Clock::boottime().now();
+    let error =
+        client.lock("hung").wait(Duration::from_millis(500)).acquire().await.expect_err("the engine hangs");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(
+        Clock::boottime().now().since(waited) < Duration::from_secs(2),
+        "longer than it was told to wait"
+    );
+    fixture.hinder(Duration::ZERO);
+    nothing_left(&other, "hung").await;
+    nothing_left(&client, "hung").await;
 }
 
 pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: Arc<F>) {

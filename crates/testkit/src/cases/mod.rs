@@ -86,6 +86,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_hundred_contenders_all_get_their_turn_one_at_a_time;
             [] a_wait_that_times_out_names_the_holder_and_leaves_nothing;
             [] a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody;
+            [] an_engine_that_hangs_does_not_outlast_the_wait_limit;
             [] the_holder_and_the_waiters_can_be_seen;
             [] tokens_rise_also_when_everything_stored_was_destroyed, unless forgets;
         leases:

@@ -12,10 +12,11 @@ mod store;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
+use tokio::sync::Mutex;
 
 use self::doorbell::Doorbell;
 use self::location::{Location, unusable};
@@ -36,8 +37,6 @@ const RELEASE_FREE: &str = include_str!("release_free.sql");
 pub struct Sqlite {
     shared: Arc<Shared>,
     store: Arc<Mutex<Store>>,
-    /// Whether calls may sleep in the kernel: on the keeper's own thread they may.
-    blocking: Blocking,
 }
 
 /// What this session's connections share.
@@ -54,7 +53,7 @@ impl Sqlite {
     /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is no
     /// database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::begin(Location::at(path.as_ref())?)
+        Self::open_at(Location::at(path.as_ref())?)
     }
 
     /// Opens the database of this user, `~/.local/state/latchwork/locks.db`.
@@ -62,7 +61,12 @@ impl Sqlite {
     /// # Errors
     /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] if there is no HOME.
     pub fn open_default() -> Result<Self> {
-        Self::begin(Location::of_this_user()?)
+        Self::open_at(Location::of_this_user()?)
+    }
+
+    fn open_at(location: Location) -> Result<Self> {
+        let store = Store::open(&location, Blocking::Yes)?;
+        Self::begin(location, store.ok_or_else(held_up)?)
     }
 
     /// Opens what `url` names: `sqlite:` this user's database, `sqlite:/path` another.
@@ -75,18 +79,19 @@ impl Sqlite {
             let message = "sqlite: takes a path on this machine; write sqlite:/path/locks.db with one slash";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        match url.path() {
-            "" => Self::open_default(),
-            path => Self::open(path),
-        }
+        let location = match url.path() {
+            "" => Location::of_this_user()?,
+            path => Location::at(path.as_ref())?,
+        };
+        let store = open_store(&location).await?;
+        Self::begin(location, store)
     }
 
-    fn begin(location: Location) -> Result<Self> {
-        let store = Store::open(&location)?;
+    fn begin(location: Location, store: Store) -> Result<Self> {
         let session = Session::begin(&location.sessions, location.file_mode);
         let session = session.map_err(|error| unusable(&location.sessions, error))?;
         let shared = Arc::new(Shared { location, doorbell: Doorbell::default(), session });
-        Ok(Self { shared, store: Arc::new(Mutex::new(store)), blocking: Blocking::No })
+        Ok(Self { shared, store: Arc::new(Mutex::new(store)) })
     }
 
     /// A descriptor that keeps this session alive: as long as any process has it open, claims of this session are not
@@ -125,37 +130,55 @@ impl Sqlite {
         }
     }
 
-    /// Does `work` as the only writer: inline if nobody else writes, else where it may wait.
+    /// Does `work` as the only writer, then rings whom it names: inline if nobody else writes, else where it may wait.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl Fn(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl Fn(&Shared, &Connection) -> rusqlite::Result<(T, Rings)> + Send + 'static,
     ) -> Result<T> {
-        if self.blocking == Blocking::No {
-            match self.store.try_lock() {
-                Ok(mut store) => {
-                    if let Some(done) = store.write(Blocking::No, |db| work(&self.shared, db))? {
-                        return Ok(done);
-                    }
-                }
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Poisoned(_)) => self.store.clear_poison(),
-            }
-        }
-        let (store, shared) = (self.store.clone(), self.shared.clone());
-        let wait_and_write = move || {
-            let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
-            let done = store.write(Blocking::Yes, |db| work(&shared, db))?;
-            done.ok_or_else(|| Error::new(ErrorKind::Unreachable, "the database was not to be had"))
+        // In line with the other tasks of this session: one of them at most waits for other processes.
+        let mut store = match self.store.clone().try_lock_owned() {
+            Ok(store) => store,
+            Err(_) => self.store.clone().lock_owned().await,
         };
-        if self.blocking == Blocking::Yes {
-            return wait_and_write();
+        if let Some(done) = self.shared.write(&mut store, Blocking::No, &work)? {
+            return Ok(done);
         }
-        let joined = tokio::task::spawn_blocking(wait_and_write).await;
-        joined.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unreachable, "the runtime is shutting down")))
+        let shared = self.shared.clone();
+        let waiting = tokio::task::spawn_blocking(move || shared.write(&mut store, Blocking::Yes, &work));
+        let done = waiting.await.unwrap_or(Ok(None))?;
+        done.ok_or_else(held_up)
     }
 }
 
+/// Opens without blocking an async thread.
+async fn open_store(location: &Location) -> Result<Store> {
+    if let Some(store) = Store::open(location, Blocking::No)? {
+        return Ok(store);
+    }
+    let location = location.clone();
+    let waiting = tokio::task::spawn_blocking(move || Store::open(&location, Blocking::Yes));
+    waiting.await.unwrap_or(Ok(None))?.ok_or_else(held_up)
+}
+
+fn held_up() -> Error {
+    Error::new(ErrorKind::Unreachable, "the runtime shut down before the database was free")
+}
+
 impl Shared {
+    /// Rings after the commit, with the writers' turn given up: the woken must not run into us.
+    fn write<T>(
+        &self,
+        store: &mut Store,
+        blocking: Blocking,
+        work: &impl Fn(&Self, &Connection) -> rusqlite::Result<(T, Rings)>,
+    ) -> Result<Option<T>> {
+        let done = store.write(blocking, |db| work(self, db))?;
+        Ok(done.map(|(done, rings)| {
+            rings.into_iter().for_each(|(peer, news)| peer.ring(news));
+            done
+        }))
+    }
+
     fn actor(&self) -> Actor<'_> {
         Actor { session: self.session.id(), sessions: &self.location.sessions }
     }
@@ -186,11 +209,6 @@ impl Shared {
     }
 }
 
-/// Rings after the commit, with the writer's turn already given up: the woken must not run into us.
-fn ring(rings: Rings) {
-    rings.into_iter().for_each(|(peer, news)| peer.ring(news));
-}
-
 impl Engine for Sqlite {
     fn guarantees(&self) -> Guarantees {
         Self::promises()
@@ -201,8 +219,8 @@ impl Engine for Sqlite {
     }
 
     async fn fork(&self) -> Result<Self> {
-        let store = Store::open(&self.shared.location)?;
-        Ok(Self { shared: self.shared.clone(), store: Arc::new(Mutex::new(store)), blocking: Blocking::Yes })
+        let store = open_store(&self.shared.location).await?;
+        Ok(Self { shared: self.shared.clone(), store: Arc::new(Mutex::new(store)) })
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -211,12 +229,10 @@ impl Engine for Sqlite {
         }
         let asked = claim.clone();
         let answer = self.write(move |shared, db| shared.claim(db, &asked)).await;
-        if !matches!(&answer, Ok((Verdict::Busy(_), _))) {
+        if !matches!(answer, Ok(Verdict::Busy(_))) {
             self.shared.doorbell.forget(claim.id);
         }
-        let (verdict, rings) = answer?;
-        ring(rings);
-        Ok(verdict)
+        answer
     }
 
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
@@ -241,12 +257,9 @@ impl Engine for Sqlite {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let asked = claims.to_vec();
         let answers = self.write(move |shared, db| {
-            transaction(db, |db| {
-                asked
-                    .iter()
-                    .map(|claim| shared.actor().renew(db, claim))
-                    .collect::<rusqlite::Result<Vec<_>>>()
-            })
+            let renew = |claim: &Arc<Claim>| shared.actor().renew(db, claim);
+            let answers = transaction(db, |_| asked.iter().map(renew).collect::<rusqlite::Result<Vec<_>>>())?;
+            Ok((answers, Rings::new()))
         });
         match answers.await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
@@ -260,35 +273,30 @@ impl Engine for Sqlite {
     async fn release(&self, claim: &Claim) -> Result<Released> {
         self.shared.doorbell.forget(claim.id);
         let asked = claim.clone();
-        let (released, rings) = self.write(move |shared, db| shared.release(db, &asked)).await?;
-        ring(rings);
-        Ok(released)
+        self.write(move |shared, db| shared.release(db, &asked)).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let filter = filter.clone();
-        self.write(move |shared, db| shared.actor().inspect(db, &filter)).await
+        self.write(move |shared, db| Ok((shared.actor().inspect(db, &filter)?, Rings::new()))).await
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let lock = lock.clone();
-        let (revoked, rings) = self
-            .write(move |shared, db| {
-                let (mut revoked, mut rings) = (Revoked::NotHeld, Rings::new());
-                transaction(db, |db| {
-                    for holder in &lock.holders {
-                        if shared.actor().revoke(db, lock.name.as_str(), holder.id, how, &mut rings)?
-                            == Revoked::Done
-                        {
-                            revoked = Revoked::Done;
-                        }
+        self.write(move |shared, db| {
+            let (mut revoked, mut rings) = (Revoked::NotHeld, Rings::new());
+            transaction(db, |db| {
+                for holder in &lock.holders {
+                    if shared.actor().revoke(db, lock.name.as_str(), holder.id, how, &mut rings)?
+                        == Revoked::Done
+                    {
+                        revoked = Revoked::Done;
                     }
-                    Ok(())
-                })?;
-                Ok((revoked, rings))
-            })
-            .await?;
-        ring(rings);
-        Ok(revoked)
+                }
+                Ok(())
+            })?;
+            Ok((revoked, rings))
+        })
+        .await
     }
 }

@@ -122,7 +122,7 @@ impl Actor<'_> {
                         .map_or_else(|| Busy::new(Duration::ZERO), |holder| busy(&holder, now)),
                 )
             }
-            Some(mine) => Verdict::Busy(self.queued(db, name, &mine, now)?),
+            Some(mine) => Verdict::Busy(self.queued(db, claim, &mine, now)?),
             None => Verdict::Busy(Busy::new(Duration::ZERO)),
         };
         close_if_empty(db, name)?;
@@ -287,7 +287,8 @@ impl Actor<'_> {
     }
 
     /// The answer to a claim that stands in the queue. Its mark is the session just ahead, the only one it watches.
-    fn queued(&self, db: &Connection, name: &str, mine: &Entry, now: i64) -> rusqlite::Result<Busy> {
+    fn queued(&self, db: &Connection, claim: &Claim, mine: &Entry, now: i64) -> rusqlite::Result<Busy> {
+        let name = claim.name.as_str();
         let before =
             format!("SELECT {ENTRY} FROM claim WHERE name = ?1 AND ticket < ?2 ORDER BY ticket DESC LIMIT 1");
         let ahead = loop {
@@ -300,6 +301,10 @@ impl Actor<'_> {
             first_entry(db, name)?.map_or_else(|| Busy::new(Duration::ZERO), |holder| busy(&holder, now));
         let count = db.prepare_cached("SELECT count(*) FROM claim WHERE name = ?1 AND ticket < ?2")?;
         answer.position = first(count, params![name, mine.ticket], |row| row.get(0))?;
+        if answer.position != Some(1) {
+            // Only the first in line looks after a holder whose lease ends; the others look after the first, and less often.
+            answer.again_in = claim.ttl;
+        }
         answer.floor = last_token(db, name)?;
         answer.mark = Mark(ahead.map_or_else(Vec::new, |ahead| ahead.session.to_ne_bytes().to_vec()));
         Ok(answer)

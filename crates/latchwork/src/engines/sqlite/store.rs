@@ -40,15 +40,17 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the database, or makes it.
-    pub(super) fn open(location: &Location) -> Result<Self> {
+    /// Opens the database, or makes it. `None` if that would have to wait and `blocking` forbids it.
+    pub(super) fn open(location: &Location, blocking: Blocking) -> Result<Option<Self>> {
         location.prepare()?;
         let turn = File::open(&location.sessions).map_err(|error| unusable(&location.sessions, error))?;
-        turn.lock().map_err(|error| unusable(&location.sessions, error))?;
-        let opened = connect(location);
-        let _ = turn.unlock();
-        let (connection, identity) = opened?;
-        Ok(Self { location: location.clone(), turn, connection, identity })
+        let opened = in_turn(location, &turn, blocking, || Ok(Some(connect(location)?)))?;
+        Ok(opened.map(|(connection, identity)| Self {
+            location: location.clone(),
+            turn,
+            connection,
+            identity,
+        }))
     }
 
     /// Does `work` as the only writer. `None` if that would have to wait and `blocking` forbids it.
@@ -57,32 +59,36 @@ impl Store {
         blocking: Blocking,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        match (self.turn.try_lock(), blocking) {
-            (Ok(()), _) => {}
-            (Err(TryLockError::WouldBlock), Blocking::No) => return Ok(None),
-            (Err(_), _) => self.turn.lock().map_err(|error| unusable(&self.location.sessions, error))?,
-        }
-        let done = self.write_in_turn(blocking, work);
-        let _ = self.turn.unlock();
-        done
+        let Self { location, turn, connection, identity } = self;
+        in_turn(location, turn, blocking, || {
+            if self::identity(location).ok() != Some(*identity) {
+                (*connection, *identity) = connect(location)?;
+            }
+            let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
+            match connection.busy_timeout(patience).and_then(|()| work(connection)) {
+                Ok(done) => Ok(Some(done)),
+                Err(error) if is_busy(&error) && blocking == Blocking::No => Ok(None),
+                Err(error) => Err(explain(location, error)),
+            }
+        })
     }
+}
 
-    fn write_in_turn<T>(
-        &mut self,
-        blocking: Blocking,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>> {
-        if identity(&self.location).ok() != Some(self.identity) {
-            (self.connection, self.identity) = connect(&self.location)?;
-        }
-        let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
-        let done = self.connection.busy_timeout(patience).and_then(|()| work(&self.connection));
-        match done {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if is_busy(&error) && blocking == Blocking::No => Ok(None),
-            Err(error) => Err(explain(&self.location, error)),
-        }
+/// Does `work` when it is this process's turn to write.
+fn in_turn<T>(
+    location: &Location,
+    turn: &File,
+    blocking: Blocking,
+    work: impl FnOnce() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    match (turn.try_lock(), blocking) {
+        (Ok(()), _) => {}
+        (Err(TryLockError::WouldBlock), Blocking::No) => return Ok(None),
+        (Err(_), _) => turn.lock().map_err(|error| unusable(&location.sessions, error))?,
     }
+    let done = work();
+    let _ = turn.unlock();
+    done
 }
 
 /// Does `work` in one transaction, which is undone if it fails.

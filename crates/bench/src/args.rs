@@ -1,0 +1,77 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::plan::{Engine, Side, Workload};
+
+/// Measures Latchwork's locks against the raw floor, interleaved in one run.
+#[derive(Debug, Parser)]
+#[command(name = "bench", args_conflicts_with_subcommands = false)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// How often each side is measured
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// How long one side of one round takes
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
+    pub(crate) millis: u64,
+    /// Which engine
+    #[arg(long, default_value = "sqlite")]
+    pub(crate) engine: Engine,
+    /// Which workloads; all that apply to the engine if not given
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) workload: Vec<Workload>,
+    /// Where databases and lock files go; the system's temporary folder if not given
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// One JSON object per line, for machines
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Run everything on core 0 by way of `taskset`: ratios of latencies are steadier there
+    #[arg(long, global = true)]
+    pub(crate) pin: bool,
+    /// Set by `--pin` in the process it starts
+    #[arg(long, global = true, hide = true)]
+    pub(crate) pinned: bool,
+}
+
+/// What to do instead of the workloads.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start-up: `latch run x -- true` against `flock FILE true`
+    Startup(Startup),
+    #[command(hide = true)]
+    Worker(Job),
+}
+
+/// What to start, and how often.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Startup {
+    /// The `latch` binary, built with --release
+    #[arg(long)]
+    pub(crate) latch: PathBuf,
+    /// How often each is started
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+}
+
+/// What one child process is to do.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Job {
+    #[arg(long)]
+    pub(crate) workload: Workload,
+    #[arg(long)]
+    pub(crate) side: Side,
+    /// Which of the workload's processes this is
+    #[arg(long)]
+    pub(crate) index: u32,
+    /// Where this side's files of this round are
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+    /// How long to measure
+    #[arg(long)]
+    pub(crate) millis: u64,
+}

@@ -1,0 +1,11 @@
+//! What our locks stand on, without us.
+
+mod bell;
+mod flock;
+mod mutex;
+mod statements;
+
+pub(crate) use bell::Bell;
+pub(crate) use flock::Flock;
+pub(crate) use mutex::mutexes;
+pub(crate) use statements::{Statements, open};

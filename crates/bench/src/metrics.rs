@@ -1,0 +1,157 @@
+//! From the turns of all processes to the figures of one side in one round.
+
+use crate::plan::Workload;
+use crate::stats::{jain, percentile};
+use crate::turn::{Tally, Turn};
+
+/// How the figures of several rounds become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Median,
+    /// A worst case stays one.
+    Worst,
+}
+
+/// One figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) fold: Fold,
+    pub(crate) value: f64,
+}
+
+/// The figures of one side in one round; the first is the one that ratios are made of.
+pub(crate) fn measure(workload: Workload, tallies: &[Tally], length: u64) -> Vec<Metric> {
+    match workload {
+        Workload::Free => {
+            let rates = tallies.iter().map(|tally| tally.counted as f64 * 1e9 / tally.nanos as f64);
+            vec![median_of("pairs/s", rates.sum())]
+        }
+        Workload::HandOver => hand_overs(&Merged::new(workload, tallies, length)),
+        _ => contended(workload, &Merged::new(workload, tallies, length)),
+    }
+}
+
+fn contended(workload: Workload, merged: &Merged) -> Vec<Metric> {
+    let per_second = |count: usize| count as f64 * 1e9 / merged.length as f64;
+    let mut metrics = Vec::new();
+    if workload != Workload::Distinct {
+        metrics.push(median_of("owner changes/s", per_second(merged.changes(|turn| turn.task))));
+    }
+    if workload == Workload::Processes {
+        metrics.push(median_of("process changes/s", per_second(merged.changes(|turn| merged.process(turn)))));
+    }
+    metrics.push(median_of("pairs/s", per_second(merged.turns.len())));
+    metrics.push(worst_of("max wait ms", merged.longest_wait as f64 / 1e6));
+    metrics.push(median_of("Jain/task", jain(&merged.shares(merged.tasks, |turn| turn.task))));
+    if workload == Workload::Processes {
+        let shares = merged.shares(merged.processes, |turn| merged.process(turn));
+        metrics.push(median_of("Jain/process", jain(&shares)));
+    }
+    metrics
+}
+
+fn hand_overs(merged: &Merged) -> Vec<Metric> {
+    let micros = merged.hand_overs();
+    let stayed = merged.turns.len().saturating_sub(1 + merged.changes(|turn| turn.task));
+    vec![
+        median_of("p50 us", percentile(&micros, 50.0)),
+        median_of("p99 us", percentile(&micros, 99.0)),
+        worst_of("max us", percentile(&micros, 100.0)),
+        median_of("hand-overs", micros.len() as f64),
+        median_of("kept by owner", stayed as f64),
+    ]
+}
+
+fn median_of(name: &'static str, value: f64) -> Metric {
+    Metric { name, fold: Fold::Median, value }
+}
+
+fn worst_of(name: &'static str, value: f64) -> Metric {
+    Metric { name, fold: Fold::Worst, value }
+}
+
+/// The turns of all processes within the window, in the order in which the lock went round.
+struct Merged {
+    turns: Vec<Turn>,
+    tasks: u64,
+    processes: u64,
+    longest_wait: u64,
+    length: u64,
+}
+
+impl Merged {
+    fn new(workload: Workload, tallies: &[Tally], length: u64) -> Self {
+        let (tasks, processes) = (u64::from(workload.tasks()), u64::from(workload.processes()));
+        let mut turns = Vec::new();
+        for (process, tally) in tallies.iter().enumerate() {
+            let first = process as u64 * tasks;
+            turns.extend(tally.turns.iter().map(|turn| Turn { task: first + turn.task, ..*turn }));
+        }
+        turns.sort_unstable_by_key(|turn| turn.acquired);
+        // Who still waited at the end waited at least until then: without it, the starved would not show.
+        let waits = turns.iter().map(|turn| turn.acquired.min(length).saturating_sub(turn.asked));
+        let longest_wait = waits.max().unwrap_or_default();
+        turns.retain(|turn| turn.acquired < length);
+        Self { turns, tasks: tasks * processes, processes, longest_wait, length }
+    }
+
+    fn process(&self, turn: &Turn) -> u64 {
+        turn.task / (self.tasks / self.processes)
+    }
+
+    fn changes(&self, owner: impl Fn(&Turn) -> u64) -> usize {
+        self.turns.windows(2).filter(|pair| owner(&pair[0]) != owner(&pair[1])).count()
+    }
+
+    fn shares(&self, of: u64, owner: impl Fn(&Turn) -> u64) -> Vec<u64> {
+        let mut shares = vec![0; of as usize];
+        self.turns.iter().for_each(|turn| shares[owner(turn) as usize] += 1);
+        shares
+    }
+
+    /// Microseconds from a release to the other's acquire, where the other already waited.
+    fn hand_overs(&self) -> Vec<f64> {
+        let waited = |from: &Turn, to: &Turn| from.task != to.task && to.asked < from.released;
+        self.turns
+            .windows(2)
+            .filter(|pair| waited(&pair[0], &pair[1]))
+            .map(|pair| pair[1].acquired.saturating_sub(pair[0].released) as f64 / 1e3)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(task: u64, asked: u64, acquired: u64, released: u64) -> Turn {
+        Turn { task, asked, acquired, released }
+    }
+
+    #[test]
+    fn turns_of_processes_are_put_in_order_before_changes_are_counted() {
+        let first = Tally::of(vec![turn(0, 0, 10, 10), turn(0, 0, 30, 30)]);
+        let second = Tally::of(vec![turn(0, 0, 20, 20), turn(3, 0, 40, 40)]);
+        let merged = Merged::new(Workload::Processes, &[first, second], 1_000);
+        assert_eq!(merged.changes(|turn| turn.task), 3);
+        assert_eq!(merged.changes(|turn| merged.process(turn)), 3);
+        assert_eq!(merged.shares(4, |turn| merged.process(turn)), [2, 2, 0, 0]);
+        assert_eq!(merged.shares(16, |turn| turn.task).len(), 16);
+    }
+
+    #[test]
+    fn who_starves_until_the_end_sets_the_longest_wait() {
+        let tally = Tally::of(vec![turn(0, 5, 10, 10), turn(1, 100, 5_000, 5_000)]);
+        let merged = Merged::new(Workload::Contended, &[tally], 1_000);
+        assert_eq!((merged.longest_wait, merged.turns.len()), (900, 1));
+    }
+
+    #[test]
+    fn only_who_waited_before_the_release_was_handed_the_lock() {
+        let first = Tally::of(vec![turn(0, 0, 0, 1_000), turn(0, 1_100, 4_500, 5_000)]);
+        let second = Tally::of(vec![turn(0, 0, 3_000, 4_000), turn(0, 6_000, 7_000, 8_000)]);
+        let merged = Merged::new(Workload::HandOver, &[first, second], 1_000_000);
+        assert_eq!(merged.hand_overs(), [2.0, 0.5]);
+    }
+}

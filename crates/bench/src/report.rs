@@ -1,0 +1,161 @@
+//! The figures, as a table for people or as lines of JSON for machines.
+
+use crate::metrics::{Fold, Metric};
+use crate::pin::Pinning;
+use crate::plan::{Engine, Side, Workload, spelled};
+use crate::rounds::Series;
+use crate::stats::median;
+
+/// How the run was made.
+pub(crate) struct Settings<'a> {
+    pub(crate) engine: Engine,
+    pub(crate) rounds: u32,
+    pub(crate) millis: u64,
+    pub(crate) pinning: &'a Pinning,
+}
+
+/// One side divided by another, round by round.
+pub(crate) struct Ratio {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+pub(crate) fn headline(settings: &Settings<'_>) -> String {
+    let (engine, rounds, millis) = (spelled(settings.engine), settings.rounds, settings.millis);
+    let pinning = settings.pinning;
+    format!(
+        "{engine}, {rounds} rounds of {millis} ms a side, interleaved, {pinning}\n\
+         Medians over the rounds, maxima over all; ratio: ours / floor of the first column, median [least-most] of the rounds"
+    )
+}
+
+pub(crate) fn table(workload: Workload, series: &[Series]) -> String {
+    let mut text = format!("\n{} {}\n", workload.code(), workload.title());
+    let names = series.first().map(|series| column_names(series)).unwrap_or_default();
+    text += &format!("  {:28}", "");
+    names.iter().for_each(|name| text += &format!("{name:>19}"));
+    text += "   ratio\n";
+    for one in series {
+        text += &format!("  {:28}", one.side.title());
+        (0..names.len()).for_each(|column| text += &format!("{:>19}", figure(folded(one, column))));
+        for &floor in one.side.floors(workload) {
+            if let Some(ratio) = ratio(one, floor, series) {
+                let [median, least, most] = [ratio.median, ratio.least, ratio.most].map(two_places);
+                text += &format!("   {median} [{least}-{most}] of {}", spelled(floor));
+            }
+        }
+        text += "\n";
+    }
+    text
+}
+
+pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series]) -> String {
+    let mut text = String::new();
+    for one in series {
+        let figures = column_names(one).into_iter().enumerate().map(|(column, name)| {
+            let rounds: Vec<_> = values(one, column).into_iter().map(number).collect();
+            let (value, rounds) = (number(folded(one, column)), rounds.join(","));
+            format!("\"{name}\":{{\"value\":{value},\"rounds\":[{rounds}]}}")
+        });
+        let figures = figures.collect::<Vec<_>>().join(",");
+        let ratios = one.side.floors(workload).iter().filter_map(|&floor| {
+            let Ratio { median, least, most } = ratio(one, floor, series)?;
+            let (median, least, most) = (number(median), number(least), number(most));
+            Some(format!("\"{}\":{{\"median\":{median},\"least\":{least},\"most\":{most}}}", spelled(floor)))
+        });
+        let ratios = ratios.collect::<Vec<_>>().join(",");
+        text += &format!(
+            "{{\"workload\":\"{}\",\"engine\":\"{}\",\"side\":\"{}\",\"millis\":{},\"pinned\":{},\"figures\":{{{figures}}},\"ratios\":{{{ratios}}}}}\n",
+            workload.code(),
+            spelled(settings.engine),
+            spelled(one.side),
+            settings.millis,
+            settings.pinning.is_pinned(),
+        );
+    }
+    text
+}
+
+/// A number as people read it: three digits that count, thousands apart.
+pub(crate) fn figure(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".into();
+    }
+    if value < 1_000.0 {
+        let places = if value < 10.0 { 3 } else { usize::from(value < 100.0) };
+        return format!("{value:.places$}");
+    }
+    let digits = format!("{value:.0}");
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}
+
+fn two_places(value: f64) -> String {
+    if value.is_finite() { format!("{value:.2}") } else { "?".into() }
+}
+
+/// A number as JSON has it; there is none for "no value" but null.
+pub(crate) fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value}") } else { "null".into() }
+}
+
+/// Ratios of pairs measured next to each other: slower than the medians' ratio to be moved by a drift of the machine.
+fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
+    let floor = all.iter().find(|series| series.side == floor)?;
+    let pairs = values(one, 0).into_iter().zip(values(floor, 0));
+    Some(Ratio::of(&pairs.map(|(ours, floor)| ours / floor).collect::<Vec<_>>()))
+}
+
+impl Ratio {
+    pub(crate) fn of(ratios: &[f64]) -> Self {
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { median: median(ratios), least, most }
+    }
+}
+
+fn column_names(series: &Series) -> Vec<&'static str> {
+    series.rounds.first().map(|round| round.iter().map(|metric| metric.name).collect()).unwrap_or_default()
+}
+
+fn column(series: &Series, column: usize) -> impl Iterator<Item = &Metric> {
+    series.rounds.iter().filter_map(move |round| round.get(column))
+}
+
+fn values(series: &Series, index: usize) -> Vec<f64> {
+    column(series, index).map(|metric| metric.value).collect()
+}
+
+fn folded(series: &Series, index: usize) -> f64 {
+    let values = values(series, index);
+    match column(series, index).next().map(|metric| metric.fold) {
+        Some(Fold::Worst) => values.into_iter().fold(f64::NAN, f64::max),
+        _ => median(&values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well_at_every_size() {
+        assert_eq!(figure(1_234_567.4), "1,234,567");
+        assert_eq!(figure(123.4), "123");
+        assert_eq!(figure(12.34), "12.3");
+        assert_eq!(figure(0.9999), "1.000");
+        assert_eq!(figure(f64::NAN), "-");
+        assert_eq!(number(f64::NAN), "null");
+    }
+
+    #[test]
+    fn medians_are_folded_to_the_middle_and_worst_cases_to_the_worst() {
+        let metric = |fold, value| vec![Metric { name: "x", fold, value }];
+        let of = |fold| Series {
+            side: Side::Flock,
+            rounds: [1.0, 9.0, 2.0].map(|value| metric(fold, value)).to_vec(),
+        };
+        assert_eq!((folded(&of(Fold::Median), 0), folded(&of(Fold::Worst), 0)), (2.0, 9.0));
+    }
+}

@@ -1,0 +1,76 @@
+//! What a child process brings home: its turns, or only their number.
+
+use std::io::{self, Write};
+
+use crate::Result;
+
+/// One turn of one task with the lock, in nanoseconds since the window's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) task: u64,
+    /// Just before the call of acquire.
+    pub(crate) asked: u64,
+    /// Just after its return.
+    pub(crate) acquired: u64,
+    /// Just before the call of release.
+    pub(crate) released: u64,
+}
+
+/// All turns of one process.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// How many turns there were, and in how many nanoseconds, where single turns were not noted.
+    pub(crate) counted: u64,
+    pub(crate) nanos: u64,
+    pub(crate) turns: Vec<Turn>,
+}
+
+impl Tally {
+    pub(crate) fn of(turns: Vec<Turn>) -> Self {
+        Self { turns, ..Self::default() }
+    }
+
+    pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        to.write_all(&self.counted.to_ne_bytes())?;
+        to.write_all(&self.nanos.to_ne_bytes())?;
+        for turn in &self.turns {
+            for number in [turn.task, turn.asked, turn.acquired, turn.released] {
+                to.write_all(&number.to_ne_bytes())?;
+            }
+        }
+        to.flush()
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
+        let (numbers, rest) = bytes.as_chunks::<8>();
+        let mut numbers = numbers.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        let (Some(counted), Some(nanos), []) = (numbers.next(), numbers.next(), rest) else {
+            return Err("a child process ended without a result".into());
+        };
+        let numbers: Vec<_> = numbers.collect();
+        let (turns, []) = numbers.as_chunks::<4>() else {
+            return Err("the result of a child process is cut off".into());
+        };
+        let turns = turns
+            .iter()
+            .map(|&[task, asked, acquired, released]| Turn { task, asked, acquired, released })
+            .collect();
+        Ok(Self { counted, nanos, turns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_survives_its_way_through_a_pipe_and_half_of_one_is_refused() {
+        let turn = Turn { task: 3, asked: 1, acquired: 2, released: 4 };
+        let tally = Tally { counted: 7, nanos: 9, turns: vec![turn, turn] };
+        let mut bytes = Vec::new();
+        tally.write(&mut bytes).expect("memory takes it");
+        assert_eq!(Tally::read(&bytes).expect("whole"), tally);
+        assert!(Tally::read(&bytes[..bytes.len() - 8]).is_err());
+        assert!(Tally::read(&[]).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! A child process: gets ready, waits for the word, runs its tasks, and writes home what they did.
+
+use std::io::{self, BufWriter, Write};
+
+use latchwork::clock::Moment;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::Result;
+use crate::args::Job;
+use crate::contend::{self, AsyncLock, BlockingLock};
+use crate::floors::{self, Bell, Flock, Statements};
+use crate::ours;
+use crate::plan::{Flavor, Side, Workload};
+use crate::turn::Tally;
+use crate::window::Window;
+
+/// Pairs that a raw side does before it is ready, so that files and caches are warm.
+const WARM_UP: u32 = 8;
+
+pub(crate) fn run(job: &Job) -> Result<()> {
+    let tally = match job.side {
+        Side::SqliteMulti | Side::SqliteCurrent | Side::MemoryMulti | Side::MemoryCurrent => {
+            let runtime = runtime(job)?;
+            let locks = runtime.block_on(ours::locks(job))?;
+            tasks(job, &runtime, locks)?
+        }
+        Side::MutexMulti | Side::MutexCurrent => tasks(job, &runtime(job)?, floors::mutexes(job))?,
+        Side::Statements => statements(job)?,
+        Side::Bell => bell(job)?,
+        Side::Flock => threads(job)?,
+    };
+    tally.write(&mut BufWriter::new(io::stdout().lock()))?;
+    Ok(())
+}
+
+fn runtime(job: &Job) -> Result<Runtime> {
+    let mut builder = match job.side.flavor() {
+        Flavor::Multi => Builder::new_multi_thread(),
+        Flavor::Current => Builder::new_current_thread(),
+    };
+    Ok(builder.enable_all().build()?)
+}
+
+/// Says that this process is ready and waits for the window that the parent names.
+fn window(job: &Job) -> Result<Window> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(b"!")?;
+    stdout.flush()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let window = Window::new(Moment::from_micros(line.trim().parse()?), job.millis);
+    window.wait_for_start();
+    Ok(window)
+}
+
+/// One task for each lock.
+fn tasks<L: AsyncLock>(job: &Job, runtime: &Runtime, locks: Vec<L>) -> Result<Tally> {
+    let (window, pace) = (window(job)?, job.side.pace(job.workload));
+    runtime.block_on(async {
+        if job.workload == Workload::Free {
+            let lock = locks.into_iter().next().ok_or("no lock to count on")?;
+            return tokio::spawn(contend::count(lock, window)).await?;
+        }
+        let tasks = (0..).zip(locks);
+        let running: Vec<_> =
+            tasks.map(|(task, lock)| tokio::spawn(contend::contend(lock, task, window, pace))).collect();
+        let mut turns = Vec::new();
+        for task in running {
+            turns.append(&mut task.await??);
+        }
+        Ok(Tally::of(turns))
+    })
+}
+
+/// One loop over all names: SQLite has one writer at a time, so more of them could only be slower.
+fn statements(job: &Job) -> Result<Tally> {
+    let (db, tasks) = (floors::open(&job.folder)?, job.workload.tasks());
+    warm_up(&mut Statements::new(&db, vec!["bench/warm".into()])?)?;
+    let names = (0..tasks).map(|task| job.workload.lock_name(task)).collect();
+    let mut pair = Statements::new(&db, names)?;
+    let window = window(job)?;
+    if job.workload == Workload::Free {
+        return contend::count_blocking(&mut pair, window);
+    }
+    let task = |turn: usize| turn as u64 % u64::from(tasks);
+    let turns = contend::contend_blocking(&mut pair, task, window, job.side.pace(job.workload))?;
+    Ok(Tally::of(turns))
+}
+
+fn bell(job: &Job) -> Result<Tally> {
+    let db = floors::open(&job.folder)?;
+    warm_up(&mut Statements::new(&db, vec![format!("bench/warm/{}", job.index)])?)?;
+    let mut bell = Bell::new(&db, &job.folder, job.index, job.workload.lock_name(0))?;
+    let window = window(job)?;
+    let turns = contend::contend_blocking(&mut bell, |_| 0, window, job.side.pace(job.workload))?;
+    Ok(Tally::of(turns))
+}
+
+/// One thread with its own open file for each task.
+fn threads(job: &Job) -> Result<Tally> {
+    let tasks = u64::from(job.workload.tasks());
+    let locks = (0..tasks).map(|_| Flock::open(&job.folder)).collect::<Result<Vec<_>>>()?;
+    let (window, pace) = (window(job)?, job.side.pace(job.workload));
+    let running: Vec<_> = (0..)
+        .zip(locks)
+        .map(|(task, mut lock)| {
+            std::thread::spawn(move || contend::contend_blocking(&mut lock, |_| task, window, pace))
+        })
+        .collect();
+    let mut turns = Vec::new();
+    for thread in running {
+        turns.append(&mut thread.join().map_err(|_| "a thread panicked")??);
+    }
+    Ok(Tally::of(turns))
+}
+
+fn warm_up(lock: &mut impl BlockingLock) -> Result<()> {
+    for _ in 0..WARM_UP {
+        lock.acquire()?;
+        lock.release()?;
+    }
+    Ok(())
+}

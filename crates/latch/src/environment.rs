@@ -1,0 +1,98 @@
+//! What the command finds in its environment.
+
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use latchwork::Guard;
+
+use crate::target::{Target, URL_FILE_VARIABLE, URL_VARIABLE};
+use crate::tree::MARK_VARIABLE;
+
+/// Tells `command` of its lock, and a nested `latch` of the engine.
+pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, ttl: Duration) {
+    command.env("LATCH_NAME", guard.name().as_str()).env("LATCH_TTL", ttl.as_secs_f64().to_string());
+    match guard.token() {
+        Ok(token) => command.env("LATCH_TOKEN", token.to_string()),
+        Err(_) => command.env_remove("LATCH_TOKEN"),
+    };
+    command.env(URL_VARIABLE, without_password(&absolute(target)));
+    // A file left over from outside would lead a nested latch to another engine than this one.
+    match &target.file {
+        Some(file) => command.env(URL_FILE_VARIABLE, file),
+        None => command.env_remove(URL_FILE_VARIABLE),
+    };
+    command.env_remove(crate::keep_fd::DESCRIPTOR_VARIABLE);
+}
+
+/// Marks `command` and all it starts. Marks of outer runs stay: their commands include this one.
+pub(crate) fn mark(command: &mut Command, mark: &str) {
+    match env::var(MARK_VARIABLE) {
+        Ok(outer) if !outer.is_empty() => command.env(MARK_VARIABLE, format!("{outer}:{mark}")),
+        _ => command.env(MARK_VARIABLE, mark),
+    };
+}
+
+/// The command may change its folder: a relative path must not become another database.
+fn absolute(target: &Target) -> String {
+    let path = target.text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with('/'));
+    let folder = path
+        .and_then(|_| env::current_dir().ok())
+        .and_then(|folder| folder.into_os_string().into_string().ok());
+    match (path, folder) {
+        (Some(path), Some(folder)) => {
+            let folder = folder.replace('%', "%25").replace('?', "%3F");
+            format!("sqlite:{folder}/{path}")
+        }
+        _ => target.text.clone(),
+    }
+}
+
+fn without_password(url: &str) -> String {
+    let (address, options) = url.split_once('?').unwrap_or((url, ""));
+    let mut shown = match address.split_once("//") {
+        Some((scheme, rest)) => format!("{scheme}//{}", without_user_password(rest)),
+        None => address.to_owned(),
+    };
+    let harmless = options.split('&').filter(|option| !option.is_empty() && !is_secret(option));
+    for (at, option) in harmless.enumerate() {
+        shown.push(if at == 0 { '?' } else { '&' });
+        shown.push_str(option);
+    }
+    shown
+}
+
+fn without_user_password(rest: &str) -> String {
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let Some((user, hosts)) = authority.rsplit_once('@') else { return rest.to_owned() };
+    match user.split_once(':') {
+        Some(("", _)) => format!("{hosts}{path}"),
+        Some((user, _)) => format!("{user}@{hosts}{path}"),
+        None => rest.to_owned(),
+    }
+}
+
+fn is_secret(option: &str) -> bool {
+    let key = option.split('=').next().unwrap_or_default().to_ascii_lowercase();
+    ["pass", "secret", "token", "%"].iter().any(|word| key.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_secrets_are_taken_out_of_a_url() {
+        for (url, shown) in [
+            ("sqlite:", "sqlite:"),
+            ("sqlite:/a%3Fb.db", "sqlite:/a%3Fb.db"),
+            ("redis://u:canary@h:1,i:2/0?prefix=x", "redis://u@h:1,i:2/0?prefix=x"),
+            ("redis://:ca@nary@h", "redis://h"),
+            ("redis://u@h", "redis://u@h"),
+            ("redis://h/0?a=1&password=canary&b=2", "redis://h/0?a=1&b=2"),
+            ("redis://h/0?p%61ssword=canary", "redis://h/0"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+}

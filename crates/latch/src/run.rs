@@ -1,0 +1,139 @@
+//! `latch run NAME -- CMD`: runs a command while holding a lock.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use latchwork::engine::Lifetime;
+use latchwork::{Client, ErrorKind, Guard, Lock, Wait};
+use nix::unistd::Pid;
+use tokio::runtime::Builder;
+
+use crate::cli::{OnLost, RunOptions};
+use crate::connection::Connection;
+use crate::failure::{self, Failure, say};
+use crate::guardian::Guardian;
+use crate::signals::Signals;
+use crate::supervisor::{Ending, Policy, Supervisor};
+use crate::target::Target;
+use crate::terminal::Terminal;
+use crate::tree::{self, Tree};
+use crate::waiting::{self, Line};
+use crate::{environment, keep_fd};
+
+/// What others see of the command while it holds or waits, in characters.
+const NOTE_LENGTH: usize = 100;
+
+/// Runs the command; the exit code is its own if it ran to its end under the lock.
+pub(crate) fn run(options: &RunOptions, target: &Target) -> Result<u8, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
+    let code = runtime.block_on(hold_and_run(options, target));
+    runtime.shutdown_background();
+    code
+}
+
+async fn hold_and_run(options: &RunOptions, target: &Target) -> Result<u8, Failure> {
+    let mut signals = Signals::listen().map_err(no_resources)?;
+    let Connection { client, session } = Connection::open(&target.url).await?;
+    let note = note(options);
+    let client = client.with_note(&note);
+    let mut line = Line::new(&client, &options.name, &note);
+    let lock = describe_lock(&client, options);
+    let acquired = waiting::acquire(&lock, &mut line, &mut signals).await;
+    let guard = acquired.map_err(|failure| failure.or_code(options.conflict_exit_code))?;
+    let mut command = Command::new(&options.command[0]);
+    command.args(&options.command[1..]);
+    environment::describe(&mut command, target, &guard, options.ttl);
+    if options.keep_fd {
+        return Err(keep_fd::become_command(command, session, guard).await);
+    }
+    run_guarded(options, command, session, guard, &mut signals).await
+}
+
+fn describe_lock(client: &Client, options: &RunOptions) -> Lock {
+    let wait = match (options.no_wait, options.wait) {
+        (true, _) => Wait::Never,
+        (false, Some(limit)) => Wait::from(limit),
+        (false, None) => Wait::Forever,
+    };
+    let lifetime = if options.keep_fd { Lifetime::Session } else { Lifetime::Lease };
+    client.lock(&options.name).ttl(options.ttl).wait(wait).stop_margin(options.grace).lifetime(lifetime)
+}
+
+/// The command's processes are watched over by us, and by the guardian in case we are killed.
+async fn run_guarded(
+    options: &RunOptions,
+    mut command: Command,
+    session: Option<OwnedFd>,
+    guard: Guard,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let mark = tree::new_mark();
+    environment::mark(&mut command, &mark);
+    // Before the command: there must be no instant in which it runs unguarded.
+    let mut guardian = match Guardian::start(session, &mark, options.ttl) {
+        Ok(guardian) => guardian,
+        Err(error) => {
+            let _ = guard.release().await;
+            return Err(no_resources(error));
+        }
+    };
+    let terminal = Terminal::open();
+    let group = guardian.id();
+    let ending = match command.process_group(group.as_raw()).spawn() {
+        Err(error) => Err(cannot_run(&command, &error)),
+        Ok(child) => {
+            let tree = Tree { group, mark, guardian: group };
+            let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl };
+            let child = Pid::from_raw(child.id() as i32);
+            Ok(Supervisor::new(&guard, &guardian, child, tree, signals, terminal, policy).watch().await)
+        }
+    };
+    guardian.dismiss();
+    let released = guard.release().await;
+    guardian.bury();
+    let code = settle(ending?, released, options.on_lost);
+    mention_survivors(group);
+    code
+}
+
+/// The exit code, from how the command ended and from what the engine said to the release.
+fn settle(ending: Ending, released: latchwork::Result<()>, on_lost: OnLost) -> Result<u8, Failure> {
+    match (ending, released) {
+        (Ending::Lost(_), _) => Ok(failure::LOST),
+        (Ending::Exited(code), Ok(())) => Ok(code),
+        // Lost so shortly before its end that no renewal told us: the command may have run beside another holder.
+        (Ending::Exited(_), Err(error)) if error.kind() == ErrorKind::Lost && on_lost == OnLost::Kill => {
+            Err(error.into())
+        }
+        (Ending::Exited(code), Err(error)) => {
+            say(&error.to_string());
+            Ok(code)
+        }
+    }
+}
+
+fn mention_survivors(group: Pid) {
+    if tree::group_runs(group) {
+        say("the command left processes behind, which run on without the lock; --keep-fd keeps it for them");
+    }
+}
+
+/// Why a command could not be started, with the exit codes of a shell.
+pub(crate) fn cannot_run(command: &Command, error: &io::Error) -> Failure {
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => failure::NOT_FOUND,
+        _ => failure::NOT_EXECUTABLE,
+    };
+    Failure::new(code, format!("cannot run {:?}: {error}", command.get_program()))
+}
+
+fn no_resources(error: io::Error) -> Failure {
+    Failure::new(failure::UNUSABLE, format!("cannot start: {error}"))
+}
+
+fn note(options: &RunOptions) -> String {
+    let words: Vec<_> = options.command.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ").chars().take(NOTE_LENGTH).collect()
+}

@@ -1,0 +1,244 @@
+//! Watches over the command while the lock is held: its end, its stops, signals for it, and the loss of the lock.
+
+use std::time::Duration;
+
+use latchwork::clock::{Clock, Moment};
+use latchwork::{Guard, Loss};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::cli::OnLost;
+use crate::failure::say;
+use crate::guardian::Guardian;
+use crate::signals::{self, Signals};
+use crate::terminal::Terminal;
+use crate::tree::Tree;
+use crate::waiting::stop_myself;
+
+/// The lease's end is read this often per ttl: at least once between a renewal and any loss that follows it.
+const LOOKS_PER_TTL: u32 = 5;
+/// How often to look whether a command that has to end is gone.
+const END_POLL: Duration = Duration::from_millis(5);
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By itself, with this exit code.
+    Exited(u8),
+    /// The lock was lost, and the command was ended.
+    Lost(Loss),
+}
+
+/// What to do when the lock is lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) on_lost: OnLost,
+    pub(crate) grace: Duration,
+    pub(crate) ttl: Duration,
+}
+
+/// A running command under a lock.
+pub(crate) struct Supervisor<'a> {
+    pub(crate) guard: &'a Guard,
+    pub(crate) guardian: &'a Guardian,
+    pub(crate) command: Pid,
+    pub(crate) tree: Tree,
+    pub(crate) signals: &'a mut Signals,
+    pub(crate) terminal: Option<Terminal>,
+    pub(crate) policy: Policy,
+    state: State,
+}
+
+/// What changes while the command runs.
+struct State {
+    /// When the lease ends, as last read: once the lock is lost, the guard no longer says.
+    lease_end: Moment,
+    next_look: Moment,
+    /// Whether we were asked to stop (^Z in a pipeline), so that the command's stop is ours too.
+    stop_asked: bool,
+    warned: bool,
+}
+
+enum Event {
+    Signal(Signal),
+    Lost(Loss),
+    LookAtLease,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(crate) fn new(
+        guard: &'a Guard,
+        guardian: &'a Guardian,
+        command: Pid,
+        tree: Tree,
+        signals: &'a mut Signals,
+        terminal: Option<Terminal>,
+        policy: Policy,
+    ) -> Self {
+        let now = Clock::boottime().now();
+        let state = State { lease_end: now, next_look: now, stop_asked: false, warned: false };
+        Self { guard, guardian, command, tree, signals, terminal, policy, state }
+    }
+
+    /// Returns when the command is gone.
+    pub(crate) async fn watch(mut self) -> Ending {
+        self.look_at_lease();
+        self.lend_terminal_at_start();
+        let ending = self.until_gone().await;
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take_back();
+        }
+        ending
+    }
+
+    async fn until_gone(&mut self) -> Ending {
+        loop {
+            // Also before the first signal: the command may have ended before anybody listened.
+            if let Some(code) = self.reap() {
+                return Ending::Exited(code);
+            }
+            match self.next_event().await {
+                Event::Signal(signal) => self.heard(signal),
+                Event::LookAtLease => self.look_at_lease(),
+                Event::Lost(loss) if self.policy.on_lost == OnLost::Kill => return self.put_down(loss).await,
+                Event::Lost(loss) => {
+                    self.state.warned = true;
+                    say(&format!("the lock {:?} is lost: {loss}; the command runs on", self.guard.name()));
+                }
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> Event {
+        tokio::select! {
+            biased;
+            signal = self.signals.next() => Event::Signal(signal),
+            loss = self.guard.lost(), if !self.state.warned => Event::Lost(loss),
+            () = Clock::boottime().sleep_until(self.state.next_look) => Event::LookAtLease,
+        }
+    }
+
+    fn look_at_lease(&mut self) {
+        let now = Clock::boottime().now();
+        let end = now.after(self.guard.remaining());
+        self.state.lease_end = self.state.lease_end.max(end);
+        self.state.next_look = now.after(self.policy.ttl / LOOKS_PER_TTL);
+    }
+
+    /// The exit code, once the command has ended. Deals with its stops on the way.
+    fn reap(&mut self) -> Option<u8> {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
+        loop {
+            match waitpid(self.command, Some(flags)) {
+                Ok(WaitStatus::Exited(_, code)) => return Some(code as u8),
+                Ok(WaitStatus::Signaled(_, signal, _)) => return Some(signals::exit_code(signal)),
+                Ok(WaitStatus::Stopped(_, signal)) => self.stopped(signal),
+                Ok(WaitStatus::StillAlive) => return None,
+                Ok(_) => {}
+                Err(nix::errno::Errno::EINTR) => {}
+                // Nobody else waits for our child; if it is gone all the same, its code is gone too.
+                Err(_) => return Some(1),
+            }
+        }
+    }
+
+    fn heard(&mut self, signal: Signal) {
+        match signal {
+            Signal::SIGCHLD => {}
+            Signal::SIGCONT => self.resume(),
+            signal => {
+                self.state.stop_asked |= signal == Signal::SIGTSTP;
+                self.send(signal);
+            }
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        self.guardian.wait_until_deaf();
+        self.tree.signal(self.command, signal);
+    }
+
+    fn lend_terminal_at_start(&mut self) {
+        if self.terminal.as_ref().is_some_and(Terminal::is_ours_alone) && self.lend_terminal() {
+            // It may have asked for the terminal in the instant before, and been stopped for it.
+            self.send(Signal::SIGCONT);
+        }
+    }
+
+    fn lend_terminal(&mut self) -> bool {
+        // From here on the terminal's signals go to the group, and the guardian is in it.
+        self.guardian.wait_until_deaf();
+        self.terminal.as_mut().is_some_and(|terminal| terminal.lend(self.tree.group))
+    }
+
+    /// The command was stopped.
+    fn stopped(&mut self, signal: Signal) {
+        let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        if wants_terminal && self.lend_terminal() {
+            return self.send(Signal::SIGCONT);
+        }
+        let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_lent);
+        if in_foreground || wants_terminal || self.state.stop_asked {
+            self.stop_too();
+        }
+        // Else somebody stopped the command alone, to look at it: the lock is kept.
+    }
+
+    /// A shell expects the whole job to stop.
+    fn stop_too(&mut self) {
+        self.state.stop_asked = false;
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take_back();
+        }
+        let (name, ttl) = (self.guard.name(), humantime::format_duration(self.policy.ttl));
+        say(&format!("stopped; unless continued, the lock {name:?} lapses after its ttl ({ttl})"));
+        stop_myself();
+        self.resume();
+    }
+
+    /// Continues the command, unless the lock was lost meanwhile: then it is ended instead, by the event of the loss.
+    fn resume(&mut self) {
+        if self.policy.on_lost == OnLost::Kill && !self.guard.is_certain() {
+            return;
+        }
+        if self.terminal.is_some() {
+            self.lend_terminal();
+        }
+        self.send(Signal::SIGCONT);
+    }
+
+    /// Ends everything the command started: gently while the lease lasts, by force from then on.
+    async fn put_down(&mut self, loss: Loss) -> Ending {
+        let kill_at = self.kill_at(loss);
+        say(&format!("the lock {:?} is lost: {loss}; ending the command", self.guard.name()));
+        if Clock::boottime().now() < kill_at {
+            self.send(Signal::SIGTERM);
+            self.send(Signal::SIGCONT); // a stopped process would not hear of it
+        }
+        let mut reaped = false;
+        loop {
+            let alive =
+                if Clock::boottime().now() < kill_at { self.tree.is_alive() } else { self.tree.kill() };
+            reaped = reaped || self.reap_ending();
+            if reaped && !alive {
+                return Ending::Lost(loss);
+            }
+            tokio::time::sleep(END_POLL).await;
+        }
+    }
+
+    /// Whether the command is gone. It is not asked why, and its stops no longer matter.
+    fn reap_ending(&self) -> bool {
+        !matches!(waitpid(self.command, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+    }
+
+    fn kill_at(&self, loss: Loss) -> Moment {
+        let now = Clock::boottime().now();
+        match loss {
+            // Somebody else may hold it already.
+            Loss::Removed | Loss::SessionEnded => now,
+            _ => now.after(self.policy.grace).min(self.state.lease_end),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The controlling terminal, which has one foreground group at a time.
+
+use std::fs::{File, OpenOptions};
+use std::io::IsTerminal;
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{self, Pid};
+
+/// The terminal of the shell that started us, lent to the command's group while that is in the foreground.
+pub(crate) struct Terminal {
+    device: File,
+    own: Pid,
+    lent_to: Option<Pid>,
+}
+
+impl Terminal {
+    /// `None` if this process has no controlling terminal.
+    pub(crate) fn open() -> Option<Self> {
+        let flags = OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let device =
+            OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").ok()?;
+        // Else taking the terminal back from the background would stop us. The command does not inherit it: std
+        // starts children with no signal blocked.
+        let mut background_output = SigSet::empty();
+        background_output.add(Signal::SIGTTOU);
+        background_output.thread_block().ok()?;
+        Some(Self { device, own: unistd::getpgrp(), lent_to: None })
+    }
+
+    /// Whether the command should have it from the start: not in a pipeline, whose other end may want it too.
+    pub(crate) fn is_ours_alone(&self) -> bool {
+        std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && self.is_foreground(self.own)
+    }
+
+    /// Lets `group` read from it, if it is ours to lend or `group` has it already.
+    pub(crate) fn lend(&mut self, group: Pid) -> bool {
+        if self.is_foreground(group) {
+            return true;
+        }
+        if self.is_foreground(self.own) && unistd::tcsetpgrp(&self.device, group).is_ok() {
+            self.lent_to = Some(group);
+            return true;
+        }
+        false
+    }
+
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent_to.is_some()
+    }
+
+    pub(crate) fn take_back(&mut self) {
+        if self.lent_to.take().is_some() {
+            let _ = unistd::tcsetpgrp(&self.device, self.own);
+        }
+    }
+
+    fn is_foreground(&self, group: Pid) -> bool {
+        unistd::tcgetpgrp(&self.device) == Ok(group)
+    }
+}

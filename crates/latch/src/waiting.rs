@@ -1,0 +1,132 @@
+//! Waiting for the lock: what a person at a terminal sees meanwhile, and how to break off.
+
+use std::io::{IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
+
+use latchwork::clock::{self, Clock, Moment};
+use latchwork::engine::{ClaimState, Filter, LockState, Note};
+use latchwork::{Client, Guard, Lock, LockName};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use tokio::runtime::Handle;
+
+use crate::failure::{Failure, printable};
+use crate::signals::{self, Signals};
+
+/// The first line comes a little late: most waits are shorter, and nobody wants a flicker.
+const FIRST_LINE_AFTER: Duration = Duration::from_millis(200);
+const LINE_EVERY: Duration = Duration::from_secs(1);
+/// How long the place in the queue may take to be given up.
+const WITHDRAWS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Takes the lock, waiting as `lock` says. A signal that asks to end breaks the wait off.
+pub(crate) async fn acquire(lock: &Lock, line: &mut Line, signals: &mut Signals) -> Result<Guard, Failure> {
+    let end = {
+        let mut acquiring = pin!(lock.acquire());
+        loop {
+            tokio::select! {
+                biased;
+                acquired = &mut acquiring => {
+                    line.clear();
+                    return Ok(acquired?);
+                }
+                signal = signals.next() => match signal {
+                    Signal::SIGTSTP => stop_myself(),
+                    signal if signals::asks_to_end(signal) => break signal,
+                    _ => {}
+                },
+                () = line.refresh() => {}
+            }
+        }
+    };
+    line.clear();
+    withdrawn().await;
+    Err(Failure::silent(signals::exit_code(end)))
+}
+
+/// Stops this process as ^Z would; returns when it is continued.
+pub(crate) fn stop_myself() {
+    let _ = signal::kill(Pid::this(), Signal::SIGSTOP);
+}
+
+/// The dropped attempt gives its place in the queue up in a task of this runtime: lets it.
+async fn withdrawn() {
+    let end = Clock::boottime().now().after(WITHDRAWS_WITHIN);
+    while Handle::current().metrics().num_alive_tasks() > 0 && Clock::boottime().now() < end {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The line on stderr that says who holds the lock. Nothing if stderr is no terminal.
+pub(crate) struct Line {
+    client: Client,
+    name: Option<LockName>,
+    note: Note,
+    began: Moment,
+    next: Moment,
+    is_shown: bool,
+}
+
+impl Line {
+    /// `text` is what the client says of itself.
+    pub(crate) fn new(client: &Client, name: &str, text: &str) -> Self {
+        let began = Clock::boottime().now();
+        Self {
+            client: client.clone(),
+            name: LockName::new(name).ok().filter(|_| std::io::stderr().is_terminal()),
+            note: Note::of_this_process(text),
+            began,
+            next: began.after(FIRST_LINE_AFTER),
+            is_shown: false,
+        }
+    }
+
+    /// Waits until the line is due, and writes it. May be dropped at any time.
+    async fn refresh(&mut self) {
+        let Some(name) = self.name.clone() else { return std::future::pending().await };
+        Clock::boottime().sleep_until(self.next).await;
+        let state = self.client.inspect(&Filter::Name(name.clone())).await;
+        let now = Clock::boottime().now();
+        self.next = now.after(LINE_EVERY);
+        let state = state.ok().and_then(|mut locks| locks.pop());
+        let text = describe(&name, state.as_ref(), &self.note, now.since(self.began));
+        self.write(&text);
+    }
+
+    fn write(&mut self, text: &str) {
+        self.is_shown = true;
+        // Without automatic wrapping, the terminal itself cuts what is too long, and one line stays one line.
+        let text = printable(text);
+        let _ = write!(std::io::stderr(), "\r\x1b[?7l{text}\x1b[K\x1b[?7h");
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn describe(name: &LockName, state: Option<&LockState>, mine: &Note, waited: Duration) -> String {
+    let waited = in_seconds(waited);
+    let mut text = format!("latch: waiting {waited} for {name:?}");
+    let Some(state) = state else { return text };
+    if let Some(place) = state.waiters.iter().position(|waiter| waiter.note == *mine) {
+        text += &format!(", number {} of {} in the queue", place + 1, state.waiters.len());
+    }
+    if let Some(holder) = state.holders.first() {
+        text += &format!("; held{} by {}", for_how_long(holder), holder.note.as_str());
+    }
+    text
+}
+
+fn for_how_long(holder: &ClaimState) -> String {
+    let since = holder.since.and_then(|since| since.duration_since(std::time::UNIX_EPOCH).ok());
+    let now = Duration::from_micros(clock::wall_micros());
+    since.map_or_else(String::new, |since| format!(" for {}", in_seconds(now.saturating_sub(since))))
+}
+
+fn in_seconds(span: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(span.as_secs()))
+}

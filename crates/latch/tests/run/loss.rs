@@ -1,0 +1,96 @@
+//! The lock is taken away while the command runs.
+
+use latchwork::engine::{Filter, Revoke, Revoked};
+use nix::sys::signal::Signal;
+
+use crate::support::{Place, eventually, runs};
+
+fn revoke(place: &Place, name: &str, how: Revoke) {
+    place.with_client(async |client| {
+        let state = client.inspect(&Filter::Prefix(name.to_owned())).await.unwrap().remove(0);
+        assert_eq!(client.revoke(&state, how).await.unwrap(), Revoked::Done);
+    });
+}
+
+const STUBBORN: &str = "trap '' TERM; sh -c 'echo $$ > grandchild.pid; while :; do sleep 0.1; done' & \
+                        setsid sh -c 'echo $$ > leaver.pid; while :; do sleep 0.1; done' & wait; sleep 60";
+
+#[test]
+fn a_lock_taken_away_ends_the_whole_command_at_once() {
+    let place = Place::new();
+    let holder = place.hold("x", &["--ttl", "600ms"], STUBBORN);
+    let victims = [place.pid("grandchild.pid"), place.pid("leaver.pid")];
+    revoke(&place, "x", Revoke::Now);
+    let ended = holder.finish();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    assert!(ended.err.contains("\"x\" is lost: the engine no longer knows it"), "{ended:?}");
+    assert!(!victims.into_iter().any(runs), "gone before latch is");
+}
+
+#[test]
+fn a_lock_taken_away_at_the_end_of_its_lease_leaves_time_to_clean_up() {
+    let place = Place::new();
+    let script = "trap 'echo cleaned; exit 0' TERM; touch ready; while :; do sleep 0.02; done";
+    let holder = place.hold("x", &["--ttl", "3s"], script);
+    eventually("the trap is set", || place.path("ready").exists());
+    revoke(&place, "x", Revoke::AtLeaseEnd);
+    let ended = holder.finish();
+    assert_eq!((ended.code, ended.out.as_str()), (Some(76), "cleaned\n"), "{ended:?}");
+    assert!(ended.err.contains("an operator took it away"), "{ended:?}");
+}
+
+#[test]
+fn a_command_that_ignores_the_warning_is_killed_inside_the_lease() {
+    let place = Place::new();
+    let holder = place.hold("x", &["--ttl", "2s", "--grace", "1h"], STUBBORN);
+    let victims = [place.pid("grandchild.pid"), place.pid("leaver.pid")];
+    revoke(&place, "x", Revoke::AtLeaseEnd);
+    let next = place.with_client(async |client| {
+        let guard = client.lock("x").acquire().await.unwrap();
+        let alive = victims.into_iter().any(runs);
+        guard.release().await.unwrap();
+        alive
+    });
+    assert_eq!(holder.finish().code, Some(76));
+    assert!(!next, "the command still ran when the next holder started");
+}
+
+#[test]
+fn a_warning_is_enough_if_the_user_says_so() {
+    let place = Place::new();
+    let holder = place.hold(
+        "x",
+        &["--ttl", "300ms", "--on-lost", "warn"],
+        "while [ ! -e go ]; do sleep 0.02; done; exit 7",
+    );
+    revoke(&place, "x", Revoke::Now);
+    place.with_client(async |client| client.lock("x").acquire().await.unwrap().release().await.unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(600)); // two ttls: the loss is known by then
+    std::fs::write(place.path("go"), "").unwrap();
+    let ended = holder.finish();
+    assert_eq!(ended.code, Some(7), "{ended:?}");
+    assert!(ended.err.contains("is lost") && ended.err.contains("runs on"), "{ended:?}");
+}
+
+#[test]
+fn a_loss_that_no_renewal_told_shows_in_the_exit_code() {
+    let place = Place::new();
+    let holder = place.hold("x", &["--ttl", "1h"], "while [ ! -e go ]; do sleep 0.02; done; exit 0");
+    revoke(&place, "x", Revoke::Now);
+    std::fs::write(place.path("go"), "").unwrap();
+    let ended = holder.finish();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+}
+
+#[test]
+fn a_latch_stopped_for_longer_than_its_lease_ends_the_command_when_it_continues() {
+    let place = Place::new();
+    let holder = place.hold("x", &["--ttl", "500ms"], "echo $$ > command.pid; while :; do sleep 0.1; done");
+    let command = place.pid("command.pid");
+    holder.signal(Signal::SIGSTOP);
+    place.with_client(async |client| client.lock("x").acquire().await.unwrap().release().await.unwrap());
+    holder.signal(Signal::SIGCONT);
+    let ended = holder.finish();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    assert!(ended.err.contains("lease ended") && !runs(command), "{ended:?}");
+}

@@ -1,0 +1,11 @@
+//! `latch run`, as a user meets it. Every test has a database of its own.
+
+mod exit_codes;
+mod keep_fd;
+mod loss;
+mod places;
+mod processes;
+mod pty;
+mod support;
+mod terminal;
+mod trouble;

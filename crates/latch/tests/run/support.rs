@@ -1,0 +1,197 @@
+//! A database per test, and ways to look at what `latch` left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use latchwork::Client;
+use latchwork::clock::Clock;
+use latchwork::engine::{Filter, LockState};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// Long enough for a loaded machine, short enough to see a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A folder with a database for one test.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("sqlite:{}", self.path("locks.db").display())
+    }
+
+    /// `latch` with these arguments, this place's database, and nothing of the tester's own settings.
+    pub(crate) fn latch<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latch"));
+        for name in ["LATCH_URL_FILE", "LATCH_NAME", "LATCH_TOKEN", "LATCH_SESSION", "LATCH_FD"] {
+            command.env_remove(name);
+        }
+        command
+            .args(arguments)
+            .env("LATCH_URL", self.url())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `latch run NAME -- sh -c SCRIPT` with further options.
+    pub(crate) fn script(&self, name: &str, options: &[&str], script: &str) -> Command {
+        let run = ["run", name].into_iter().chain(options.iter().copied());
+        self.latch(run.chain(["--", "sh", "-c", script]))
+    }
+
+    /// A running `latch` that holds `name`, with the given script running.
+    pub(crate) fn hold(&self, name: &str, options: &[&str], script: &str) -> Running {
+        let started = self.path(&format!("started-{name}"));
+        let script = format!("touch {}; {script}", started.display());
+        let child = self.script(name, options, &script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let running = Running(Some(child.unwrap()));
+        eventually("the holder starts", || started.exists());
+        running
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The pid that a script wrote to a file.
+    pub(crate) fn pid(&self, name: &str) -> Pid {
+        eventually("the pid is written", || self.read(name).ends_with('\n'));
+        Pid::from_raw(self.read(name).trim().parse().unwrap())
+    }
+
+    /// Looks at a lock through the library.
+    pub(crate) fn inspect(&self, name: &str) -> Option<LockState> {
+        self.with_client(async |client| {
+            let filter = Filter::Prefix(name.to_owned());
+            client.inspect(&filter).await.unwrap().into_iter().find(|lock| lock.name.as_str() == name)
+        })
+    }
+
+    pub(crate) fn with_client<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { work(latchwork::connect(&self.url()).await.unwrap()).await })
+    }
+}
+
+/// A `latch` that is killed with its test.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_raw(self.0.as_ref().unwrap().id() as i32)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        signal::kill(self.id(), signal).unwrap();
+    }
+
+    pub(crate) fn finish(mut self) -> Ended {
+        Ended::from(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// How a `latch` ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+}
+
+pub(crate) fn end(command: &mut Command) -> Ended {
+    command.output().unwrap().into()
+}
+
+/// One line of ours, maybe a hint, nothing else.
+#[track_caller]
+pub(crate) fn assert_clean_error(ended: &Ended, code: i32, says: &str) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    let lines: Vec<_> = ended.err.lines().collect();
+    assert!(lines[0].starts_with("latch: ") && ended.err.contains(says), "{ended:?}");
+    assert!(lines.len() == 1 || lines.len() == 2 && lines[1].starts_with("hint: "), "{ended:?}");
+    assert!(!ended.err.contains("panicked"), "{ended:?}");
+}
+
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Clock::boottime().now().after(PATIENCE);
+    while !holds() {
+        assert!(Clock::boottime().now() < end, "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Neither gone nor a zombie.
+pub(crate) fn runs(id: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim().chars().next())
+        .is_some_and(|state| !"ZX".contains(state))
+}
+
+/// Processes whose command line contains `text`, with their first argument.
+pub(crate) fn running_with(text: &str) -> Vec<(Pid, String)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    ids.filter(|id| runs(*id))
+        .filter_map(|id| {
+            let line = fs::read(format!("/proc/{id}/cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.contains(text).then(|| (id, line.split('\0').next().unwrap_or_default().to_owned()))
+        })
+        .collect()
+}
+
+/// The same command as a user without rights, with a copy of `latch` that this user may run.
+pub(crate) fn as_nobody(place: &Place, command: &Command) -> Command {
+    let copy = place.path("latch");
+    fs::copy(env!("CARGO_BIN_EXE_latch"), &copy).unwrap();
+    open_to_all(place.folder.path());
+    open_to_all(&copy);
+    let mut other = if nix::unistd::geteuid().is_root() {
+        let mut other = Command::new("setpriv");
+        other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+        other
+    } else {
+        Command::new(&copy)
+    };
+    other.args(command.get_args()).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
+    other.env("LATCH_URL", place.url());
+    other
+}
+
+fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}

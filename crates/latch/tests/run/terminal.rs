@@ -1,0 +1,142 @@
+//! Job control on a real terminal.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+
+use crate::pty::Pty;
+use crate::support::{Place, end, eventually, running_with};
+
+/// An interactive shell in which `latch` is a word.
+fn shell(place: &Place) -> Pty {
+    let latch = place.latch([]);
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "--noprofile", "-i"])
+        .current_dir(place.path(""))
+        .env("PS1", "ready> ")
+        .env("TERM", "dumb");
+    for (name, value) in latch.get_envs() {
+        bash.env(name, value.unwrap_or_default());
+    }
+    let mut pty = Pty::start(&bash);
+    pty.see("ready> ");
+    pty.type_in(&format!("alias latch={}\n", env!("CARGO_BIN_EXE_latch")));
+    pty.see("ready> ");
+    pty
+}
+
+#[test]
+fn the_command_reads_from_the_terminal_and_a_broken_line_ends_it() {
+    let place = Place::new();
+    let mut pty = Pty::start(&place.latch(["run", "x", "--", "cat"]));
+    pty.type_in("hello\n");
+    pty.see("hello\r\nhello\r\n");
+    pty.type_in("\x03");
+    assert_eq!(pty.exit_code(), Some(130));
+    assert_eq!(end(&mut place.script("x", &["--no-wait"], "true")).code, Some(0));
+}
+
+#[test]
+fn stopping_and_continuing_under_a_shell_works() {
+    let place = Place::new();
+    let mut pty = shell(&place);
+    pty.type_in("latch run x -- cat\n");
+    pty.type_in("one\n");
+    pty.see("one\r\none\r\n");
+    pty.type_in("\x1a");
+    pty.see("lapses after its ttl");
+    pty.see("ready> ");
+    pty.type_in("echo the shell is $((40 + 2))\n");
+    pty.see("the shell is 42");
+    pty.type_in("fg\n");
+    pty.see("latch run x -- cat");
+    pty.type_in("two\n");
+    pty.see("two\r\ntwo\r\n");
+    pty.type_in("\x04");
+    pty.see("ready> ");
+    pty.type_in("echo code $?; true\n");
+    pty.see("code 0");
+    pty.type_in("echo still $((40 + 3))\n");
+    pty.see("still 43");
+}
+
+#[test]
+fn a_command_in_the_background_stops_when_it_wants_the_terminal() {
+    let place = Place::new();
+    let mut pty = shell(&place);
+    pty.type_in("latch run x -- cat &\n");
+    pty.see("lapses after its ttl");
+    pty.type_in("fg\n");
+    pty.see("latch run x -- cat");
+    pty.type_in("late\n");
+    pty.see("late\r\nlate\r\n");
+    pty.type_in("\x03");
+    pty.see("ready> ");
+    pty.type_in("echo code $?\n");
+    pty.see("code 130");
+}
+
+#[test]
+fn with_stdout_elsewhere_the_command_still_reads_the_terminal() {
+    let place = Place::new();
+    let mut pty = shell(&place);
+    pty.type_in("latch run x -- cat > copy\n");
+    pty.type_in("typed\n");
+    eventually("cat got it", || place.read("copy") == "typed\n");
+    pty.type_in("\x1a");
+    pty.see("ready> ");
+    pty.type_in("fg\n");
+    pty.type_in("more\n");
+    eventually("cat got more", || place.read("copy") == "typed\nmore\n");
+    pty.type_in("\x04");
+    pty.see("ready> ");
+}
+
+#[test]
+fn an_interactive_shell_runs_under_the_lock() {
+    let place = Place::new();
+    let mut pty = shell(&place);
+    pty.type_in("latch run x -- env PS1='inner> ' bash --norc --noprofile -i\n");
+    pty.see("inner> ");
+    pty.type_in("sleep 600\n");
+    eventually("it sleeps", || !running_with("sleep\u{0}600").is_empty());
+    pty.type_in("\x1a");
+    pty.see("inner> ");
+    pty.type_in("kill %1; exit 9\n");
+    pty.type_in("exit 9\n");
+    pty.see("ready> ");
+    pty.type_in("echo code $?\n");
+    pty.see("code 9");
+}
+
+#[test]
+fn a_command_stopped_for_longer_than_its_lease_is_ended_and_not_continued() {
+    let place = Place::new();
+    let mut pty = shell(&place);
+    pty.type_in("latch run x --ttl 400ms -- sh -c 'trap \"echo ran >> ran\" CONT; echo up; while :; do sleep 0.05; done'\n");
+    pty.see("up\r\n");
+    pty.type_in("\x1a");
+    pty.see("ready> ");
+    let next = end(&mut place.script("x", &["--wait", "20s"], "rm -f ran"));
+    assert_eq!(next.code, Some(0), "{next:?}");
+    pty.type_in("fg\n");
+    pty.see("is lost");
+    pty.see("ready> ");
+    pty.type_in("echo code $?\n");
+    pty.see("code 76");
+    assert_eq!(place.read("ran"), "");
+}
+
+#[test]
+fn a_person_who_waits_sees_who_holds_and_the_place_in_the_queue() {
+    let place = Place::new();
+    let holder = place.hold("x", &[], "sleep 60");
+    let mut pty = Pty::start(&place.latch(["run", "x", "--", "echo", "mine"]));
+    pty.see("latch: waiting");
+    pty.see("number 1 of 1 in the queue; held for");
+    pty.see(&format!("by pid {}", holder.id()));
+    holder.signal(Signal::SIGTERM);
+    pty.see("\r\u{1b}[K");
+    pty.see("mine");
+    assert_eq!(pty.exit_code(), Some(0), "{}", pty.screen());
+}
