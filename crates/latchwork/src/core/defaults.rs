@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 /// How long a place in the queue outlives its owner's last sign of life; at most the ttl.
 pub(crate) const WAIT_LEASE: Duration = Duration::from_secs(3);
+/// How long a claim may go from task to task of one client while others may wait for it.
+pub(crate) const PASS_FOR: Duration = Duration::from_millis(5);
 /// A lease is renewed when this part of it has passed.
 pub(crate) const RENEW_AFTER: u32 = 3;
 /// Renewals are spread by up to this part of their interval, both ways, so that many locks do not renew at one tick.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::local::Ticket;
+use super::local::{Turn, stand_in_line};
 use super::machine::{Attempt, End, Step};
 use super::shield::Shield;
-use super::{Core, Patience, Tenure, Terms};
+use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
 use crate::engine::{Busy, Claim, ClaimState, Note, Verdict, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
@@ -25,8 +25,10 @@ pub(crate) async fn acquire(
     terms: &Terms,
     patience: Patience,
 ) -> Result<Outcome> {
-    let Some(mut ticket) = Ticket::take(core, name, terms, patience).await else {
-        return Ok(Outcome::NotHeld(Some(Note::new("another task of this client"))));
+    let mut ticket = match stand_in_line(core, name, terms, patience).await {
+        Some(Turn::Drive(ticket)) => ticket,
+        Some(Turn::Pass(tenure)) => return Ok(Outcome::Held(tenure)),
+        None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
     };
     let claim = ticket.claim(terms);
     let (mut attempt, mut step) = Attempt::new(patience, terms.stop_margin, core.clock.now());
@@ -61,7 +63,9 @@ pub(crate) async fn acquire(
                 core.clock.sleep_until(until).await;
                 attempt.woken(core.clock.now(), None)
             }
-            Step::Hold { token, lease } => return Ok(Outcome::Held(Tenure::begin(ticket, token, lease))),
+            Step::Hold { token, lease } => {
+                return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms)));
+            }
             Step::Undo(end) => {
                 ticket.withdraw().await;
                 return give_up(end, busy.holder, failure, &claim);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::defaults;
-use super::local::Finish;
+use super::finish::Finish;
 use crate::engine::Claim;
 
 /// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then.

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::background::Background;
 use super::defaults;
 use super::hold::Hold;
-use crate::clock::{self, Clock, Moment};
+use crate::clock::{Clock, Moment};
 use crate::engine::{ClaimId, ErasedEngine, Lifetime, SharedEngine};
 
 /// The renewal schedule of one client.
@@ -90,7 +90,8 @@ impl Drop for Keeper {
 
 impl Schedule {
     fn insert(&mut self, hold: &Arc<Hold>) -> Moment {
-        let [jitter] = clock::random_bytes();
+        // The claim's id is random, so one of its bytes spreads renewals as well as a fresh draw.
+        let [jitter, ..] = *hold.claim.id.as_bytes();
         let due = hold.look(|lease, now| lease.renew_at(now, jitter));
         *hold.due.lock().unwrap_or_else(PoisonError::into_inner) = Some(due);
         self.due.insert((due, hold.claim.id), hold.clone());
@@ -108,7 +109,9 @@ impl Schedule {
             *hold.due.lock().unwrap_or_else(PoisonError::into_inner) = None;
             holds.push(hold);
         }
-        let next = self.due.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        // What was planned stays planned: or every short hold on an idle client would ring the keeper.
+        let planned = self.wakes_at.filter(|planned| *planned > now).unwrap_or(Moment::NEVER);
+        let next = self.due.first_key_value().map_or(planned, |((due, _), _)| planned.min(*due));
         self.wakes_at = Some(next);
         (holds, next)
     }

@@ -1,6 +1,6 @@
 //! The queue inside one client: one FIFO per lock name, so that only clients compete on the wire.
 //!
-//! The first task drives the remote claim; the others stand behind it and inherit the duty.
+//! The first task drives the remote claim. Whoever is behind is handed the held lock itself, or the duty to fetch it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::shield::Shield;
-use super::{Core, Patience, Terms, janitor};
+use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::LockName;
 use crate::engine::Claim;
 
@@ -31,7 +30,15 @@ struct Queue {
 
 struct Waiting {
     terms: Terms,
-    baton: oneshot::Sender<Ticket>,
+    baton: oneshot::Sender<Turn>,
+}
+
+/// What a task gets when its turn comes.
+pub(crate) enum Turn {
+    /// The duty to fetch the lock.
+    Drive(Ticket),
+    /// The lock.
+    Pass(Tenure),
 }
 
 impl Local {
@@ -41,99 +48,34 @@ impl Local {
     }
 }
 
-/// The right to drive the remote claim of one name. Dropping it hands the duty, and the place in the remote queue, to
-/// the next local waiter; without one, the claim is released and the name forgotten.
-pub(crate) struct Ticket {
-    core: Option<Arc<Core>>,
-    name: LockName,
-    claim: Option<Arc<Claim>>,
-}
-
-impl Ticket {
-    /// Stands in line until this task may drive. `None` if it may not within its patience.
-    pub(crate) async fn take(
-        core: &Arc<Core>,
-        name: &LockName,
-        terms: &Terms,
-        patience: Patience,
-    ) -> Option<Self> {
-        let (place, baton) = {
-            let mut shard = core.local.shard(name);
-            let Some(queue) = shard.get_mut(name) else {
-                shard.insert(name.clone(), Queue::default());
-                return Some(Self { core: Some(core.clone()), name: name.clone(), claim: None });
-            };
-            if patience == Patience::None {
-                return None;
-            }
-            let (sender, baton) = oneshot::channel();
-            queue.arrivals += 1;
-            queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), baton: sender });
-            (Place { core, name, arrival: queue.arrivals }, baton)
+/// Stands in line until it is this task's turn. `None` if that is not within its patience.
+pub(crate) async fn stand_in_line(
+    core: &Arc<Core>,
+    name: &LockName,
+    terms: &Terms,
+    patience: Patience,
+) -> Option<Turn> {
+    let (_place, baton) = {
+        let mut shard = core.local.shard(name);
+        let Some(queue) = shard.get_mut(name) else {
+            shard.insert(name.clone(), Queue::default());
+            return Some(Turn::Drive(Ticket::new(core.clone(), name.clone(), None)));
         };
-        let ticket = match patience {
-            Patience::Until(end) => tokio::select! {
-                ticket = baton => ticket.ok(),
-                () = core.clock.sleep_until(end) => None,
-            },
-            _ => baton.await.ok(),
-        };
-        drop(place);
-        ticket
-    }
-
-    /// The claim this ticket drives; made from `terms` unless it was inherited from a task that gave up.
-    pub(crate) fn claim(&mut self, terms: &Terms) -> Arc<Claim> {
-        let name = &self.name;
-        let claim = self.claim.get_or_insert_with(|| {
-            let mut claim = Claim::new(name.clone(), terms.ttl);
-            claim.mode = terms.mode;
-            claim.wait_lease = terms.wait_lease;
-            claim.lifetime = terms.lifetime;
-            claim.note = terms.note.clone();
-            Arc::new(claim)
-        });
-        claim.clone()
-    }
-
-    /// Leaves without the lock, when the server keeps nothing of the claim.
-    pub(crate) fn forget_claim(mut self) {
-        self.claim = None;
-    }
-
-    /// Leaves without the lock, and returns when nothing is left behind or a background task sees to it.
-    pub(crate) async fn withdraw(mut self) {
-        if let Some((finish, claim)) = self.hand_on() {
-            let core = finish.core().clone();
-            // Withdraws from the queue, or frees a grant that crossed with our leaving.
-            let _ = core.answer(finish.release(&core, claim)).await;
+        if patience == Patience::None {
+            return None;
         }
-    }
-
-    /// The claim became a tenure: its end decides what happens to the name.
-    pub(crate) fn into_tenure(mut self) -> (Arc<Core>, Arc<Claim>) {
-        let core = self.core.take().expect("a ticket has its core until it is used up");
-        let claim = self.claim.take().expect("a ticket that was granted has claimed");
-        (core, claim)
-    }
-
-    /// Gives duty and claim to the next local waiter; what nobody takes comes back.
-    fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
-        let core = self.core.take()?;
-        let claim = pass_duty(&core, &self.name, self.claim.take())?;
-        Some((Finish { core, name: self.name.clone() }, claim))
+        let (sender, baton) = oneshot::channel();
+        queue.arrivals += 1;
+        queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), baton: sender });
+        (Place { core, name, arrival: queue.arrivals }, baton)
+    };
+    match patience {
+        Patience::Until(end) => core.until(end, baton).await?.ok(),
+        _ => baton.await.ok(),
     }
 }
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if let Some((finish, claim)) = self.hand_on() {
-            finish.release_in_background(claim);
-        }
-    }
-}
-
-/// A task's place in the local queue; dropped, it leaves nothing there.
+/// A task's place in the line; dropped, it leaves nothing there.
 struct Place<'a> {
     core: &'a Core,
     name: &'a LockName,
@@ -142,56 +84,23 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        if let Some(queue) = self.core.local.shard(self.name).get_mut(self.name) {
-            queue.waiting.remove(&self.arrival);
-        }
+        let gone = self
+            .core
+            .local
+            .shard(self.name)
+            .get_mut(self.name)
+            .and_then(|queue| queue.waiting.remove(&self.arrival));
+        drop(gone);
     }
 }
 
-/// Opens the name for the next local claim when dropped: only after the release was answered or given up (C10).
-pub(crate) struct Finish {
-    core: Arc<Core>,
-    name: LockName,
-}
-
-impl Finish {
-    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
-        Self { core, name }
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
-    /// Releases inline; an unanswered release is repeated in the background.
-    pub(crate) fn release(
-        self,
-        core: &Arc<Core>,
-        claim: Arc<Claim>,
-    ) -> Shield<crate::Result<crate::engine::Released>> {
-        Shield::new(core, async move {
-            let answer = self.core.engine.clone().release(claim.clone()).await;
-            if answer.is_err() {
-                self.release_in_background(claim);
-            }
-            answer
-        })
-    }
-
-    pub(crate) fn release_in_background(self, claim: Arc<Claim>) {
-        self.core.clone().background.spawn(janitor::give_back(self, claim));
-    }
-}
-
-impl Drop for Finish {
-    fn drop(&mut self) {
-        pass_duty(&self.core, &self.name, None);
-    }
-}
-
-/// Makes the next local waiter drive, with `claim` as its own if it wants the same. Returns the claim if nobody took it;
-/// the name stays closed then, until its release is answered.
-fn pass_duty(core: &Arc<Core>, name: &LockName, mut claim: Option<Arc<Claim>>) -> Option<Arc<Claim>> {
+/// Gives the duty to the next in line, with `claim` as its own if it wants the same. Returns the claim if nobody took
+/// it; the name stays closed then, until its release is answered.
+pub(crate) fn hand_duty(
+    core: &Arc<Core>,
+    name: &LockName,
+    mut claim: Option<Arc<Claim>>,
+) -> Option<Arc<Claim>> {
     loop {
         let baton = {
             let mut shard = core.local.shard(name);
@@ -203,26 +112,47 @@ fn pass_duty(core: &Arc<Core>, name: &LockName, mut claim: Option<Arc<Claim>>) -
                     }
                     return claim;
                 }
-                Some(first) if claim.as_ref().is_some_and(|claim| !first.get().terms.could_use(claim)) => {
+                Some(first) if claim.as_ref().is_some_and(|claim| !first.get().terms.could_drive(claim)) => {
                     return claim;
                 }
                 Some(first) => first.remove().baton,
             }
         };
-        let ticket = Ticket { core: Some(core.clone()), name: name.clone(), claim: claim.take() };
-        match baton.send(ticket) {
-            Ok(()) => return None,
-            Err(mut unwanted) => {
-                unwanted.core = None;
-                claim = unwanted.claim.take();
-            }
+        let ticket = Ticket::new(core.clone(), name.clone(), claim.take());
+        match baton.send(Turn::Drive(ticket)) {
+            Err(Turn::Drive(unwanted)) => claim = unwanted.disarm(),
+            _ => return None,
         }
     }
 }
 
+/// Passes a held lock to the next in line if it wants the same. Returns the tenure if nobody took it.
+pub(crate) fn pass(mut tenure: Tenure) -> Option<Tenure> {
+    while tenure.may_pass() {
+        let core = tenure.core().clone();
+        let next = {
+            let mut shard = core.local.shard(&tenure.claim().name);
+            let first = shard.get_mut(&tenure.claim().name).and_then(|queue| queue.waiting.first_entry());
+            first.filter(|first| first.get().terms.could_hold(&tenure)).map(|first| first.remove())
+        };
+        let Some(next) = next else { break };
+        match next.baton.send(Turn::Pass(tenure.passed())) {
+            Err(Turn::Pass(unwanted)) => tenure = unwanted,
+            _ => return None,
+        }
+    }
+    Some(tenure)
+}
+
 impl Terms {
-    fn could_use(&self, claim: &Claim) -> bool {
-        (self.mode, self.ttl, self.lifetime) == (claim.mode, claim.ttl, claim.lifetime)
-            && self.wait_lease == claim.wait_lease
+    fn could_drive(&self, claim: &Claim) -> bool {
+        (self.mode, self.ttl, self.wait_lease, self.lifetime)
+            == (claim.mode, claim.ttl, claim.wait_lease, claim.lifetime)
+    }
+
+    fn could_hold(&self, tenure: &Tenure) -> bool {
+        let claim = tenure.claim();
+        (self.mode, self.ttl, self.lifetime, self.stop_margin)
+            == (claim.mode, claim.ttl, claim.lifetime, tenure.stop_margin())
     }
 }

@@ -1,13 +1,13 @@
 //! The core owns time: waiting, renewing, deadlines, cancelling, and the queue inside this process.
 //!
 //! It is written once for every engine and knows none of them. Three values carry the duties, and dropping one always
-//! does the right thing: a [`Ticket`](local::Ticket) is the right to drive a name's remote claim, a
-//! [`Tenure`](tenure::Tenure) is a held claim, and a [`Finish`](local::Finish) opens the name again once its release
-//! was answered.
+//! does the right thing: a [`Ticket`] is the right to drive a name's remote claim, a [`Tenure`] is a held claim, and a
+//! [`Finish`](finish::Finish) opens the name again once its release was answered.
 
 mod background;
 pub(crate) mod defaults;
 mod drive;
+mod finish;
 mod hold;
 mod janitor;
 mod keeper;
@@ -16,10 +16,12 @@ mod local;
 mod machine;
 mod shield;
 mod tenure;
+mod ticket;
 
 pub(crate) use drive::{Outcome, acquire};
 pub(crate) use machine::Patience;
 pub(crate) use tenure::Tenure;
+pub(crate) use ticket::Ticket;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -48,6 +50,8 @@ pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     pub(crate) wait_lease: Duration,
     pub(crate) stop_margin: Option<Duration>,
+    /// How long a claim may stay with this client, going from task to task. Zero: it is never passed.
+    pub(crate) pass_for: Duration,
     pub(crate) lifetime: Lifetime,
     pub(crate) note: Note,
 }

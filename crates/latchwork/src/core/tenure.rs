@@ -1,67 +1,107 @@
 //! A held claim and the duty to give it back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Core;
+use super::finish::Finish;
 use super::hold::Hold;
 use super::lease::Lease;
-use super::local::{Finish, Ticket};
+use super::ticket::Ticket;
+use super::{Core, Terms, local};
+use crate::clock::Moment;
 use crate::engine::{Claim, Released};
 use crate::{Result, Token};
 
-/// The claim is held. Dropping it releases it in the background.
-pub(crate) struct Tenure {
+/// The claim is held. Dropping it passes it to the next local waiter, or releases it in the background.
+pub(crate) struct Tenure(Option<Inner>);
+
+struct Inner {
     core: Arc<Core>,
-    claim: Arc<Claim>,
     hold: Arc<Hold>,
-    token: Option<Token>,
-    given_back: bool,
+    engine_token: Option<u64>,
+    /// How often the claim was passed on since it was granted, and when that was.
+    pass: u8,
+    since: Moment,
+    pass_for: Duration,
+    stop_margin: Option<Duration>,
 }
 
 impl Tenure {
-    pub(crate) fn begin(ticket: Ticket, token: Option<u64>, lease: Lease) -> Self {
+    pub(crate) fn begin(ticket: Ticket, token: Option<u64>, lease: Lease, terms: &Terms) -> Self {
         let (core, claim) = ticket.into_tenure();
-        let hold = Hold::new(claim.clone(), core.clock, lease);
+        let since = core.clock.now();
+        let hold = Hold::new(claim, core.clock, lease);
         core.keeper.add(&hold, &core.background);
-        Self { core, claim, hold, token: token.map(|token| Token::new(token, 0)), given_back: false }
+        let (pass_for, stop_margin) = (terms.pass_for, terms.stop_margin);
+        Self(Some(Inner { core, hold, engine_token: token, pass: 0, since, pass_for, stop_margin }))
+    }
+
+    fn inner(&self) -> &Inner {
+        self.0.as_ref().expect("a tenure is used until it is given back")
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
+        &self.inner().core
     }
 
     pub(crate) fn claim(&self) -> &Arc<Claim> {
-        &self.claim
+        &self.inner().hold.claim
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
+        &self.inner().hold
+    }
+
+    pub(crate) fn stop_margin(&self) -> Option<Duration> {
+        self.inner().stop_margin
     }
 
     pub(crate) fn token(&self) -> Option<Token> {
-        self.token
+        let inner = self.inner();
+        inner.engine_token.map(|token| Token::new(token, inner.pass))
     }
 
-    /// Gives the lock back and waits for the answer.
-    pub(crate) async fn release(mut self) -> Result<Released> {
-        let finish = self.give_back().expect("given back once");
-        self.core.answer(finish.release(&self.core, self.claim.clone())).await
+    /// Whether another task of this client may have it next: not for ever, because other clients are assumed to wait,
+    /// and not when it may be lost.
+    pub(crate) fn may_pass(&self) -> bool {
+        let inner = self.inner();
+        inner.pass < u8::MAX
+            && inner.core.clock.now().since(inner.since) < inner.pass_for
+            && inner.hold.loss().is_none()
     }
 
-    fn give_back(&mut self) -> Option<Finish> {
-        if std::mem::replace(&mut self.given_back, true) {
-            return None;
+    /// The same claim for the next task, with a greater token.
+    pub(crate) fn passed(mut self) -> Self {
+        let mut inner = self.0.take();
+        if let Some(inner) = &mut inner {
+            inner.pass += 1;
         }
+        Self(inner)
+    }
+
+    /// Gives the lock back, or passes it on, and waits for the answer.
+    pub(crate) async fn release(self) -> Result<Released> {
+        let Some(mut unwanted) = local::pass(self) else { return Ok(Released::Freed) };
+        let (finish, claim) = unwanted.give_back().expect("not given back before");
+        let core = finish.core().clone();
+        core.answer(finish.release(claim)).await
+    }
+
+    fn give_back(&mut self) -> Option<(Finish, Arc<Claim>)> {
+        let Inner { core, hold, .. } = self.0.take()?;
         // Renewal ends before the release is sent, or a late one would look like a loss.
-        self.core.keeper.remove(&self.hold);
-        Some(Finish::new(self.core.clone(), self.claim.name.clone()))
+        core.keeper.remove(&hold);
+        Some((Finish::new(core, hold.claim.name.clone()), hold.claim.clone()))
     }
 }
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        if let Some(finish) = self.give_back() {
-            finish.release_in_background(self.claim.clone());
+        let Some(mut unwanted) = self.0.take().and_then(|inner| local::pass(Self(Some(inner)))) else {
+            return;
+        };
+        if let Some((finish, claim)) = unwanted.give_back() {
+            finish.release_in_background(claim);
         }
     }
 }

@@ -21,6 +21,11 @@ impl Admission {
         }
     }
 
+    /// Nobody else fits, whatever it wants.
+    pub(crate) fn is_full(&self) -> bool {
+        self.alone > 0
+    }
+
     /// May this claim hold beside those counted so far?
     pub(crate) fn fits(&self, mode: Mode) -> bool {
         match mode {

@@ -5,6 +5,7 @@
 //! owner dies. All processes read one clock (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
 
 mod doorbell;
+mod entry;
 mod location;
 mod queue;
 mod session;
@@ -19,14 +20,15 @@ use rusqlite::{Connection, params};
 use tokio::sync::Mutex;
 
 use self::doorbell::Doorbell;
+use self::entry::{lease_end, valid};
 use self::location::{Location, unusable};
-use self::queue::{Actor, Rings, lease_end, valid};
+use self::queue::{Queue, Rings, now};
 use self::session::{Peer, Session};
 use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
 use crate::engine::{
-    Busy, Claim, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal, Revoke, Revoked,
-    Verdict, Wake,
+    Busy, Claim, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal, Revoke,
+    Revoked, Verdict, Wake,
 };
 use crate::{Error, ErrorKind, Faults, Guarantees, Promise, Result};
 
@@ -179,13 +181,13 @@ impl Shared {
         }))
     }
 
-    fn actor(&self) -> Actor<'_> {
-        Actor { session: self.session.id(), sessions: &self.location.sessions }
+    fn queue<'a>(&'a self, db: &'a Connection) -> Queue<'a> {
+        Queue::new(db, self.session.id(), &self.location.sessions)
     }
 
     fn claim(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Verdict, Rings)> {
         if claim.mode == Mode::Exclusive {
-            let until = lease_end(Clock::boottime().now().as_micros() as i64, claim);
+            let until = lease_end(now(), claim);
             let (session, wall) = (self.session.id() as i64, clock::wall_micros() as i64);
             let values =
                 params![claim.name.as_str(), wall, claim.id.as_bytes(), session, until, claim.note.as_str()];
@@ -194,18 +196,18 @@ impl Shared {
                 return Ok((Verdict::Granted(grant), Rings::new()));
             }
         }
-        let mut rings = Rings::new();
-        let verdict = transaction(db, |db| self.actor().claim(db, claim, &mut rings))?;
-        Ok((verdict, rings))
+        let mut queue = self.queue(db);
+        let verdict = transaction(db, |_| queue.claim(claim))?;
+        Ok((verdict, queue.rings))
     }
 
     fn release(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Released, Rings)> {
-        let mut rings = Rings::new();
         if db.prepare_cached(RELEASE_FREE)?.execute(params![claim.name.as_str(), claim.id.as_bytes()])? == 1 {
-            return Ok((Released::Freed, rings));
+            return Ok((Released::Freed, Rings::new()));
         }
-        let released = transaction(db, |db| self.actor().release(db, claim, &mut rings))?;
-        Ok((released, rings))
+        let mut queue = self.queue(db);
+        let released = transaction(db, |_| queue.release(claim))?;
+        Ok((released, queue.rings))
     }
 }
 
@@ -257,9 +259,10 @@ impl Engine for Sqlite {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let asked = claims.to_vec();
         let answers = self.write(move |shared, db| {
-            let renew = |claim: &Arc<Claim>| shared.actor().renew(db, claim);
+            let queue = shared.queue(db);
+            let renew = |claim: &Arc<Claim>| queue.renew(claim);
             let answers = transaction(db, |_| asked.iter().map(renew).collect::<rusqlite::Result<Vec<_>>>())?;
-            Ok((answers, Rings::new()))
+            Ok((answers, queue.rings))
         });
         match answers.await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
@@ -278,24 +281,19 @@ impl Engine for Sqlite {
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let filter = filter.clone();
-        self.write(move |shared, db| Ok((shared.actor().inspect(db, &filter)?, Rings::new()))).await
+        self.write(move |shared, db| Ok((shared.queue(db).inspect(&filter)?, Rings::new()))).await
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let lock = lock.clone();
         self.write(move |shared, db| {
-            let (mut revoked, mut rings) = (Revoked::NotHeld, Rings::new());
-            transaction(db, |db| {
-                for holder in &lock.holders {
-                    if shared.actor().revoke(db, lock.name.as_str(), holder.id, how, &mut rings)?
-                        == Revoked::Done
-                    {
-                        revoked = Revoked::Done;
-                    }
-                }
-                Ok(())
+            let mut queue = shared.queue(db);
+            let mut revoke = |holder: &ClaimState| queue.revoke(lock.name.as_str(), holder.id, how);
+            let revoked = transaction(db, |_| {
+                lock.holders.iter().map(&mut revoke).collect::<rusqlite::Result<Vec<_>>>()
             })?;
-            Ok((revoked, rings))
+            let done = revoked.contains(&Revoked::Done);
+            Ok((if done { Revoked::Done } else { Revoked::NotHeld }, queue.rings))
         })
         .await
     }

@@ -150,6 +150,8 @@ fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
     // A fold at close would cost every short command two waits for the disk.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Plans do not depend on bound values here; without this, SQLite prepares statements anew for other values.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     let empty: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
     if empty == 0 {
         connection.execute_batch(SCHEMA)?;

@@ -1,0 +1,174 @@
+//! One holder or waiter as a row, and the statements that read and write it.
+
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, Row, params};
+
+use super::store::first;
+use crate::clock::Moment;
+use crate::engine::{Claim, ClaimId, ClaimState, Grant, Lifetime, Mode, Note, Valid, Verdict};
+
+/// One row of `claim`, or the holder of a lock that nobody waits for.
+pub(super) struct Entry {
+    pub(super) ticket: i64,
+    pub(super) id: ClaimId,
+    pub(super) session: u64,
+    pub(super) mode: Mode,
+    /// Zero: waiting.
+    pub(super) token: u64,
+    /// How long the lease runs, in microseconds, if the lock is handed over.
+    pub(super) hand_over: i64,
+    pub(super) expires: i64,
+    pub(super) since: i64,
+    pub(super) revoked: bool,
+    pub(super) note: String,
+}
+
+/// `SELECT` of an entry from `claim`.
+macro_rules! select_entry {
+    ($rest:literal) => {
+        concat!("SELECT ticket, id, session, mode, permits, token, hand_over, expires, since, revoked, note, name ", $rest)
+    };
+}
+
+/// `SELECT` of the same from `lock`, for a lock that nobody waits for.
+macro_rules! select_quiet {
+    ($rest:literal) => {
+        concat!("SELECT 0, id, session, 0, 0, token, 0, expires, since, revoked, note, name ", $rest)
+    };
+}
+
+pub(super) const QUIET_BETWEEN: &str =
+    select_quiet!("FROM lock WHERE name BETWEEN ?1 AND ?2 AND id IS NOT NULL AND contended = 0");
+pub(super) const CONTENDED_BETWEEN: &str =
+    select_entry!("FROM claim WHERE name BETWEEN ?1 AND ?2 ORDER BY name, ticket");
+
+impl Entry {
+    /// A claim that is about to queue.
+    pub(super) fn waiting(claim: &Claim, session: u64, ticket: i64, since: i64) -> Self {
+        let hand_over = match claim.lifetime {
+            Lifetime::Lease => micros(claim.wait_lease.min(claim.ttl)),
+            Lifetime::Session => i64::MAX,
+        };
+        let (id, mode, note) = (claim.id, claim.mode, claim.note.as_str().to_owned());
+        Self { ticket, id, session, mode, token: 0, hand_over, expires: 0, since, revoked: false, note }
+    }
+
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            ticket: row.get(0)?,
+            id: ClaimId::from_bytes(row.get(1)?),
+            session: row.get::<_, i64>(2)? as u64,
+            mode: decode_mode(row.get(3)?, row.get(4)?),
+            token: row.get::<_, i64>(5)? as u64,
+            hand_over: row.get(6)?,
+            expires: row.get(7)?,
+            since: row.get(8)?,
+            revoked: row.get(9)?,
+            note: row.get(10)?,
+        })
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.token != 0
+    }
+
+    pub(super) fn grant(&self) -> Verdict {
+        Verdict::Granted(Grant { token: Some(self.token), valid: valid(self.expires) })
+    }
+
+    pub(super) fn describe(&self, now: i64) -> ClaimState {
+        let mut state = ClaimState::new(self.id);
+        state.token = self.holds().then_some(self.token);
+        state.note = Note::new(&self.note);
+        state.since = Some(SystemTime::UNIX_EPOCH + Duration::from_micros(self.since.max(0) as u64));
+        let leased = self.holds() && self.expires != i64::MAX;
+        state.expires_in = leased.then(|| Duration::from_micros((self.expires - now).max(0) as u64));
+        state
+    }
+
+    pub(super) fn insert(&self, db: &Connection, name: &str) -> rusqlite::Result<()> {
+        const INSERT: &str = "INSERT INTO claim (name, ticket, id, session, mode, permits, token, hand_over, \
+             expires, since, revoked, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let (mode, permits) = encode_mode(self.mode);
+        let (session, token) = (self.session as i64, self.token as i64);
+        let values = params![
+            name,
+            self.ticket,
+            self.id.as_bytes(),
+            session,
+            mode,
+            permits,
+            token,
+            self.hand_over,
+            self.expires,
+            self.since,
+            self.revoked,
+            self.note
+        ];
+        db.prepare_cached(INSERT)?.execute(values).map(drop)
+    }
+}
+
+/// The holder of a lock that nobody waits for.
+pub(super) fn quiet_holder(db: &Connection, name: &str) -> rusqlite::Result<Option<Entry>> {
+    const SELECT: &str = select_quiet!("FROM lock WHERE name = ?1 AND id IS NOT NULL AND contended = 0");
+    first(db.prepare_cached(SELECT)?, [name], Entry::read)
+}
+
+pub(super) fn find(db: &Connection, name: &str, id: ClaimId) -> rusqlite::Result<Option<Entry>> {
+    const SELECT: &str = select_entry!("FROM claim WHERE id = ?2 AND name = ?1");
+    first(db.prepare_cached(SELECT)?, params![name, id.as_bytes()], Entry::read)
+}
+
+pub(super) fn entry_after(db: &Connection, name: &str, ticket: i64) -> rusqlite::Result<Option<Entry>> {
+    const SELECT: &str = select_entry!("FROM claim WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1");
+    first(db.prepare_cached(SELECT)?, params![name, ticket], Entry::read)
+}
+
+pub(super) fn entry_before(db: &Connection, name: &str, ticket: i64) -> rusqlite::Result<Option<Entry>> {
+    const SELECT: &str =
+        select_entry!("FROM claim WHERE name = ?1 AND ticket < ?2 ORDER BY ticket DESC LIMIT 1");
+    first(db.prepare_cached(SELECT)?, params![name, ticket], Entry::read)
+}
+
+pub(super) fn delete(db: &Connection, name: &str, ticket: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM claim WHERE name = ?1 AND ticket = ?2")?
+        .execute(params![name, ticket])
+        .map(drop)
+}
+
+pub(super) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// When the lease of a claim granted now ends.
+pub(super) fn lease_end(now: i64, claim: &Claim) -> i64 {
+    match claim.lifetime {
+        Lifetime::Lease => now.saturating_add(micros(claim.ttl)),
+        Lifetime::Session => i64::MAX,
+    }
+}
+
+/// All on one clock, so an instant can be told instead of a span.
+pub(super) fn valid(expires: i64) -> Valid {
+    Valid::Until(if expires == i64::MAX { Moment::NEVER } else { Moment::from_micros(expires as u64) })
+}
+
+fn encode_mode(mode: Mode) -> (u8, u32) {
+    match mode {
+        Mode::Exclusive => (0, 0),
+        Mode::Read => (1, 0),
+        Mode::Write => (2, 0),
+        Mode::Permit { of } => (3, of),
+    }
+}
+
+fn decode_mode(mode: u8, permits: u32) -> Mode {
+    match mode {
+        1 => Mode::Read,
+        2 => Mode::Write,
+        3 => Mode::Permit { of: permits },
+        _ => Mode::Exclusive,
+    }
+}
