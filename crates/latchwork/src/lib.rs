@@ -33,6 +33,7 @@ mod error;
 mod guarantees;
 mod guard;
 mod lock;
+mod locked;
 mod loss;
 mod names;
 mod token;

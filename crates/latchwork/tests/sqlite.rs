@@ -157,3 +157,47 @@ async fn a_foreign_program_that_keeps_the_database_locked_is_waited_for() {
     foreign.execute_batch("COMMIT").unwrap();
     acquiring.await.unwrap().unwrap().release().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_session_that_cannot_be_looked_at_is_not_taken_for_dead() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let holder = Client::new(Sqlite::open(&path).unwrap());
+    let guard = holder.lock("mine").acquire().await.unwrap();
+    let sessions = folder.path().join("locks.db-sessions");
+    let fifo = fs::read_dir(&sessions).unwrap().next().unwrap().unwrap().path();
+    // A folder in its place cannot be opened for writing: neither "nobody reads" nor "not there".
+    let away = folder.path().join("away");
+    fs::rename(&fifo, &away).unwrap();
+    fs::create_dir(&fifo).unwrap();
+    let other = Client::new(Sqlite::open(&path).unwrap());
+    let error = other.lock("mine").try_acquire().await.expect_err("it cannot know");
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    fs::remove_dir(&fifo).unwrap();
+    fs::rename(&away, &fifo).unwrap();
+    assert!(other.lock("mine").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_whose_fifo_was_removed_makes_it_anew_before_it_claims_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let (one, two) = (Client::new(Sqlite::open(&path).unwrap()), Client::new(Sqlite::open(&path).unwrap()));
+    let held = one.lock("held").acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let two = two.clone();
+        async move { two.lock("held").acquire().await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    for fifo in fs::read_dir(folder.path().join("locks.db-sessions")).unwrap() {
+        fs::remove_file(fifo.unwrap().path()).unwrap();
+    }
+    let later = one.lock("later").acquire().await.unwrap();
+    assert!(two.lock("later").try_acquire().await.unwrap().is_none(), "held by a session that lives");
+    later.release().await.unwrap();
+    held.release().await.unwrap();
+    let served =
+        tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("rung at the new bell").unwrap();
+    served.release().await.unwrap();
+}

@@ -1,43 +1,57 @@
-//! Where work goes on when nobody awaits it: the caller's runtime, or a thread of our own where there is none.
+//! Where work goes on when nobody awaits it.
 
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
+use crate::clock::Clock;
+use crate::locked::locked;
+
 /// Starts tasks, and the thread of a client's own once something needs it.
-#[derive(Default)]
 pub(crate) struct Background {
-    thread: OnceLock<Handle>,
+    thread: Mutex<Option<Handle>>,
+    stays_in_the_runtime: bool,
     stop: Arc<Notify>,
 }
 
 impl Background {
-    /// Runs `work` on the caller's runtime if there is one, else on the client's own thread.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(work)),
-            Err(_) => drop(self.thread().spawn(work)),
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            thread: Mutex::default(),
+            stop: Arc::default(),
+            stays_in_the_runtime: clock.lives_in_the_runtime(),
         }
     }
 
-    /// The client's own thread with its small runtime, so that blocked user code cannot stop what runs there.
+    /// Runs `work` where it is not lost when the caller's runtime ends: on the client's own thread. Work on tokio's
+    /// clock stays in the caller's runtime, if there is one.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let caller = || Handle::try_current().ok();
+        let place = if self.stays_in_the_runtime {
+            caller().or_else(|| self.thread())
+        } else {
+            self.thread().or_else(caller)
+        };
+        // Without any place the work is dropped: the lease ends by itself.
+        place.map(|runtime| runtime.spawn(work));
+    }
+
+    /// The client's own thread with its small runtime, so that blocked user code cannot stop what runs there. `None` if
+    /// the system has no descriptor or thread left.
     ///
     /// It ends with the client: tasks on it hold what they need, and with it the client, until they are done.
-    pub(crate) fn thread(&self) -> &Handle {
-        self.thread.get_or_init(|| {
-            let runtime = Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime needs a few descriptors");
+    pub(crate) fn thread(&self) -> Option<Handle> {
+        let mut thread = locked(&self.thread);
+        if thread.is_none() {
+            let runtime = Builder::new_current_thread().enable_all().build().ok()?;
             let (handle, stop) = (runtime.handle().clone(), self.stop.clone());
-            std::thread::Builder::new()
-                .name("latch-keeper".into())
-                .spawn(move || runtime.block_on(stop.notified()))
-                .expect("the system can start one more thread");
-            handle
-        })
+            let named = std::thread::Builder::new().name("latch-keeper".into());
+            named.spawn(move || runtime.block_on(stop.notified())).ok()?;
+            *thread = Some(handle);
+        }
+        thread.clone()
     }
 }
 

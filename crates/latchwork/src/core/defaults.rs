@@ -18,8 +18,10 @@ pub(crate) const RENEW_BATCH: usize = 200;
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// What a request may take at the least, also when the caller's wait limit is shorter than a round trip.
 pub(crate) const REQUEST_LEAST: Duration = Duration::from_millis(200);
-/// The first pause after waiting failed; doubles until the engine wants to hear of the claim anyway.
+/// The first pause after waiting failed; doubles up to the longest, or until the engine wants to hear of the claim.
 pub(crate) const WAIT_FAILED_FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest such pause.
+pub(crate) const WAIT_FAILED_LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The first pause between attempts to give back a claim whose release failed; doubles up to the longest.
 pub(crate) const JANITOR_FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.

@@ -31,7 +31,7 @@ pub(crate) async fn acquire(
         None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
     };
     let claim = ticket.claim(terms);
-    let (mut attempt, mut step) = Attempt::new(patience, terms.stop_margin, core.clock.now());
+    let (mut attempt, mut step) = Attempt::new(patience, terms.ttl, terms.stop_margin, core.clock.now());
     let mut busy = Busy::new(std::time::Duration::ZERO);
     let mut failure = None;
     loop {

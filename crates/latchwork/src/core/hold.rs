@@ -1,7 +1,7 @@
 //! A held claim, as its guard and the keeper see it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
@@ -9,6 +9,7 @@ use super::lease::Lease;
 use crate::Loss;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Renewal};
+use crate::locked::locked;
 
 /// One held claim.
 pub(crate) struct Hold {
@@ -35,8 +36,7 @@ impl Hold {
 
     /// Looks at the lease as it stands now.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Lease, Moment) -> T) -> T {
-        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
-        look(&mut lease, self.clock.now())
+        look(&mut locked(&self.lease), self.clock.now())
     }
 
     /// Why it is lost, if it is.

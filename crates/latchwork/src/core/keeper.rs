@@ -5,7 +5,7 @@
 //! sleeps until something is due, and a lock released before its first renewal never wakes it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -14,7 +14,8 @@ use super::background::Background;
 use super::defaults;
 use super::hold::Hold;
 use crate::clock::{Clock, Moment};
-use crate::engine::{ClaimId, ErasedEngine, Lifetime, SharedEngine};
+use crate::engine::{ClaimId, ErasedEngine, SharedEngine};
+use crate::locked::locked;
 
 /// The renewal schedule of one client.
 pub(crate) struct Keeper {
@@ -46,18 +47,14 @@ impl Keeper {
 
     /// Renews `hold` from now on.
     pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background) {
-        if hold.claim.lifetime == Lifetime::Session {
-            return;
-        }
         let mut schedule = self.shared.schedule();
         let due = schedule.insert(hold);
         match schedule.wakes_at {
             Some(wakes_at) if wakes_at <= due => {}
             Some(_) => self.shared.bell.notify_one(),
             None => {
-                schedule.wakes_at = Some(due);
                 drop(schedule);
-                self.start(background);
+                self.start(background, due);
             }
         }
     }
@@ -66,17 +63,21 @@ impl Keeper {
     pub(crate) fn remove(&self, hold: &Hold) {
         let mut schedule = self.shared.schedule();
         hold.set_released();
-        if let Some(due) = hold.due.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(due) = locked(&hold.due).take() {
             schedule.due.remove(&(due, hold.claim.id));
         }
     }
 
-    fn start(&self, background: &Background) {
-        let run = Running(self.shared.clone()).run();
-        if self.shared.clock.lives_in_the_runtime() {
-            drop(Handle::current().spawn(run));
-        } else {
-            drop(background.thread().spawn(run));
+    /// Starts the loop. If the system has no thread left, the caller's runtime has to do; without that, the lease is
+    /// not renewed, and its holder is told in time.
+    fn start(&self, background: &Background, due: Moment) {
+        let place = match self.shared.clock.lives_in_the_runtime() {
+            true => None,
+            false => background.thread(),
+        };
+        if let Some(runtime) = place.or_else(|| Handle::try_current().ok()) {
+            self.shared.schedule().wakes_at = Some(due);
+            drop(runtime.spawn(Running(self.shared.clone()).run()));
         }
     }
 }
@@ -93,7 +94,7 @@ impl Schedule {
         // The claim's id is random, so one of its bytes spreads renewals as well as a fresh draw.
         let [jitter, ..] = *hold.claim.id.as_bytes();
         let due = hold.look(|lease, now| lease.renew_at(now, jitter));
-        *hold.due.lock().unwrap_or_else(PoisonError::into_inner) = Some(due);
+        *locked(&hold.due) = Some(due);
         self.due.insert((due, hold.claim.id), hold.clone());
         due
     }
@@ -106,7 +107,7 @@ impl Schedule {
                 break;
             }
             let hold = first.remove();
-            *hold.due.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *locked(&hold.due) = None;
             holds.push(hold);
         }
         // What was planned stays planned: or every short hold on an idle client would ring the keeper.
@@ -119,7 +120,7 @@ impl Schedule {
 
 impl Shared {
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.schedule)
     }
 
     async fn fork(&self) -> Option<SharedEngine> {

@@ -10,8 +10,10 @@ use crate::engine::{Renewal, Valid};
 /// The deadline of one held claim. Once lost, it stays lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
+    ttl: Duration,
     stop_margin: Option<Duration>,
-    sent: Moment,
+    /// From when the lease is counted.
+    start: Moment,
     deadline: Moment,
     at_risk: bool,
     lost: Option<Loss>,
@@ -19,8 +21,24 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// A claim granted by the answer to a request sent at `sent`.
-    pub(crate) fn granted(valid: Valid, sent: Moment, stop_margin: Option<Duration>) -> Self {
-        Self { stop_margin, sent, deadline: deadline(valid, sent), at_risk: false, lost: None }
+    pub(crate) fn granted(
+        valid: Valid,
+        sent: Moment,
+        now: Moment,
+        ttl: Duration,
+        stop_margin: Option<Duration>,
+    ) -> Self {
+        let mut lease = Self { ttl, stop_margin, start: sent, deadline: sent, at_risk: false, lost: None };
+        lease.set(valid, sent, now);
+        lease
+    }
+
+    /// Counted from before the request was sent (C4), less drift where two clocks are involved.
+    fn set(&mut self, valid: Valid, sent: Moment, now: Moment) {
+        (self.start, self.deadline) = match valid {
+            Valid::For(span) => (sent, sent.after(defaults::less_drift(span))),
+            Valid::Until(moment) => (now, moment),
+        };
     }
 
     /// When the lease ends, as far as this side can rely on it.
@@ -30,8 +48,7 @@ impl Lease {
 
     /// When the holder is told to stop if no renewal succeeds before.
     pub(crate) fn stop_at(&self) -> Moment {
-        let span = self.deadline.since(self.sent);
-        self.deadline.before(defaults::stop_margin(span, self.stop_margin))
+        self.deadline.before(defaults::stop_margin(self.span(), self.stop_margin))
     }
 
     /// Why the claim is lost, if it is. Reads the given time every time it is asked.
@@ -44,21 +61,23 @@ impl Lease {
 
     /// When to send the next renewal. `jitter` is any byte, drawn at random.
     pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
-        if self.deadline == Moment::NEVER {
-            return Moment::NEVER;
-        }
         if self.at_risk {
             // Again soon, and sooner the less time there is, but never past the deadline.
-            return now.after(self.stop_at().since(now) / 8);
+            return now.after(self.stop_at().since(now).min(self.ttl) / 8);
         }
-        let interval = self.deadline.since(self.sent) / defaults::RENEW_AFTER;
+        let interval = self.span() / defaults::RENEW_AFTER;
         let spread = interval / defaults::RENEW_JITTER;
-        self.sent.after(interval - spread + spread * 2 * u32::from(jitter) / 255).min(self.stop_at())
+        self.start.after(interval - spread + spread * 2 * u32::from(jitter) / 255).min(self.stop_at())
     }
 
     /// How long one renewal request may take, so that there is time for another.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
-        (self.deadline.since(self.sent) / 6).min(self.stop_at().since(now) / 2)
+        (self.span() / 6).min(self.stop_at().since(now) / 2)
+    }
+
+    /// What was granted. A claim bound to its session has no end, and is looked after as if it had its ttl.
+    fn span(&self) -> Duration {
+        self.deadline.since(self.start).min(self.ttl)
     }
 
     /// Takes in the answer to a renewal sent at `sent`; `None` if there was none.
@@ -70,18 +89,10 @@ impl Lease {
             None => self.at_risk = true,
             Some(Renewal::Lost(why)) => self.lost = Some(why),
             Some(Renewal::Kept(valid)) => {
-                (self.sent, self.at_risk) = (sent, false);
-                self.deadline = deadline(valid, sent);
+                self.at_risk = false;
+                self.set(valid, sent, now);
             }
         }
-    }
-}
-
-/// Counted from before the request was sent (C4), less drift where two clocks are involved.
-fn deadline(valid: Valid, sent: Moment) -> Moment {
-    match valid {
-        Valid::For(span) => sent.after(defaults::less_drift(span)),
-        Valid::Until(moment) => moment,
     }
 }
 
@@ -96,7 +107,7 @@ mod tests {
     }
 
     fn lease() -> Lease {
-        Lease::granted(Valid::For(TTL), at(1_000), None)
+        Lease::granted(Valid::For(TTL), at(1_000), at(1_200), TTL, None)
     }
 
     #[test]
@@ -149,16 +160,22 @@ mod tests {
 
     #[test]
     fn a_short_hand_over_lease_leaves_room_to_work() {
-        let lease = Lease::granted(Valid::Until(at(4_000)), at(1_000), None);
+        let lease = Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TTL, None);
         assert_eq!(lease.stop_at(), at(3_700));
-        let asked = Lease::granted(Valid::Until(at(4_000)), at(1_000), Some(Duration::from_secs(60)));
+        let asked =
+            Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TTL, Some(Duration::from_secs(60)));
         assert_eq!(asked.stop_at(), at(2_500), "a wish for more margin never takes more than half");
     }
 
     #[test]
-    fn a_claim_bound_to_its_session_is_never_due() {
-        let mut lease = Lease::granted(Valid::Until(Moment::NEVER), at(1), None);
-        assert_eq!(lease.renew_at(at(1), 9), Moment::NEVER);
+    fn a_claim_bound_to_its_session_has_no_end_and_is_still_looked_after() {
+        let mut lease = Lease::granted(Valid::Until(Moment::NEVER), at(1), at(1), TTL, None);
+        assert_eq!(lease.renew_at(at(1), 0), at(1).after(TTL / 3 - TTL / 30));
         assert_eq!(lease.loss(at(1_000_000_000_000)), None);
+        assert!(lease.patience(at(1)) <= TTL);
+        lease.renewed(at(5), at(5), None);
+        assert!(lease.renew_at(at(5), 0) <= at(5).after(TTL));
+        lease.renewed(at(6), at(6), Some(Renewal::Lost(Loss::Revoked)));
+        assert_eq!(lease.loss(at(7)), Some(Loss::Revoked));
     }
 }

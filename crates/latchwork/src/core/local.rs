@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
 
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::LockName;
 use crate::engine::Claim;
+use crate::locked::locked;
 
 const SHARDS: usize = 16;
 
@@ -43,8 +44,7 @@ pub(crate) enum Turn {
 
 impl Local {
     fn shard(&self, name: &LockName) -> MutexGuard<'_, HashMap<LockName, Queue>> {
-        let shard = &self.shards[self.hasher.hash_one(name) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.shards[self.hasher.hash_one(name) as usize % SHARDS])
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) enum Patience {
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     patience: Patience,
+    ttl: Duration,
     stop_margin: Option<Duration>,
     /// When the newest answered claim was sent: grants count from here.
     answered: Moment,
@@ -71,10 +72,15 @@ pub(crate) enum End {
 }
 
 impl Attempt {
-    pub(crate) fn new(patience: Patience, stop_margin: Option<Duration>, now: Moment) -> (Self, Step) {
+    pub(crate) fn new(
+        patience: Patience,
+        ttl: Duration,
+        stop_margin: Option<Duration>,
+        now: Moment,
+    ) -> (Self, Step) {
         let pause = defaults::WAIT_FAILED_FIRST_PAUSE;
         (
-            Self { patience, stop_margin, answered: now, sent: now, floor: None, again_at: now, pause },
+            Self { patience, ttl, stop_margin, answered: now, sent: now, floor: None, again_at: now, pause },
             Step::Ask,
         )
     }
@@ -136,7 +142,7 @@ impl Attempt {
             _ if out_of_patience => Step::Undo(End::TimedOut),
             Some(Err(_)) => {
                 let until = now.after(self.pause).min(self.again_at);
-                self.pause *= 2;
+                self.pause = (self.pause * 2).min(defaults::WAIT_FAILED_LONGEST_PAUSE);
                 Step::Pause(match self.patience {
                     Patience::Until(end) => until.min(end),
                     _ => until,
@@ -147,7 +153,7 @@ impl Attempt {
     }
 
     fn hold(&self, now: Moment, grant: &Grant) -> Option<Step> {
-        let mut lease = Lease::granted(grant.valid, self.answered, self.stop_margin);
+        let mut lease = Lease::granted(grant.valid, self.answered, now, self.ttl, self.stop_margin);
         lease.loss(now).is_none().then_some(Step::Hold { token: grant.token, lease })
     }
 }
@@ -290,11 +296,21 @@ mod tests {
     fn no_order_of_events_holds_too_long_or_leaves_something_behind() {
         let mut seen = Seen::default();
         for patience in [Patience::None, Patience::Until(at(1_300)), Patience::Endless] {
-            let (attempt, step) = Attempt::new(patience, None, at(1_000));
+            let (attempt, step) = Attempt::new(patience, TTL, None, at(1_000));
             let world = World { now: 1_000, attempt, step, held_until: None, queued: false, asked_at: 1_000 };
             walk(&world, 6, &mut seen);
         }
         println!("{} paths, {} held, {} undone", seen.paths, seen.held, seen.undone);
         assert!(seen.held > 1_000 && seen.undone > 1_000, "the walk must reach both ends");
+    }
+
+    #[test]
+    fn however_often_waiting_fails_the_pauses_stay_short_and_end() {
+        let (mut attempt, _) = Attempt::new(Patience::Endless, TTL, None, at(1_000));
+        attempt.answered(at(1_000), Ok(&Verdict::Busy(Busy::new(Duration::MAX))));
+        for _ in 0..200 {
+            let step = attempt.woken(at(1_000), Some(Err(Effect::Unknown)));
+            assert!(matches!(step, Step::Pause(until) if until <= at(2_000)), "{step:?}");
+        }
     }
 }

@@ -75,7 +75,7 @@ impl Core {
 
     pub(crate) fn new(engine: SharedEngine) -> Arc<Self> {
         let clock = engine.clock();
-        let background = Background::default();
+        let background = Background::new(clock);
         Arc::new(Self {
             keeper: Keeper::new(&engine, clock),
             local: Local::default(),

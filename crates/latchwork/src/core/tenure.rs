@@ -31,9 +31,11 @@ impl Tenure {
         let (core, claim) = ticket.into_tenure();
         let since = core.clock.now();
         let hold = Hold::new(claim, core.clock, lease);
-        core.keeper.add(&hold, &core.background);
         let (pass_for, stop_margin) = (terms.pass_for, terms.stop_margin);
-        Self(Some(Inner { core, hold, engine_token: token, pass: 0, since, pass_for, stop_margin }))
+        let tenure =
+            Self(Some(Inner { core, hold, engine_token: token, pass: 0, since, pass_for, stop_margin }));
+        tenure.core().keeper.add(tenure.hold(), &tenure.core().background);
+        tenure
     }
 
     fn inner(&self) -> &Inner {

@@ -95,6 +95,12 @@ impl FromStr for EngineUrl {
                 (Some(authority), path)
             }
         };
+        if path.contains('@') {
+            // A password with a slash in it would otherwise be taken for a path, and shown.
+            return Err(invalid(
+                "an @ behind the host; write / in a password as %2F, and @ in a path as %40",
+            ));
+        }
         let (userinfo, hosts) = match authority.map(|authority| authority.rsplit_once('@').ok_or(authority)) {
             None => (None, None),
             Some(Ok((userinfo, hosts))) => (Some(userinfo), Some(hosts)),
@@ -194,6 +200,8 @@ mod tests {
             "Canary://canary@h",
             "redis://u:canary@h?x",
             "redis://u:canary@h?a=1&a=2",
+            "redis://u:can/ary@h",
+            "redis:u:canary@h",
             "redis://u:canary%ff@h",
             "redis://u:can\nary@h",
         ] {

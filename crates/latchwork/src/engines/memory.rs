@@ -4,7 +4,7 @@
 //! [`Memory::delay`] and [`Memory::lose`] play the faults of a real server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
@@ -15,6 +15,7 @@ use crate::engine::{
     Busy, Claim, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked,
     Valid, Verdict, Wake,
 };
+use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 /// The memory engine. Clones share their locks: give a clone to each client that is to compete.
@@ -156,7 +157,7 @@ impl Memory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Plays the faults set for `verb` around what it does.

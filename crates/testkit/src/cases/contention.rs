@@ -129,9 +129,9 @@ pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: 
     let guard = hold(&one, "seen/a").await;
     let waiter = tokio::spawn(async move { hold(&two, "seen/a").await });
     waiters(&one, "seen/a", 1).await;
-    let _unrelated = hold(&one, "unseen").await;
+    let (_unrelated, _last) = (hold(&one, "unseen").await, hold(&one, "seen/\u{10FFFF}z").await);
     let seen = one.inspect(&Filter::Prefix("seen/".into())).await.expect("answers");
-    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!(seen.len(), 2, "{seen:?}");
     let (holder, waiting) = (&seen[0].holders[0], &seen[0].waiters[0]);
     assert!(holder.note.as_str().ends_with("first") && waiting.note.as_str().ends_with("second"));
     assert_eq!(holder.token, Some(guard.token().expect("tokens").engine_token()));

@@ -105,12 +105,18 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
 
 pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
-    let guard = one.lock("bound").ttl(SHORT).lifetime(Lifetime::Session).acquire().await.expect("free");
+    let lock = one.lock("bound").ttl(SHORT).lifetime(Lifetime::Session);
+    let guard = lock.acquire().await.expect("free");
     pause(SHORT.as_millis() as u64 * 2).await;
     assert!(guard.is_certain());
     assert!(two.lock("bound").try_acquire().await.expect("answers").is_none());
     guard.release().await.expect("held");
     nothing_left(&two, "bound").await;
+    // It is told all the same when it is taken away.
+    let guard = lock.acquire().await.expect("free");
+    let state = two.inspect(&Filter::Name(name("bound"))).await.expect("answers").remove(0);
+    two.revoke(&state, Revoke::Now).await.expect("answers");
+    tokio::time::timeout(SHORT * 2, guard.lost()).await.expect("told at the next look");
 }
 
 pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fixture: Arc<F>) {
@@ -136,4 +142,70 @@ pub(super) async fn a_failed_release_is_repeated_in_the_background<F: Fixture>(f
     let next = client.lock("stubborn").wait(Duration::from_secs(10)).acquire().await;
     next.expect("released long before its lease of twenty seconds").release().await.expect("held");
     nothing_left(&fixture.client().await, "stubborn").await;
+}
+
+pub(super) async fn a_client_outlives_the_runtime_it_was_used_in<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let rival = hold(&client, "waited for").await;
+    let (first, other) = (client.clone(), fixture.client().await);
+    let used = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let waiting = other.clone();
+        runtime.spawn(async move { hold(&waiting, "waited for").await });
+        let owned = first.clone();
+        runtime.spawn(async move {
+            let _held = hold(&owned, "owned by a task").await;
+            std::future::pending::<()>().await
+        });
+        runtime.block_on(async {
+            drop(hold(&first, "dropped at the end").await);
+            pause(20).await;
+            drop(hold(&first, "dropped at the end").await);
+        });
+        drop(runtime); // Must end, though tasks wait and hold.
+        other
+    };
+    let other = tokio::task::spawn_blocking(used).await.expect("no panic");
+    let free = Duration::from_secs(5);
+    for lock in ["dropped at the end", "owned by a task"] {
+        client
+            .lock(lock)
+            .wait(free)
+            .acquire()
+            .await
+            .expect("released, not left to its ttl")
+            .release()
+            .await
+            .expect("held");
+    }
+    rival.release().await.expect("held");
+    other
+        .lock("waited for")
+        .wait(free)
+        .acquire()
+        .await
+        .expect("works in another runtime")
+        .release()
+        .await
+        .expect("held");
+}
+
+pub(super) async fn a_runtime_that_nobody_drives_keeps_no_news_from_others<F: Fixture>(fixture: Arc<F>) {
+    let (holder, waiter) = (fixture.client().await, fixture.client().await);
+    let (asleep, awake) = (hold(&holder, "asleep").await, hold(&holder, "awake").await);
+    let sleepy = waiter.clone();
+    let idle = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.spawn(async move { drop(sleepy.lock("asleep").acquire().await) });
+        runtime.block_on(pause(50));
+        runtime
+    });
+    let idle = idle.await.expect("no panic");
+    let waiting = tokio::spawn(async move { hold(&waiter, "awake").await });
+    super::support::waiters(&holder, "awake", 1).await;
+    awake.release().await.expect("held");
+    let served = tokio::time::timeout(Duration::from_secs(5), waiting).await;
+    drop(served.expect("the news reached the runtime that runs"));
+    asleep.release().await.expect("held");
+    idle.shutdown_background();
 }

@@ -58,6 +58,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         |g, _| (!g.tokens_survive_data_loss).then_some("does not promise tokens across data loss");
     let blocks: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.survives_blocked_runtime).then_some("renews on the runtime that the case blocks");
+    let lives_in_the_runtime: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.survives_blocked_runtime).then_some("lives in its runtime");
     let no_session: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.outlives_wrapper).then_some("cannot bind a claim to its session alone");
     cases! {
@@ -98,11 +100,14 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_lock_revoked_now_is_free_at_once;
             [] a_claim_bound_to_its_session_needs_no_renewal, unless no_session;
             [] a_guard_dropped_outside_a_runtime_is_released;
+            [] a_client_outlives_the_runtime_it_was_used_in, unless lives_in_the_runtime;
+            [] a_runtime_that_nobody_drives_keeps_no_news_from_others, unless lives_in_the_runtime;
             [] a_failed_release_is_repeated_in_the_background;
         modes:
             [] readers_share_and_a_writer_excludes;
             [] a_waiting_writer_is_not_overtaken_by_readers;
             [] permits_are_limited;
+            [] whoever_dies_the_others_move_up;
         cancel:
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;

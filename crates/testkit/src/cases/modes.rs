@@ -1,8 +1,9 @@
 //! Who may hold beside whom.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use latchwork::engine::{Claim, Engine, Mode};
+use latchwork::engine::{Busy, Claim, Engine, Mode, Verdict, Wake};
 
 use super::support::{LONG, busy, granted, waiting};
 use crate::Fixture;
@@ -44,6 +45,62 @@ pub(super) async fn a_waiting_writer_is_not_overtaken_by_readers<F: Fixture>(fix
     // The writer gives up: the reader behind it may join the first at once.
     engine.release(&writer).await.expect("answers");
     granted(&engine, &late).await;
+}
+
+/// Every order in which one of three claims dies, each in a session of its own: whoever is left is granted, and woken.
+pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>) {
+    if !F::guarantees().read_write || !F::guarantees().permits {
+        return;
+    }
+    use Mode::{Exclusive, Permit, Read, Write};
+    const TWO: Mode = Permit { of: 2 };
+    for (number, modes) in [
+        [Exclusive, Exclusive, Exclusive],
+        [Read, Write, Read],
+        [Read, Read, Write],
+        [Write, Read, Read],
+        [TWO, TWO, TWO],
+        [TWO, TWO, Write],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for dies in 0..2 {
+            let lock = format!("deaths {number} {dies}");
+            let mut left = Vec::new();
+            for mode in modes {
+                let (engine, claim) = (fixture.engine().await, claim(&lock, mode));
+                let answer = engine.claim(&claim).await.expect("answers");
+                left.push((engine, claim, answer));
+            }
+            let (dead, its_claim, _) = left.remove(dies);
+            // An engine that sees no death has to be told.
+            if fixture.url().is_none() {
+                dead.release(&its_claim).await.expect("answers");
+            }
+            drop(dead);
+            for (engine, claim, answer) in left {
+                if let Verdict::Busy(busy) = answer {
+                    wait_for(&engine, &claim, busy).await;
+                }
+                engine.release(&claim).await.expect("answers");
+            }
+        }
+    }
+}
+
+/// What the core does, without its timer: only news may wake it.
+async fn wait_for<E: Engine>(engine: &E, claim: &Claim, mut busy: Busy) {
+    loop {
+        let wake = tokio::time::timeout(Duration::from_secs(5), engine.wait(claim, &busy)).await;
+        if let Wake::Granted(_) = wake.expect("woken by a death").expect("answers") {
+            return;
+        }
+        match engine.claim(claim).await.expect("answers") {
+            Verdict::Granted(_) => return,
+            Verdict::Busy(again) => busy = again,
+        }
+    }
 }
 
 pub(super) async fn permits_are_limited<F: Fixture>(fixture: Arc<F>) {

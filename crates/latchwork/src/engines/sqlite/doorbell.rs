@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::net::unix::pipe::Receiver;
+use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::session::{News, Session, read_news};
 use crate::engine::ClaimId;
+use crate::locked::locked;
 
 /// The waiting claims of one session.
 #[derive(Default)]
@@ -25,7 +27,8 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     claims: HashMap<ClaimId, Slot>,
-    reader: Option<AbortHandle>,
+    /// One per runtime that somebody waits in: a runtime that nobody drives must not keep the news from the others.
+    readers: HashMap<runtime::Id, AbortHandle>,
 }
 
 #[derive(Default)]
@@ -37,53 +40,44 @@ struct Slot {
 impl Doorbell {
     /// Keeps what arrives for `id` from now on. Called before the claim is queued: news may come before `wait` does.
     pub(super) fn expect(&self, id: ClaimId) {
-        self.inner.waiting().claims.entry(id).or_default();
+        locked(&self.inner.waiting).claims.entry(id).or_default();
     }
 
     /// Forgets a claim that waits no longer.
     pub(super) fn forget(&self, id: ClaimId) {
-        self.inner.waiting().claims.remove(&id);
+        locked(&self.inner.waiting).claims.remove(&id);
     }
 
     /// The next news for `id`, which must be expected. May be dropped at any time: news stay until they are returned.
     pub(super) async fn next(&self, id: ClaimId, session: &Session) -> io::Result<News> {
         loop {
-            let bell = {
-                let mut waiting = self.inner.waiting();
-                waiting.read_from(session, &self.inner)?;
-                let Some(slot) = waiting.claims.get_mut(&id) else { return Ok(News::recheck(id)) };
-                match slot.news.take() {
+            self.inner.read_from(session)?;
+            let bell = match locked(&self.inner.waiting).claims.get_mut(&id) {
+                None => return Ok(News::recheck(id)),
+                Some(slot) => match slot.news.take() {
                     Some(news) => return Ok(news),
                     None => slot.bell.clone(),
-                }
+                },
             };
             bell.notified().await;
         }
+    }
+
+    /// Reads from the session's descriptor as it is now: every reader ends, and whoever waits starts another.
+    pub(super) fn restart(&self) {
+        // A statement of its own, so that the mutex is free again: a reader's drop wants it too.
+        let readers = std::mem::take(&mut locked(&self.inner.waiting).readers);
+        readers.values().for_each(AbortHandle::abort);
     }
 }
 
 impl Drop for Doorbell {
     fn drop(&mut self) {
-        // A statement of its own, so that the mutex is free again: the reader's drop wants it too.
-        let reader = self.inner.waiting().reader.take();
-        if let Some(reader) = reader {
-            reader.abort();
-        }
+        self.restart();
     }
 }
 
 impl Waiting {
-    /// Starts the reader on the current runtime, unless one runs somewhere.
-    fn read_from(&mut self, session: &Session, inner: &Arc<Inner>) -> io::Result<()> {
-        if self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) {
-            return Ok(());
-        }
-        let fifo = Receiver::from_owned_fd(session.descriptor()?)?;
-        let reader = Reader(Arc::downgrade(inner));
-        self.reader = Some(tokio::spawn(reader.run(fifo)).abort_handle());
-        Ok(())
-    }
-
     fn deliver(&mut self, news: News) {
         if let Some(slot) = self.claims.get_mut(&news.id) {
             // A grant is never overwritten by "look again".
@@ -96,20 +90,33 @@ impl Waiting {
 }
 
 impl Inner {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Starts a reader on the current runtime, unless one runs there.
+    fn read_from(self: &Arc<Self>, session: &Session) -> io::Result<()> {
+        let runtime = Handle::current();
+        let is_read = |reader: &AbortHandle| !reader.is_finished();
+        if locked(&self.waiting).readers.get(&runtime.id()).is_some_and(is_read) {
+            return Ok(());
+        }
+        let fifo = Receiver::from_owned_fd(session.descriptor()?)?;
+        // Not while the mutex is locked: a runtime that is shutting down drops the task here and now.
+        let reader = runtime.spawn(Reader { inner: Arc::downgrade(self), runtime: runtime.id() }.run(fifo));
+        locked(&self.waiting).readers.insert(runtime.id(), reader.abort_handle());
+        Ok(())
     }
 }
 
 /// The task that reads the FIFO. When it ends (its runtime may), every waiter looks again, and one starts another.
-struct Reader(Weak<Inner>);
+struct Reader {
+    inner: Weak<Inner>,
+    runtime: runtime::Id,
+}
 
 impl Reader {
     async fn run(self, fifo: Receiver) -> io::Result<()> {
         loop {
             let news = read_news(&fifo).await?;
-            let Some(inner) = self.0.upgrade() else { return Ok(()) };
-            let mut waiting = inner.waiting();
+            let Some(inner) = self.inner.upgrade() else { return Ok(()) };
+            let mut waiting = locked(&inner.waiting);
             news.into_iter().for_each(|news| waiting.deliver(news));
         }
     }
@@ -117,9 +124,9 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Some(inner) = self.0.upgrade() {
-            let mut waiting = inner.waiting();
-            waiting.reader = None;
+        if let Some(inner) = self.inner.upgrade() {
+            let mut waiting = locked(&inner.waiting);
+            waiting.readers.remove(&self.runtime);
             waiting.claims.values().for_each(|slot| slot.bell.notify_one());
         }
     }

@@ -38,10 +38,9 @@ macro_rules! select_quiet {
     };
 }
 
-pub(super) const QUIET_BETWEEN: &str =
-    select_quiet!("FROM lock WHERE name BETWEEN ?1 AND ?2 AND id IS NOT NULL AND contended = 0");
-pub(super) const CONTENDED_BETWEEN: &str =
-    select_entry!("FROM claim WHERE name BETWEEN ?1 AND ?2 ORDER BY name, ticket");
+pub(super) const QUIET_FROM: &str =
+    select_quiet!("FROM lock WHERE name >= ?1 AND id IS NOT NULL AND contended = 0 ORDER BY name");
+pub(super) const CONTENDED_FROM: &str = select_entry!("FROM claim WHERE name >= ?1 ORDER BY name, ticket");
 
 impl Entry {
     /// A claim that is about to queue.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{self, FsType};
 
+use super::session::share_with_the_owner_of;
 use crate::{Error, ErrorKind, Result};
 
 /// A database file, the folder of its sessions beside it, and who may use them.
@@ -69,7 +70,9 @@ impl Location {
     pub(super) fn prepare(&self) -> Result<()> {
         let mode = if self.file_mode == 0o660 { 0o2770 } else { 0o700 };
         match DirBuilder::new().mode(mode).create(&self.sessions) {
-            Ok(()) => fs::set_permissions(&self.sessions, fs::Permissions::from_mode(mode)),
+            Ok(()) => fs::set_permissions(&self.sessions, fs::Permissions::from_mode(mode)).and_then(|()| {
+                share_with_the_owner_of(self.database.parent().unwrap_or(Path::new("/")), &self.sessions)
+            }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         }

@@ -23,7 +23,7 @@ use self::doorbell::Doorbell;
 use self::entry::{lease_end, valid};
 use self::location::{Location, unusable};
 use self::queue::{Queue, Rings, now};
-use self::session::{Peer, Session};
+use self::session::{Peer, Session, one_died};
 use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
 use crate::engine::{
@@ -174,6 +174,9 @@ impl Shared {
         blocking: Blocking,
         work: &impl Fn(&Self, &Connection) -> rusqlite::Result<(T, Rings)>,
     ) -> Result<Option<T>> {
+        if self.session.revive().map_err(|error| unusable(self.session.folder(), error))? {
+            self.doorbell.restart();
+        }
         let done = store.write(blocking, |db| work(self, db))?;
         Ok(done.map(|(done, rings)| {
             rings.into_iter().for_each(|(peer, news)| peer.ring(news));
@@ -182,7 +185,7 @@ impl Shared {
     }
 
     fn queue<'a>(&'a self, db: &'a Connection) -> Queue<'a> {
-        Queue::new(db, self.session.id(), &self.location.sessions)
+        Queue::new(db, self.session.id(), self.session.folder())
     }
 
     fn claim(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Verdict, Rings)> {
@@ -238,12 +241,14 @@ impl Engine for Sqlite {
     }
 
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
-        let ahead = busy.mark.0.as_slice().try_into().map(u64::from_ne_bytes);
-        let Some(ahead) = ahead.ok().and_then(|session| Peer::open(&self.shared.location.sessions, session))
-        else {
-            return Ok(Wake::Recheck); // It died between the claim and now.
-        };
-        let failed = |error| unusable(&self.shared.location.sessions, error);
+        let failed = |error| unusable(self.shared.session.folder(), error);
+        let mut watched = Vec::new();
+        for session in busy.mark.0.as_chunks().0 {
+            match Peer::open(self.shared.session.folder(), u64::from_ne_bytes(*session)).map_err(failed)? {
+                Some(peer) => watched.push(peer),
+                None => return Ok(Wake::Recheck), // It died between the claim and now.
+            }
+        }
         tokio::select! {
             // News first: a holder that hands over and exits at once also dies.
             biased;
@@ -252,7 +257,7 @@ impl Engine for Sqlite {
                 let grant = Grant { token: Some(news.token), valid: valid(news.until) };
                 Ok(if news.is_grant() { Wake::Granted(grant) } else { Wake::Recheck })
             }
-            died = ahead.died() => died.map(|()| Wake::Recheck).map_err(failed),
+            died = one_died(watched) => died.map(|()| Wake::Recheck).map_err(failed),
         }
     }
 

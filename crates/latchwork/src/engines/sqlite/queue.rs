@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::entry::{
-    CONTENDED_BETWEEN, Entry, QUIET_BETWEEN, delete, entry_after, entry_before, find, lease_end,
-    quiet_holder, valid,
+    CONTENDED_FROM, Entry, QUIET_FROM, delete, entry_after, entry_before, find, lease_end, quiet_holder,
+    valid,
 };
 use super::session::{News, Peer};
 use super::store::first;
@@ -28,14 +28,17 @@ pub(super) struct Queue<'a> {
     pub(super) rings: Rings,
 }
 
+/// A waiter asks again after this long, whatever it knows: its news may have been lost on a full FIFO.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
 /// Whom to ring, and with what.
 pub(super) type Rings = Vec<(Peer, News)>;
 
 /// What a look at all claims of a lock came to.
 #[derive(Default)]
 struct Settled {
-    /// The first holder.
-    holder: Option<Entry>,
+    /// Who holds.
+    holders: Vec<Entry>,
     /// The grant of the claim that asked.
     granted: Option<Grant>,
     /// Whether a waiter was handed the lock.
@@ -52,13 +55,19 @@ impl<'a> Queue<'a> {
         Self { db, session, sessions, now: now(), rings: Rings::new() }
     }
 
-    fn sees(&self, session: u64) -> bool {
-        session == self.session || Peer::open(self.sessions, session).is_some()
+    /// `None` if the session is dead. An error ends the transaction: to guess would be to take a living holder's lock.
+    fn peer(&self, session: u64) -> rusqlite::Result<Option<Peer>> {
+        Peer::open(self.sessions, session)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+    }
+
+    fn is_dead(&self, session: u64) -> rusqlite::Result<bool> {
+        Ok(session != self.session && self.peer(session)?.is_none())
     }
 
     /// A holder whose lease or process ended.
-    fn is_gone(&self, holder: &Entry) -> bool {
-        holder.expires <= self.now || !self.sees(holder.session)
+    fn is_gone(&self, holder: &Entry) -> rusqlite::Result<bool> {
+        Ok(holder.expires <= self.now || self.is_dead(holder.session)?)
     }
 
     /// Asks for a lock that the one-statement path did not get.
@@ -67,17 +76,19 @@ impl<'a> Queue<'a> {
         let mut mine = None;
         if contended(db, name)? {
             mine = find(db, name, claim.id)?;
-            if let Some(slept_through) = mine.take_if(|mine| mine.holds() && self.is_gone(mine)) {
-                delete(db, name, slept_through.ticket)?;
+            if let Some(expired) = mine.take_if(|mine| mine.holds() && mine.expires <= self.now) {
+                delete(db, name, expired.ticket)?; // A grant that this claim slept through.
             }
         } else {
             if let Some(holder) = quiet_holder(db, name)? {
-                let gone = self.is_gone(&holder);
+                let gone = self.is_gone(&holder)?;
                 if !gone && holder.id == claim.id {
                     return Ok(holder.grant()); // C1: asked again after a lost reply
                 }
                 if !gone && claim.wait_lease.is_zero() {
-                    return Ok(Verdict::Busy(self.busy(Some(&holder)))); // Only trying: nothing is written.
+                    return Ok(Verdict::Busy(
+                        self.busy(&Settled { holders: vec![holder], ..Settled::default() }),
+                    )); // Only trying: nothing is written.
                 }
                 if !gone {
                     Entry { ticket: 1, ..holder }.insert(db, name)?;
@@ -90,15 +101,21 @@ impl<'a> Queue<'a> {
             Some(mine) => mine.ticket,
             None => self.enrol(claim)?,
         };
-        let settled = self.settle(name, Some(claim))?;
-        if let Some(grant) = settled.granted {
-            return Ok(Verdict::Granted(grant));
+        loop {
+            let settled = self.settle(name, Some(claim))?;
+            if let Some(grant) = settled.granted {
+                return Ok(Verdict::Granted(grant));
+            }
+            if claim.wait_lease.is_zero() {
+                delete(db, name, ticket)?;
+                return Ok(Verdict::Busy(self.busy(&settled)));
+            }
+            match entry_before(db, name, ticket)? {
+                // A dead waiter stood between this claim and the lock: look again without it.
+                Some(ahead) if self.is_dead(ahead.session)? => delete(db, name, ahead.ticket)?,
+                ahead => return self.queued(claim, ticket, ahead, &settled).map(Verdict::Busy),
+            }
         }
-        if claim.wait_lease.is_zero() {
-            delete(db, name, ticket)?;
-            return Ok(Verdict::Busy(self.busy(settled.holder.as_ref())));
-        }
-        self.queued(claim, ticket, settled.holder.as_ref()).map(Verdict::Busy)
     }
 
     /// Gives back a claim that the one-statement path did not find: contended, waiting, or not there at all.
@@ -106,18 +123,19 @@ impl<'a> Queue<'a> {
         let name = claim.name.as_str();
         let Some(mine) = find(self.db, name, claim.id)? else { return Ok(Released::NotHeld) };
         delete(self.db, name, mine.ticket)?;
-        if !self.settle(name, None)?.handed_over {
-            self.ring_the_next(name, mine.ticket)?;
+        let settled = self.settle(name, None)?;
+        // Whoever stood just behind watched this session, and must now watch another; unless it was handed the lock.
+        if !(mine.holds() && settled.handed_over)
+            && let Some(next) = entry_after(self.db, name, mine.ticket)?.filter(|next| !next.holds())
+        {
+            self.look_again(&next)?;
         }
         Ok(Released::Freed)
     }
 
-    /// Whoever stood just behind a claim that left watched its session, and must now watch another.
-    fn ring_the_next(&mut self, name: &str, ticket: i64) -> rusqlite::Result<()> {
-        if let Some(next) = entry_after(self.db, name, ticket)?.filter(|next| !next.holds())
-            && let Some(peer) = Peer::open(self.sessions, next.session)
-        {
-            self.rings.push((peer, News::recheck(next.id)));
+    fn look_again(&mut self, waiter: &Entry) -> rusqlite::Result<()> {
+        if let Some(peer) = self.peer(waiter.session)? {
+            self.rings.push((peer, News::recheck(waiter.id)));
         }
         Ok(())
     }
@@ -135,11 +153,8 @@ impl<'a> Queue<'a> {
                 return Ok(Renewal::Kept(valid(until)));
             }
         }
-        let mine = match quiet_holder(db, name)?.filter(|holder| holder.id == claim.id) {
-            None => find(db, name, claim.id)?,
-            quiet => quiet,
-        };
-        Ok(Renewal::Lost(match mine {
+        let quiet = quiet_holder(db, name)?.filter(|holder| holder.id == claim.id);
+        Ok(Renewal::Lost(match quiet.or(find(db, name, claim.id)?) {
             Some(mine) if mine.revoked => Loss::Revoked,
             Some(mine) if mine.holds() => Loss::Expired,
             _ => Loss::Removed,
@@ -171,20 +186,18 @@ impl<'a> Queue<'a> {
 
     /// Every lock that `filter` names and somebody alive holds or waits for.
     pub(super) fn inspect(&self, filter: &Filter) -> rusqlite::Result<Vec<LockState>> {
-        let (from, to) = match filter {
-            Filter::Name(name) => (name.to_string(), name.to_string()),
-            Filter::Prefix(prefix) => (prefix.clone(), format!("{prefix}\u{10FFFF}")),
+        let from = match filter {
+            Filter::Name(name) => name.as_str(),
+            Filter::Prefix(prefix) => prefix,
         };
         let mut locks = BTreeMap::new();
-        for statement in [QUIET_BETWEEN, CONTENDED_BETWEEN] {
+        for statement in [QUIET_FROM, CONTENDED_FROM] {
             let mut statement = self.db.prepare_cached(statement)?;
-            let mut rows = statement.query([&from, &to])?;
+            let mut rows = statement.query([from])?;
             while let Some(row) = rows.next()? {
                 let (entry, name) = (Entry::read(row)?, row.get::<_, String>(11)?);
-                let Some(name) = LockName::new(name).ok().filter(|name| filter.matches(name)) else {
-                    continue;
-                };
-                let gone = if entry.holds() { self.is_gone(&entry) } else { !self.sees(entry.session) };
+                let Some(name) = LockName::new(name).ok().filter(|name| filter.matches(name)) else { break };
+                let gone = if entry.holds() { self.is_gone(&entry)? } else { self.is_dead(entry.session)? };
                 if !gone {
                     let state = locks.entry(name.clone()).or_insert_with(|| LockState::new(name));
                     let list = if entry.holds() { &mut state.holders } else { &mut state.waiters };
@@ -201,23 +214,26 @@ impl<'a> Queue<'a> {
         let (mut settled, mut admission, mut ticket) = (Settled::default(), Admission::default(), 0);
         while !admission.is_full() {
             let Some(entry) = entry_after(self.db, name, ticket)? else {
-                if settled.holder.is_none() {
+                if settled.holders.is_empty() {
                     close_queue(self.db, name)?;
                 }
                 break;
             };
             ticket = entry.ticket;
             if !entry.holds() && !admission.fits(entry.mode) {
+                if settled.handed_over {
+                    self.look_again(&entry)?; // It watched one that now holds beside others, and must watch them all.
+                }
                 break;
             }
             let stays = if entry.holds() {
-                !self.is_gone(&entry)
+                !self.is_gone(&entry)?
             } else {
                 self.grant(&entry, caller, name, &mut settled)?
             };
             if stays {
                 admission.count(entry.mode);
-                settled.holder.get_or_insert(entry);
+                settled.holders.push(entry);
             } else {
                 delete(self.db, name, ticket)?;
             }
@@ -239,7 +255,7 @@ impl<'a> Queue<'a> {
             settled.granted = Some(Grant { token: Some(token), valid: valid(until) });
             return Ok(true);
         }
-        let Some(peer) = Peer::open(self.sessions, waiter.session) else { return Ok(false) };
+        let Some(peer) = self.peer(waiter.session)? else { return Ok(false) };
         // A short lease until the receiver shows that it lives: its first renewal makes it a full one.
         let until = self.now.saturating_add(waiter.hand_over);
         let token = grant(self.db, name, waiter.ticket, until)?;
@@ -257,33 +273,39 @@ impl<'a> Queue<'a> {
         Ok(entry.ticket)
     }
 
-    /// The answer to a claim that stands in the queue. Its mark is the session just ahead, the only one it watches.
-    fn queued(&self, claim: &Claim, ticket: i64, holder: Option<&Entry>) -> rusqlite::Result<Busy> {
+    /// The answer to a claim that stands in the queue. Its mark names the sessions it watches: the one just ahead, or
+    /// all holders if no waiter is ahead.
+    fn queued(
+        &self,
+        claim: &Claim,
+        ticket: i64,
+        ahead: Option<Entry>,
+        settled: &Settled,
+    ) -> rusqlite::Result<Busy> {
         let (db, name) = (self.db, claim.name.as_str());
-        let ahead = loop {
-            match entry_before(db, name, ticket)? {
-                Some(ahead) if !self.sees(ahead.session) => delete(db, name, ahead.ticket)?,
-                ahead => break ahead,
-            }
-        };
-        let mut busy = self.busy(holder);
+        let mut busy = self.busy(settled);
         let count = db.prepare_cached("SELECT count(*) FROM claim WHERE name = ?1 AND ticket < ?2")?;
-        busy.position = first(count, params![name, ticket], |row| row.get(0))?;
-        if ahead.as_ref().is_some_and(|ahead| !ahead.holds()) {
-            // Only the first in line looks after a holder whose lease ends; the others look after it, and less often.
-            busy.again_in = claim.ttl;
-        }
+        let position = first(count, params![name, ticket], |row| row.get::<_, u32>(0))?.unwrap_or_default();
+        let watched: Vec<u64> = match ahead {
+            Some(waiter) if !waiter.holds() => {
+                // A stopped process ahead is not dead. The further behind, the less often it is worth a look.
+                busy.again_in = LOOK_AGAIN.min(Duration::from_secs(3) * position);
+                vec![waiter.session]
+            }
+            _ => settled.holders.iter().map(|holder| holder.session).collect(),
+        };
+        busy.again_in = busy.again_in.min(LOOK_AGAIN);
+        busy.position = Some(position);
         busy.floor = last_token(db, name)?;
-        busy.mark = Mark(ahead.map_or_else(Vec::new, |ahead| ahead.session.to_ne_bytes().to_vec()));
+        busy.mark = Mark(watched.iter().flat_map(|session| session.to_ne_bytes()).collect());
         Ok(busy)
     }
 
-    fn busy(&self, holder: Option<&Entry>) -> Busy {
-        const UNLEASED: Duration = Duration::from_secs(60);
-        let Some(holder) = holder else { return Busy::new(Duration::ZERO) };
-        let state = holder.describe(self.now);
-        let mut busy = Busy::new(state.expires_in.unwrap_or(UNLEASED));
-        busy.holder = Some(state);
+    fn busy(&self, settled: &Settled) -> Busy {
+        let holders: Vec<_> = settled.holders.iter().map(|holder| holder.describe(self.now)).collect();
+        let first_end = holders.iter().filter_map(|holder| holder.expires_in).min();
+        let mut busy = Busy::new(first_end.unwrap_or(LOOK_AGAIN));
+        busy.holder = holders.into_iter().next();
         busy
     }
 }

@@ -5,10 +5,13 @@
 //! three, so there is no order of closing to get wrong, and it works across pid namespaces.
 
 use std::fs::{self, File, OpenOptions};
+use std::future::{Future, poll_fn};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::task::Poll;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -19,9 +22,8 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::clock;
 use crate::engine::ClaimId;
+use crate::locked::locked;
 
-/// How many leftovers of dead sessions one start clears away at most.
-const SWEEP: usize = 256;
 /// The ending of a FIFO that its owner has not opened yet.
 const UNBORN: &str = "new";
 /// How long that may last before it counts as a leftover.
@@ -30,8 +32,15 @@ const BIRTH_SECONDS: i64 = 60;
 /// This client's own session. Dropping it is its death, as far as others can see.
 pub(super) struct Session {
     id: u64,
-    fifo: File,
-    path: PathBuf,
+    mode: u32,
+    folder: PathBuf,
+    fifo: Mutex<Fifo>,
+}
+
+struct Fifo {
+    file: File,
+    /// Device and inode, to notice that somebody removed it.
+    identity: (u64, u64),
 }
 
 impl Session {
@@ -39,52 +48,97 @@ impl Session {
     pub(super) fn begin(folder: &Path, mode: u32) -> io::Result<Self> {
         sweep(folder)?;
         let id = u64::from_ne_bytes(clock::random_bytes());
-        let (path, unborn) = (fifo_path(folder, id), folder.join(format!("{id:016x}.{UNBORN}")));
-        nix::unistd::mkfifo(&unborn, FileMode::from_bits_truncate(mode))?;
-        fs::set_permissions(&unborn, fs::Permissions::from_mode(mode))?; // the umask has no say
-        // Read and write: the owner never sees an end of file when the last ringer goes.
-        let fifo = open_fifo(&unborn, true, true)?;
-        // Renamed only now, so that no FIFO under its final name was ever without its owner.
-        fs::rename(&unborn, &path)?;
-        Ok(Self { id, fifo, path })
+        let fifo = Mutex::new(give_birth(folder, id, mode)?);
+        Ok(Self { id, mode, folder: folder.to_owned(), fifo })
     }
 
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Another descriptor of the FIFO: the session lives as long as any of them is open.
     pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.fifo.as_fd().try_clone_to_owned()
+        locked(&self.fifo).file.as_fd().try_clone_to_owned()
+    }
+
+    /// Makes the FIFO anew if somebody removed it (a cleaner of temporary files, say): without it this session looks
+    /// dead, and whatever it is granted could be taken at once. True if it had to.
+    pub(super) fn revive(&self) -> io::Result<bool> {
+        let mut fifo = locked(&self.fifo);
+        let found = fs::symlink_metadata(fifo_path(&self.folder, self.id));
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == fifo.identity) {
+            return Ok(false);
+        }
+        *fifo = give_birth(&self.folder, self.id, self.mode)?;
+        Ok(true)
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(fifo_path(&self.folder, self.id));
     }
+}
+
+/// Makes a FIFO with its owner already at it.
+fn give_birth(folder: &Path, id: u64, mode: u32) -> io::Result<Fifo> {
+    let (path, unborn) = (fifo_path(folder, id), folder.join(format!("{id:016x}.{UNBORN}")));
+    nix::unistd::mkfifo(&unborn, FileMode::from_bits_truncate(mode))?;
+    fs::set_permissions(&unborn, fs::Permissions::from_mode(mode))?; // the umask has no say
+    share_with_the_owner_of(folder, &unborn)?;
+    // Read and write: the owner never sees an end of file when the last ringer goes.
+    let file = open_fifo(&unborn, true, true)?;
+    let made = file.metadata()?;
+    // Renamed only now, so that no FIFO under its final name was ever without its owner.
+    fs::rename(&unborn, &path)?;
+    Ok(Fifo { file, identity: (made.dev(), made.ino()) })
 }
 
 /// Another session that is alive, held open: it can be rung, and its death is seen.
 pub(super) struct Peer(File);
 
 impl Peer {
-    /// `None` if the session is dead.
-    pub(super) fn open(folder: &Path, session: u64) -> Option<Self> {
-        // ENXIO: nobody has the read end. ENOENT: it ended and cleaned up.
-        open_fifo(&fifo_path(folder, session), false, true).ok().map(Self)
+    /// `None` if the session is dead. That it cannot be opened for another reason (no descriptor left, not permitted)
+    /// says nothing of its life, and is an error.
+    pub(super) fn open(folder: &Path, session: u64) -> io::Result<Option<Self>> {
+        match open_fifo(&fifo_path(folder, session), false, true) {
+            Ok(file) => Ok(Some(Self(file))),
+            // ENXIO: nobody has the read end. ENOENT: it ended and cleaned up.
+            Err(error)
+                if [Some(Errno::ENXIO as i32), Some(Errno::ENOENT as i32)]
+                    .contains(&error.raw_os_error()) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Wakes the session's owner. A full FIFO belongs to a stopped process, which looks again when it continues.
+    /// Wakes the session's owner. If the FIFO is full, its owner is stopped; it asks again by itself some time after it
+    /// continues.
     pub(super) fn ring(&self, news: News) {
         let _ = (&self.0).write(&news.encode());
     }
 
     /// Resolves when the session's owner is dead.
-    pub(super) async fn died(self) -> io::Result<()> {
+    async fn died(self) -> io::Result<()> {
         // The kernel reports an error on a write end whose last reader is gone.
         Sender::from_file(self.0)?.ready(Interest::ERROR).await.map(drop)
     }
+}
+
+/// Resolves when the owner of one of these sessions is dead.
+pub(super) async fn one_died(peers: Vec<Peer>) -> io::Result<()> {
+    let mut deaths: Vec<_> = peers.into_iter().map(|peer| Box::pin(peer.died())).collect();
+    poll_fn(|cx| {
+        let dead = deaths.iter_mut().map(|death| death.as_mut().poll(cx)).find(Poll::is_ready);
+        dead.unwrap_or(Poll::Pending)
+    })
+    .await
 }
 
 /// What a ring says.
@@ -146,9 +200,18 @@ fn open_fifo(path: &Path, read: bool, write: bool) -> io::Result<File> {
     OpenOptions::new().read(read).write(write).custom_flags(flags.bits()).open(path)
 }
 
+/// In a folder of another user (root may use it), what we make belongs to that user, who could not ring us otherwise.
+pub(super) fn share_with_the_owner_of(folder: &Path, made: &Path) -> io::Result<()> {
+    let (owner, me) = (fs::metadata(folder)?, nix::unistd::geteuid());
+    if me.is_root() && (owner.uid(), owner.gid()) != (0, 0) {
+        std::os::unix::fs::lchown(made, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
+}
+
 /// Clears away what dead sessions left behind. Ids are random and never used again, so a dead name stays dead.
 fn sweep(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)?.take(SWEEP) {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let nobody_reads = matches!(open_fifo(&path, false, true), Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32));
         if nobody_reads && !is_being_born(&path) {

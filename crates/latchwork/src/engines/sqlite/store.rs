@@ -9,7 +9,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Params, ffi};
 
 use super::location::{Location, unusable};
-use crate::{Effect, Error, ErrorKind, Result, clock};
+use super::session::share_with_the_owner_of;
+use crate::clock::{self, Clock, Moment};
+use crate::{Effect, Error, ErrorKind, Result};
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 1_281_454_179;
@@ -37,6 +39,8 @@ pub(super) struct Store {
     connection: Connection,
     /// Device and inode, to notice that the file was deleted or replaced.
     identity: (u64, u64),
+    /// When to clear up next, for those who never close.
+    clear_up_at: Moment,
 }
 
 impl Store {
@@ -45,12 +49,9 @@ impl Store {
         location.prepare()?;
         let turn = File::open(&location.sessions).map_err(|error| unusable(&location.sessions, error))?;
         let opened = in_turn(location, &turn, blocking, || Ok(Some(connect(location)?)))?;
-        Ok(opened.map(|(connection, identity)| Self {
-            location: location.clone(),
-            turn,
-            connection,
-            identity,
-        }))
+        let clear_up_at = Clock::boottime().now().after(FORGET_AFTER);
+        let location = location.clone();
+        Ok(opened.map(|(connection, identity)| Self { location, turn, connection, identity, clear_up_at }))
     }
 
     /// Does `work` as the only writer. `None` if that would have to wait and `blocking` forbids it.
@@ -59,10 +60,14 @@ impl Store {
         blocking: Blocking,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        let Self { location, turn, connection, identity } = self;
+        let Self { location, turn, connection, identity, clear_up_at } = self;
         in_turn(location, turn, blocking, || {
             if self::identity(location).ok() != Some(*identity) {
                 (*connection, *identity) = connect(location)?;
+            }
+            if Clock::boottime().now() >= *clear_up_at {
+                *clear_up_at = Clock::boottime().now().after(FORGET_AFTER);
+                clear_up(connection).map_err(|error| explain(location, error))?;
             }
             let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
             match connection.busy_timeout(patience).and_then(|()| work(connection)) {
@@ -127,14 +132,17 @@ fn connect(location: &Location) -> Result<(Connection, (u64, u64))> {
         .and_then(|connection| set_up(&connection).map(|()| connection))
         .map_err(|error| explain(location, error))?;
     check_layout(location, &connection)?;
-    start_boot(&connection).map_err(|error| explain(location, error))?;
+    clear_up(&connection).map_err(|error| explain(location, error))?;
     Ok((connection, identity))
 }
 
 fn create_file(location: &Location) -> io::Result<()> {
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(location.file_mode).open(&location.database) {
-        Ok(file) => file.set_permissions(std::fs::Permissions::from_mode(location.file_mode)),
+        Ok(file) => {
+            file.set_permissions(std::fs::Permissions::from_mode(location.file_mode))?;
+            share_with_the_owner_of(&location.sessions, &location.database)
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
@@ -181,7 +189,7 @@ fn check_layout(location: &Location, connection: &Connection) -> Result<()> {
 }
 
 /// Voids the claims of an earlier boot, and forgets locks that nobody used for long. Tokens stay.
-fn start_boot(connection: &Connection) -> rusqlite::Result<()> {
+fn clear_up(connection: &Connection) -> rusqlite::Result<()> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let now = clock::wall_micros() as i64;
     let (known, swept) = connection.query_row("SELECT boot, swept FROM meta", [], |row| {
@@ -227,6 +235,10 @@ fn explain(location: &Location, error: rusqlite::Error) -> Error {
     };
     // Only a failed write leaves open whether the commit reached the log; everything else was rolled back.
     let io_failed = error.sqlite_error_code() == Some(Code::SystemIoFailure);
+    if let rusqlite::Error::ToSqlConversionFailure(source) = error {
+        return Error::new(ErrorKind::Unreachable, format!("{:?}: {source}", location.sessions))
+            .with_source(source);
+    }
     Error::new(kind, format!("{:?}: {error}{hint}", location.database))
         .with_effect(if io_failed { Effect::Unknown } else { Effect::None })
         .with_source(error)
