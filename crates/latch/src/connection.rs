@@ -16,16 +16,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn open(url: &EngineUrl) -> Result<Self, Failure> {
-        Self::try_open(url).await.map_err(|error| {
-            let named = error.to_string().contains("LATCH_URL");
-            let failure = Failure::from(error);
-            match url.scheme() {
-                "sqlite" if !named => {
-                    failure.hint("choose another database with LATCH_URL=sqlite:/path/locks.db")
-                }
-                _ => failure,
-            }
-        })
+        Self::try_open(url).await.map_err(|error| Failure::from(error).about_database(url))
     }
 
     async fn try_open(url: &EngineUrl) -> latchwork::Result<Self> {

@@ -1,5 +1,6 @@
 //! What `latch` says when it cannot do its work, and the exit codes that go with it.
 
+use latchwork::engine::EngineUrl;
 use latchwork::{Error, ErrorKind};
 
 /// Somebody else holds the lock and the caller did not want to wait.
@@ -36,6 +37,10 @@ impl Failure {
         Self::new(code, "")
     }
 
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -47,6 +52,15 @@ impl Failure {
             self.code = chosen;
         }
         self
+    }
+
+    /// The same failure, naming the knob if the database is what is wrong.
+    pub(crate) fn about_database(self, url: &EngineUrl) -> Self {
+        let is_named = self.message.contains("LATCH_URL");
+        if url.scheme() != "sqlite" || is_named || !matches!(self.code, UNUSABLE | USAGE) {
+            return self;
+        }
+        self.hint("choose another database with LATCH_URL=sqlite:/path/locks.db")
     }
 
     /// Prints it, and returns the exit code.

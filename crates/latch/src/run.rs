@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use latchwork::engine::Lifetime;
@@ -14,7 +15,7 @@ use crate::cli::{OnLost, RunOptions};
 use crate::connection::Connection;
 use crate::failure::{self, Failure, say};
 use crate::guardian::Guardian;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::supervisor::{Ending, Policy, Supervisor};
 use crate::target::Target;
 use crate::terminal::Terminal;
@@ -41,11 +42,20 @@ async fn hold_and_run(options: &RunOptions, target: &Target) -> Result<u8, Failu
     let mut line = Line::new(&client, &options.name, &note);
     let lock = describe_lock(&client, options);
     let acquired = waiting::acquire(&lock, &mut line, &mut signals).await;
-    let guard = acquired.map_err(|failure| failure.or_code(options.conflict_exit_code))?;
+    let guard = acquired.map_err(|failure| match failure.code() {
+        failure::UNUSABLE => failure.about_database(&target.url),
+        _ => failure.or_code(options.conflict_exit_code),
+    })?;
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
     environment::describe(&mut command, target, &guard, options.ttl);
     if options.keep_fd {
+        // Nobody is left to forward a signal later; the runtime looks for news when it gets a turn.
+        tokio::task::yield_now().await;
+        if let Some(signal) = signals.pending_end() {
+            let _ = guard.release().await;
+            return Err(Failure::silent(signals::exit_code(signal)));
+        }
         return Err(keep_fd::become_command(command, session, guard).await);
     }
     run_guarded(options, command, session, guard, &mut signals).await
@@ -72,22 +82,27 @@ async fn run_guarded(
     let mark = tree::new_mark();
     environment::mark(&mut command, &mark);
     // Before the command: there must be no instant in which it runs unguarded.
-    let mut guardian = match Guardian::start(session, &mark, options.ttl) {
+    let mut guardian = match Guardian::start(session, mark.clone(), options.ttl) {
         Ok(guardian) => guardian,
         Err(error) => {
             let _ = guard.release().await;
             return Err(no_resources(error));
         }
     };
-    let terminal = Terminal::open();
-    let group = guardian.id();
+    let group = guardian.group();
+    let mut terminal = Terminal::open();
+    if let Some(terminal) = &mut terminal {
+        // From here on the terminal sends its signals to the group, and the guardian is in it.
+        guardian.wait_until_deaf();
+        terminal.lend_at_start(group);
+    }
     let ending = match command.process_group(group.as_raw()).spawn() {
         Err(error) => Err(cannot_run(&command, &error)),
         Ok(child) => {
             let tree = Tree { group, mark, guardian: group };
             let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl };
             let child = Pid::from_raw(child.id() as i32);
-            Ok(Supervisor::new(&guard, &guardian, child, tree, signals, terminal, policy).watch().await)
+            Ok(Supervisor::new(&guard, &mut guardian, child, tree, signals, terminal, policy).watch().await)
         }
     };
     guardian.dismiss();
@@ -122,11 +137,20 @@ fn mention_survivors(group: Pid) {
 
 /// Why a command could not be started, with the exit codes of a shell.
 pub(crate) fn cannot_run(command: &Command, error: &io::Error) -> Failure {
+    let program = Path::new(command.get_program());
     let code = match error.kind() {
         io::ErrorKind::NotFound => failure::NOT_FOUND,
+        // One folder of PATH that may not be read turns "not found" into "denied".
+        io::ErrorKind::PermissionDenied if !is_in_sight(program) => failure::NOT_FOUND,
         _ => failure::NOT_EXECUTABLE,
     };
     Failure::new(code, format!("cannot run {:?}: {error}", command.get_program()))
+}
+
+fn is_in_sight(program: &Path) -> bool {
+    let is_path = program.as_os_str().as_encoded_bytes().contains(&b'/');
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    is_path || std::env::split_paths(&folders).any(|folder| folder.join(program).exists())
 }
 
 fn no_resources(error: io::Error) -> Failure {

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
@@ -45,9 +45,16 @@ impl Signals {
         })
         .await
     }
+
+    /// A signal that already arrived and asks to end.
+    pub(crate) fn pending_end(&mut self) -> Option<Signal> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut ends = self.0.iter_mut().filter(|(signal, _)| asks_to_end(*signal));
+        ends.find_map(|(signal, stream)| stream.poll_recv(&mut context).is_ready().then_some(*signal))
+    }
 }
 
-/// Whether a process that does nothing about it ends by this signal on purpose of somebody.
+/// Whether whoever sends this signal wants the process to end.
 pub(crate) fn asks_to_end(signal: Signal) -> bool {
     matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
 }

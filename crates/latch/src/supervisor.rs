@@ -18,8 +18,12 @@ use crate::waiting::stop_myself;
 
 /// The lease's end is read this often per ttl: at least once between a renewal and any loss that follows it.
 const LOOKS_PER_TTL: u32 = 5;
-/// How often to look whether a command that has to end is gone.
-const END_POLL: Duration = Duration::from_millis(5);
+/// How long before the end of the lease force is used at the latest, as a part of what is left of it: dying takes time.
+const FORCE_MARGIN: u32 = 4;
+const LONGEST_FORCE_MARGIN: Duration = Duration::from_millis(250);
+/// The first and the longest pause between looks whether a command that has to end is gone.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub(crate) struct Policy {
 /// A running command under a lock.
 pub(crate) struct Supervisor<'a> {
     pub(crate) guard: &'a Guard,
-    pub(crate) guardian: &'a Guardian,
+    pub(crate) guardian: &'a mut Guardian,
     pub(crate) command: Pid,
     pub(crate) tree: Tree,
     pub(crate) signals: &'a mut Signals,
@@ -69,7 +73,7 @@ enum Event {
 impl<'a> Supervisor<'a> {
     pub(crate) fn new(
         guard: &'a Guard,
-        guardian: &'a Guardian,
+        guardian: &'a mut Guardian,
         command: Pid,
         tree: Tree,
         signals: &'a mut Signals,
@@ -84,15 +88,6 @@ impl<'a> Supervisor<'a> {
     /// Returns when the command is gone.
     pub(crate) async fn watch(mut self) -> Ending {
         self.look_at_lease();
-        self.lend_terminal_at_start();
-        let ending = self.until_gone().await;
-        if let Some(terminal) = &mut self.terminal {
-            terminal.take_back();
-        }
-        ending
-    }
-
-    async fn until_gone(&mut self) -> Ending {
         loop {
             // Also before the first signal: the command may have ended before anybody listened.
             if let Some(code) = self.reap() {
@@ -145,7 +140,7 @@ impl<'a> Supervisor<'a> {
 
     fn heard(&mut self, signal: Signal) {
         match signal {
-            Signal::SIGCHLD => {}
+            Signal::SIGCHLD => self.guardian.replace_if_dead(),
             Signal::SIGCONT => self.resume(),
             signal => {
                 self.state.stop_asked |= signal == Signal::SIGTSTP;
@@ -159,16 +154,7 @@ impl<'a> Supervisor<'a> {
         self.tree.signal(self.command, signal);
     }
 
-    fn lend_terminal_at_start(&mut self) {
-        if self.terminal.as_ref().is_some_and(Terminal::is_ours_alone) && self.lend_terminal() {
-            // It may have asked for the terminal in the instant before, and been stopped for it.
-            self.send(Signal::SIGCONT);
-        }
-    }
-
     fn lend_terminal(&mut self) -> bool {
-        // From here on the terminal's signals go to the group, and the guardian is in it.
-        self.guardian.wait_until_deaf();
         self.terminal.as_mut().is_some_and(|terminal| terminal.lend(self.tree.group))
     }
 
@@ -210,21 +196,24 @@ impl<'a> Supervisor<'a> {
 
     /// Ends everything the command started: gently while the lease lasts, by force from then on.
     async fn put_down(&mut self, loss: Loss) -> Ending {
-        let kill_at = self.kill_at(loss);
+        let force_at = self.force_at(loss);
         say(&format!("the lock {:?} is lost: {loss}; ending the command", self.guard.name()));
-        if Clock::boottime().now() < kill_at {
+        if Clock::boottime().now() < force_at {
             self.send(Signal::SIGTERM);
             self.send(Signal::SIGCONT); // a stopped process would not hear of it
         }
-        let mut reaped = false;
+        let (mut reaped, mut pause) = (false, FIRST_LOOK);
         loop {
-            let alive =
-                if Clock::boottime().now() < kill_at { self.tree.is_alive() } else { self.tree.kill() };
+            let use_force = Clock::boottime().now() >= force_at;
+            let alive = if use_force { self.tree.kill_at_once(self.command) } else { self.tree.is_alive() };
             reaped = reaped || self.reap_ending();
             if reaped && !alive {
                 return Ending::Lost(loss);
             }
-            tokio::time::sleep(END_POLL).await;
+            // Not past the moment from which force is used.
+            let until_force = force_at.since(Clock::boottime().now());
+            tokio::time::sleep(if until_force.is_zero() { pause } else { pause.min(until_force) }).await;
+            pause = (pause * 2).min(LONGEST_LOOK);
         }
     }
 
@@ -233,12 +222,13 @@ impl<'a> Supervisor<'a> {
         !matches!(waitpid(self.command, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
     }
 
-    fn kill_at(&self, loss: Loss) -> Moment {
+    fn force_at(&self, loss: Loss) -> Moment {
         let now = Clock::boottime().now();
-        match loss {
+        let left = match loss {
             // Somebody else may hold it already.
-            Loss::Removed | Loss::SessionEnded => now,
-            _ => now.after(self.policy.grace).min(self.state.lease_end),
-        }
+            Loss::Removed | Loss::SessionEnded => Duration::ZERO,
+            _ => self.state.lease_end.since(now),
+        };
+        now.after(self.policy.grace.min(left - (left / FORCE_MARGIN).min(LONGEST_FORCE_MARGIN)))
     }
 }

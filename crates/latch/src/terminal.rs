@@ -29,9 +29,12 @@ impl Terminal {
         Some(Self { device, own: unistd::getpgrp(), lent_to: None })
     }
 
-    /// Whether the command should have it from the start: not in a pipeline, whose other end may want it too.
-    pub(crate) fn is_ours_alone(&self) -> bool {
-        std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && self.is_foreground(self.own)
+    /// Lends it to a command that is about to start, unless that is part of a pipeline, whose other end may want it
+    /// too. Lent before the start, no read of the command can come too early.
+    pub(crate) fn lend_at_start(&mut self, group: Pid) {
+        if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+            self.lend(group);
+        }
     }
 
     /// Lets `group` read from it, if it is ours to lend or `group` has it already.
@@ -58,5 +61,12 @@ impl Terminal {
 
     fn is_foreground(&self, group: Pid) -> bool {
         unistd::tcgetpgrp(&self.device) == Ok(group)
+    }
+}
+
+/// However the run ends, the shell finds its terminal where it left it.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }

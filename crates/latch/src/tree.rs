@@ -46,6 +46,12 @@ impl Tree {
         !members.is_empty()
     }
 
+    /// As [`Tree::kill`], but the group first and in one stroke, guardian included: `latch` lives and needs it no more.
+    pub(crate) fn kill_at_once(&self, command: Pid) -> bool {
+        self.signal(command, Signal::SIGKILL);
+        self.kill()
+    }
+
     /// Kills until nothing is left, or for `at_most`: what is stuck in the kernel must not be waited for forever.
     pub(crate) fn kill_until_gone(&self, at_most: Duration) {
         const PAUSE: Duration = Duration::from_millis(2);

@@ -193,6 +193,7 @@ async fn a_session_whose_fifo_was_removed_makes_it_anew_before_it_claims_again()
     for fifo in fs::read_dir(folder.path().join("locks.db-sessions")).unwrap() {
         fs::remove_file(fifo.unwrap().path()).unwrap();
     }
+    tokio::time::sleep(Duration::from_millis(3)).await; // The engine looks once a millisecond.
     let later = one.lock("later").acquire().await.unwrap();
     assert!(two.lock("later").try_acquire().await.unwrap().is_none(), "held by a session that lives");
     later.release().await.unwrap();
@@ -200,4 +201,18 @@ async fn a_session_whose_fifo_was_removed_makes_it_anew_before_it_claims_again()
     let served =
         tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("rung at the new bell").unwrap();
     served.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_of_sessions_that_was_removed_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let (one, two) = (Client::new(Sqlite::open(&path).unwrap()), Client::new(Sqlite::open(&path).unwrap()));
+    one.lock("before").acquire().await.unwrap().release().await.unwrap();
+    fs::remove_dir_all(folder.path().join("locks.db-sessions")).unwrap();
+    tokio::time::sleep(Duration::from_millis(3)).await; // The engine looks once a millisecond.
+    let held = one.lock("after").acquire().await.unwrap();
+    assert!(two.lock("after").try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
+    two.lock("after").acquire().await.unwrap().release().await.unwrap();
 }

@@ -21,22 +21,27 @@ const READY: u8 = b'!';
 
 /// What the guardian is told at its start.
 pub(crate) struct Order {
+    group: Pid,
     mark: String,
     /// After this long the lease is over anyway.
     ttl: Duration,
 }
 
 impl Order {
-    /// `latch guardian MARK TTL_MILLIS`, written by [`Guardian::start`] only, and read without clap: it is a matter of
+    /// `latch guardian GROUP MARK TTL_MILLIS` (group 0: its own), written by [`Guardian::start`] only, and read without clap: it is a matter of
     /// microseconds.
     pub(crate) fn from_arguments() -> Option<Self> {
         let mut arguments = std::env::args_os().skip(1);
         if arguments.next()? != SUBCOMMAND {
             return None;
         }
+        let group = match arguments.next()?.to_str()?.parse().ok()? {
+            0 => unistd::getpgrp(),
+            group => Pid::from_raw(group),
+        };
         let mark = arguments.next()?.into_string().ok()?;
         let millis = arguments.next()?.to_str()?.parse().ok()?;
-        Some(Self { mark, ttl: Duration::from_millis(millis) })
+        Some(Self { group, mark, ttl: Duration::from_millis(millis) })
     }
 
     /// Waits for the end of `latch`, then ends its command.
@@ -46,8 +51,7 @@ impl Order {
         say_ready();
         close_inherited_files();
         wait_for_the_end_of_latch();
-        let me = Pid::this();
-        let tree = Tree { group: unistd::getpgrp(), mark: self.mark, guardian: me };
+        let tree = Tree { group: self.group, mark: self.mark, guardian: Pid::this() };
         tree.kill_until_gone(self.ttl);
     }
 }

@@ -90,6 +90,9 @@ fn a_wrong_call_is_a_usage_error() {
     ] {
         assert_clean_error(&end(&mut place.latch(arguments.iter().copied())), 64, says);
     }
+    let forged = end(&mut place.latch(["run", "x", "--\u{1b}[2J\nlatch: all is well", "--", "true"]));
+    assert_clean_error(&forged, 64, "all is well");
+    assert!(!forged.err.contains('\u{1b}'), "arguments must not steer the terminal: {forged:?}");
     for arguments in [&["--help"][..], &["run", "--help"], &["--version"]] {
         let ended = end(&mut place.latch(arguments.iter().copied()));
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));

@@ -35,11 +35,10 @@ fn latch_becomes_the_command() {
 #[test]
 fn a_command_that_closes_the_descriptor_lets_go() {
     let place = Place::new();
-    let script = format!(
-        "eval \"exec $LATCH_FD<&-\"; exec {} run x --no-wait -- echo free",
-        env!("CARGO_BIN_EXE_latch")
-    );
-    assert_eq!(end(&mut place.script("x", &["--keep-fd"], &script)).out, "free\n");
+    let again = format!("{} run x --no-wait -- echo free", env!("CARGO_BIN_EXE_latch"));
+    let script = format!("exec {{LATCH_FD}}<&-; exec {again}");
+    let ended = end(&mut place.latch(["run", "x", "--keep-fd", "--", "bash", "-c", &script]));
+    assert_eq!(ended.out, "free\n", "{ended:?}");
 }
 
 #[test]

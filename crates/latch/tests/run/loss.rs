@@ -12,7 +12,9 @@ fn revoke(place: &Place, name: &str, how: Revoke) {
     });
 }
 
-const STUBBORN: &str = "trap '' TERM; sh -c 'echo $$ > grandchild.pid; while :; do sleep 0.1; done' & \
+/// A command, a child and a child that leaves the group, all of which ignore the warning.
+const STUBBORN: &str = "trap '' TERM; exec > /dev/null 2>&1; \
+                        sh -c 'echo $$ > grandchild.pid; while :; do sleep 0.1; done' & \
                         setsid sh -c 'echo $$ > leaver.pid; while :; do sleep 0.1; done' & wait; sleep 60";
 
 #[test]

@@ -45,11 +45,13 @@ fn the_command_sees_its_lock_and_can_nest_another() {
 }
 
 #[test]
-fn the_command_starts_with_no_signal_blocked_or_caught() {
+fn the_command_starts_with_the_signal_state_it_would_have_without_latch() {
     let place = Place::new();
-    let ended =
-        end(&mut place.latch(["run", "x", "--", "grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"]));
-    assert_eq!(ended.out, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    let look = ["grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"];
+    let without = end(Command::new(look[0]).args(&look[1..]));
+    let with = end(&mut place.latch(["run", "x", "--"].into_iter().chain(look)));
+    assert!(with.out.contains("SigBlk:\t0000000000000000"), "{with:?}");
+    assert_eq!(with.out, without.out);
 }
 
 #[test]
@@ -111,11 +113,12 @@ fn nothing_of_latch_is_left_after_a_run() {
 #[test]
 fn killing_latch_ends_the_command_and_its_children_before_the_next_holder_starts() {
     let place = Place::new();
-    // The third child leaves the group and the session; the first ignores what can be ignored.
+    // The first ignores what can be ignored, the third leaves group and session, the fourth drops its environment.
     let script = "trap '' TERM INT HUP; sleep 61 & echo $! > 1.pid; sleep 62 & echo $! > 2.pid; \
-                  setsid sh -c 'echo $$ > 3.pid; exec sleep 63' & echo $$ > 0.pid; wait";
+                  setsid sh -c 'echo $$ > 3.pid; exec sleep 63' & \
+                  sh -c 'echo $$ > 4.pid; exec env -i sleep 64' & echo $$ > 0.pid; wait";
     let holder = place.hold("x", &[], script);
-    let victims: Vec<_> = (0..4).map(|n| place.pid(&format!("{n}.pid"))).collect();
+    let victims: Vec<_> = (0..5).map(|n| place.pid(&format!("{n}.pid"))).collect();
     assert!(victims.iter().all(|id| runs(*id)));
     let probe =
         victims.iter().map(|id| format!("grep -s '^State:.[^ZX]' /proc/{id}/status; ")).collect::<String>();
@@ -182,4 +185,21 @@ fn the_guardian_keeps_nothing_but_its_socket_and_the_session() {
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
     assert!(blocked.starts_with("fffffffe7"), "deaf to the group's signals: {blocked}");
     drop(holder);
+}
+
+#[test]
+fn a_guardian_that_was_killed_is_replaced() {
+    let place = Place::new();
+    let holder = place.hold(
+        "x",
+        &[],
+        "echo $$ > command.pid; ps -o pgid= -p $$ | tr -d ' ' > guardian.pid; sleep 60; :",
+    );
+    let (guardian, command) = (place.pid("guardian.pid"), place.pid("command.pid"));
+    nix::sys::signal::kill(guardian, Signal::SIGKILL).unwrap();
+    let replacement = format!("guardian\u{0}{guardian}\u{0}");
+    eventually("another takes its place", || !running_with(&replacement).is_empty());
+    holder.signal(Signal::SIGKILL);
+    let next = end(&mut place.script("x", &[], &format!("grep -s '^State:.[^ZX]' /proc/{command}/status")));
+    assert_eq!(next.out, "", "still running when the next holder started");
 }

@@ -52,7 +52,7 @@ impl Pty {
             at.is_some()
         };
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(text, &mut look)));
-        assert!(found.is_ok(), "no {text:?} in {:?}", &self.screen.lock().unwrap()[seen..]);
+        assert!(found.is_ok(), "no {text:?} after byte {seen} of {:?}", self.screen());
         self.seen = at.unwrap();
     }
 

@@ -122,6 +122,17 @@ fn prepared(place: &Place, mode: u32) -> Command {
 }
 
 #[test]
+fn a_machine_without_the_shared_folder_says_how_to_make_it() {
+    if fs::exists("/var/lib/latchwork").unwrap() {
+        println!("skipped: /var/lib/latchwork exists on this machine");
+        return;
+    }
+    let place = Place::new();
+    let ended = end(&mut as_nobody(&place, &place.script("x", &["--system"], "true")));
+    assert_clean_error(&ended, 69, "install -d -m 2770 -g GROUP /var/lib/latchwork");
+}
+
+#[test]
 fn a_full_disk_is_an_error_and_not_a_hang() {
     let place = Place::new();
     let disk = place.path("disk");

@@ -15,6 +15,8 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct Location {
     pub(super) database: PathBuf,
     pub(super) sessions: PathBuf,
+    /// The way from the folder of sessions to the database.
+    pub(super) database_from_sessions: PathBuf,
     /// The mode of the database and of every FIFO: as open to the group as the folder, never to everybody.
     pub(super) file_mode: u32,
 }
@@ -61,6 +63,7 @@ impl Location {
         sessions.push("-sessions");
         Ok(Self {
             database: folder.join(file),
+            database_from_sessions: Path::new("..").join(file),
             sessions: folder.join(sessions),
             file_mode: if group_shares { 0o660 } else { 0o600 },
         })

@@ -11,6 +11,7 @@ mod queue;
 mod session;
 mod store;
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -174,10 +175,14 @@ impl Shared {
         blocking: Blocking,
         work: &impl Fn(&Self, &Connection) -> rusqlite::Result<(T, Rings)>,
     ) -> Result<Option<T>> {
-        if self.session.revive().map_err(|error| unusable(self.session.folder(), error))? {
-            self.doorbell.restart();
-        }
-        let done = store.write(blocking, |db| work(self, db))?;
+        let stay_alive = |folder: &File| {
+            let revived = self.session.revive(folder)?;
+            if revived {
+                self.doorbell.restart();
+            }
+            Ok(revived)
+        };
+        let done = store.write(blocking, stay_alive, |db| work(self, db))?;
         Ok(done.map(|(done, rings)| {
             rings.into_iter().for_each(|(peer, news)| peer.ring(news));
             done

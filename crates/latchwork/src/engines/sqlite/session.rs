@@ -15,8 +15,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::sys::stat::Mode as FileMode;
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{Mode as FileMode, fstatat};
 use tokio::io::Interest;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
@@ -34,6 +34,7 @@ pub(super) struct Session {
     id: u64,
     mode: u32,
     folder: PathBuf,
+    file_name: String,
     fifo: Mutex<Fifo>,
 }
 
@@ -49,7 +50,7 @@ impl Session {
         sweep(folder)?;
         let id = u64::from_ne_bytes(clock::random_bytes());
         let fifo = Mutex::new(give_birth(folder, id, mode)?);
-        Ok(Self { id, mode, folder: folder.to_owned(), fifo })
+        Ok(Self { id, mode, folder: folder.to_owned(), file_name: file_name(id), fifo })
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -67,10 +68,10 @@ impl Session {
 
     /// Makes the FIFO anew if somebody removed it (a cleaner of temporary files, say): without it this session looks
     /// dead, and whatever it is granted could be taken at once. True if it had to.
-    pub(super) fn revive(&self) -> io::Result<bool> {
+    pub(super) fn revive(&self, folder: &File) -> io::Result<bool> {
         let mut fifo = locked(&self.fifo);
-        let found = fs::symlink_metadata(fifo_path(&self.folder, self.id));
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == fifo.identity) {
+        let found = fstatat(folder, self.file_name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
+        if found.is_ok_and(|found| (found.st_dev, found.st_ino) == fifo.identity) {
             return Ok(false);
         }
         *fifo = give_birth(&self.folder, self.id, self.mode)?;
@@ -192,7 +193,11 @@ pub(super) async fn read_news(fifo: &Receiver) -> io::Result<Vec<News>> {
 }
 
 fn fifo_path(folder: &Path, session: u64) -> PathBuf {
-    folder.join(format!("{session:016x}.fifo"))
+    folder.join(file_name(session))
+}
+
+fn file_name(session: u64) -> String {
+    format!("{session:016x}.fifo")
 }
 
 fn open_fifo(path: &Path, read: bool, write: bool) -> io::Result<File> {

@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::time::Duration;
 
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Params, ffi};
 
@@ -21,6 +23,9 @@ const LAYOUT: i64 = 1;
 const FOLD_AFTER_PAGES: i64 = 1_000;
 /// How long to wait for a foreign program that holds the database, where waiting is allowed.
 const FOREIGN_WRITER: Duration = Duration::from_secs(5);
+/// How often to look whether the files are still where they were. Deleting them under a holder is noticed at its next
+/// renewal anyway; looking at every call would cost a free lock a tenth of its speed.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// A lock nobody used for this long is forgotten; the floor of tokens remembers how far its tokens went.
 const FORGET_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -39,6 +44,8 @@ pub(super) struct Store {
     connection: Connection,
     /// Device and inode, to notice that the file was deleted or replaced.
     identity: (u64, u64),
+    /// When to look next whether the files are still there.
+    look_at: Moment,
     /// When to clear up next, for those who never close.
     clear_up_at: Moment,
 }
@@ -46,27 +53,43 @@ pub(super) struct Store {
 impl Store {
     /// Opens the database, or makes it. `None` if that would have to wait and `blocking` forbids it.
     pub(super) fn open(location: &Location, blocking: Blocking) -> Result<Option<Self>> {
-        location.prepare()?;
-        let turn = File::open(&location.sessions).map_err(|error| unusable(&location.sessions, error))?;
-        let opened = in_turn(location, &turn, blocking, || Ok(Some(connect(location)?)))?;
-        let clear_up_at = Clock::boottime().now().after(FORGET_AFTER);
-        let location = location.clone();
-        Ok(opened.map(|(connection, identity)| Self { location, turn, connection, identity, clear_up_at }))
+        let turn = open_turn(location)?;
+        let opened = in_turn(location, &turn, blocking, || Ok(Some(connect(location, &turn)?)))?;
+        let (location, look_at) = (location.clone(), Clock::boottime().now());
+        let clear_up_at = look_at.after(FORGET_AFTER);
+        Ok(opened.map(|(connection, identity)| Self {
+            location,
+            turn,
+            connection,
+            identity,
+            look_at,
+            clear_up_at,
+        }))
     }
 
-    /// Does `work` as the only writer. `None` if that would have to wait and `blocking` forbids it.
+    /// Does `work` as the only writer. `prepare` looks after the session in its folder, and says whether something had
+    /// changed there. `None` if that would have to wait and `blocking` forbids it.
     pub(super) fn write<T>(
         &mut self,
         blocking: Blocking,
+        prepare: impl Fn(&File) -> io::Result<bool>,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        let Self { location, turn, connection, identity, clear_up_at } = self;
-        in_turn(location, turn, blocking, || {
-            if self::identity(location).ok() != Some(*identity) {
-                (*connection, *identity) = connect(location)?;
+        let now = Clock::boottime().now();
+        if now >= self.look_at {
+            let unchanged = prepare(&self.turn).is_ok_and(|changed| !changed);
+            if !unchanged || identity(&self.location, &self.turn).ok() != Some(self.identity) {
+                // Deleted or replaced: whatever we held there is void, and others use what is there now.
+                let Some(anew) = Self::open(&self.location, blocking)? else { return Ok(None) };
+                *self = anew;
+                prepare(&self.turn).map_err(|error| unusable(&self.location.sessions, error))?;
             }
-            if Clock::boottime().now() >= *clear_up_at {
-                *clear_up_at = Clock::boottime().now().after(FORGET_AFTER);
+            self.look_at = now.after(LOOK_EVERY);
+        }
+        let Self { location, turn, connection, clear_up_at, .. } = self;
+        in_turn(location, turn, blocking, || {
+            if now >= *clear_up_at {
+                *clear_up_at = now.after(FORGET_AFTER);
                 clear_up(connection).map_err(|error| explain(location, error))?;
             }
             let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
@@ -77,6 +100,11 @@ impl Store {
             }
         })
     }
+}
+
+fn open_turn(location: &Location) -> Result<File> {
+    location.prepare()?;
+    File::open(&location.sessions).map_err(|error| unusable(&location.sessions, error))
 }
 
 /// Does `work` when it is this process's turn to write.
@@ -123,9 +151,9 @@ pub(super) fn first<T>(
     Ok(first)
 }
 
-fn connect(location: &Location) -> Result<(Connection, (u64, u64))> {
+fn connect(location: &Location, turn: &File) -> Result<(Connection, (u64, u64))> {
     create_file(location).map_err(|error| unusable(&location.database, error))?;
-    let identity = identity(location).map_err(|error| unusable(&location.database, error))?;
+    let identity = identity(location, turn).map_err(|error| unusable(&location.database, error))?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(&location.database, flags)
@@ -148,9 +176,11 @@ fn create_file(location: &Location) -> io::Result<()> {
     }
 }
 
-fn identity(location: &Location) -> io::Result<(u64, u64)> {
-    let found = std::fs::symlink_metadata(&location.database)?;
-    Ok((found.dev(), found.ino()))
+/// Device and inode of what the database's path leads to now. Asked of every call, hence from the open folder: a walk
+/// down the whole path costs several times as much.
+fn identity(location: &Location, turn: &File) -> io::Result<(u64, u64)> {
+    let found = fstatat(turn, location.database_from_sessions.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    Ok((found.st_dev, found.st_ino))
 }
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
