@@ -43,9 +43,9 @@ impl Doorbell {
         locked(&self.inner.waiting).claims.entry(id).or_default();
     }
 
-    /// Forgets a claim that waits no longer.
-    pub(super) fn forget(&self, id: ClaimId) {
-        locked(&self.inner.waiting).claims.remove(&id);
+    /// Forgets a claim. True if it was expected: if it ever stood in a queue.
+    pub(super) fn forget(&self, id: ClaimId) -> bool {
+        locked(&self.inner.waiting).claims.remove(&id).is_some()
     }
 
     /// The next news for `id`, which must be expected. May be dropped at any time: news stay until they are returned.

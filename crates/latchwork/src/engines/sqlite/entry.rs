@@ -116,7 +116,7 @@ pub(super) fn quiet_holder(db: &Connection, name: &str) -> rusqlite::Result<Opti
 }
 
 pub(super) fn find(db: &Connection, name: &str, id: ClaimId) -> rusqlite::Result<Option<Entry>> {
-    const SELECT: &str = select_entry!("FROM claim WHERE id = ?2 AND name = ?1");
+    const SELECT: &str = select_entry!("FROM claim WHERE name = ?1 AND id = ?2 ORDER BY ticket LIMIT 1");
     first(db.prepare_cached(SELECT)?, params![name, id.as_bytes()], Entry::read)
 }
 

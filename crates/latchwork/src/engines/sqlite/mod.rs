@@ -194,27 +194,43 @@ impl Shared {
     }
 
     fn claim(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Verdict, Rings)> {
-        if claim.mode == Mode::Exclusive {
-            let until = lease_end(now(), claim);
-            let (session, wall) = (self.session.id() as i64, clock::wall_micros() as i64);
-            let values =
-                params![claim.name.as_str(), wall, claim.id.as_bytes(), session, until, claim.note.as_str()];
-            if let Some(token) = first(db.prepare_cached(CLAIM_FREE)?, values, |row| row.get::<_, i64>(0))? {
-                let grant = Grant { token: Some(token as u64), valid: valid(until) };
-                return Ok((Verdict::Granted(grant), Rings::new()));
-            }
+        if claim.mode == Mode::Exclusive
+            && let Some(grant) = self.claim_free(db, claim)?
+        {
+            self.doorbell.forget(claim.id);
+            return Ok((Verdict::Granted(grant), Rings::new()));
+        }
+        if !claim.wait_lease.is_zero() {
+            self.doorbell.expect(claim.id);
         }
         let mut queue = self.queue(db);
         let verdict = transaction(db, |_| queue.claim(claim))?;
         Ok((verdict, queue.rings))
     }
 
-    fn release(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<(Released, Rings)> {
-        if db.prepare_cached(RELEASE_FREE)?.execute(params![claim.name.as_str(), claim.id.as_bytes()])? == 1 {
+    fn claim_free(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<Option<Grant>> {
+        let (until, wall, session) =
+            (lease_end(now(), claim), clock::wall_micros() as i64, self.session.id() as i64);
+        let values =
+            params![claim.name.as_str(), wall, claim.id.as_bytes(), session, until, claim.note.as_str()];
+        let token = first(db.prepare_cached(CLAIM_FREE)?, values, |row| row.get::<_, i64>(0))?;
+        Ok(token.map(|token| Grant { token: Some(token as u64), valid: valid(until) }))
+    }
+
+    /// `queued`: whether the claim ever stood in a queue, whose table is then the first place to look.
+    fn release(&self, db: &Connection, claim: &Claim, queued: bool) -> rusqlite::Result<(Released, Rings)> {
+        let release_free = || -> rusqlite::Result<bool> {
+            let mut statement = db.prepare_cached(RELEASE_FREE)?;
+            Ok(statement.execute(params![claim.name.as_str(), claim.id.as_bytes()])? == 1)
+        };
+        if !queued && release_free()? {
             return Ok((Released::Freed, Rings::new()));
         }
         let mut queue = self.queue(db);
-        let released = transaction(db, |_| queue.release(claim))?;
+        let mut released = transaction(db, |_| queue.release(claim))?;
+        if queued && released == Released::NotHeld && release_free()? {
+            released = Released::Freed;
+        }
         Ok((released, queue.rings))
     }
 }
@@ -234,15 +250,8 @@ impl Engine for Sqlite {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        if !claim.wait_lease.is_zero() {
-            self.shared.doorbell.expect(claim.id);
-        }
         let asked = claim.clone();
-        let answer = self.write(move |shared, db| shared.claim(db, &asked)).await;
-        if !matches!(answer, Ok(Verdict::Busy(_))) {
-            self.shared.doorbell.forget(claim.id);
-        }
-        answer
+        self.write(move |shared, db| shared.claim(db, &asked)).await
     }
 
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
@@ -284,9 +293,8 @@ impl Engine for Sqlite {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        self.shared.doorbell.forget(claim.id);
-        let asked = claim.clone();
-        self.write(move |shared, db| shared.release(db, &asked)).await
+        let (asked, queued) = (claim.clone(), self.shared.doorbell.forget(claim.id));
+        self.write(move |shared, db| shared.release(db, &asked, queued)).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {

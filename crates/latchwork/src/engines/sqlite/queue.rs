@@ -14,7 +14,7 @@ use super::session::{News, Peer};
 use super::store::first;
 use crate::clock::{self, Clock};
 use crate::engine::{
-    Busy, Claim, ClaimId, Filter, Grant, LockState, Mark, Released, Renewal, Revoke, Revoked, Verdict,
+    Busy, Claim, ClaimId, Filter, Grant, LockState, Mark, Mode, Released, Renewal, Revoke, Revoked, Verdict,
 };
 use crate::engines::rule::Admission;
 use crate::{LockName, Loss};
@@ -26,6 +26,8 @@ pub(super) struct Queue<'a> {
     pub(super) sessions: &'a Path,
     pub(super) now: i64,
     pub(super) rings: Rings,
+    /// The newest token of the lock in question, once it is known.
+    last_token: Option<u64>,
 }
 
 /// A waiter asks again after this long, whatever it knows: its news may have been lost on a full FIFO.
@@ -52,7 +54,7 @@ pub(super) fn now() -> i64 {
 
 impl<'a> Queue<'a> {
     pub(super) fn new(db: &'a Connection, session: u64, sessions: &'a Path) -> Self {
-        Self { db, session, sessions, now: now(), rings: Rings::new() }
+        Self { db, session, sessions, now: now(), rings: Rings::new(), last_token: None }
     }
 
     /// `None` if the session is dead. An error ends the transaction: to guess would be to take a living holder's lock.
@@ -123,6 +125,8 @@ impl<'a> Queue<'a> {
         let name = claim.name.as_str();
         let Some(mine) = find(self.db, name, claim.id)? else { return Ok(Released::NotHeld) };
         delete(self.db, name, mine.ticket)?;
+        // Whoever holds alone holds by the newest grant.
+        self.last_token = (mine.holds() && mine.mode == Mode::Exclusive).then_some(mine.token);
         let settled = self.settle(name, None)?;
         // Whoever stood just behind watched this session, and must now watch another; unless it was handed the lock.
         if !(mine.holds() && settled.handed_over)
@@ -251,17 +255,37 @@ impl<'a> Queue<'a> {
     ) -> rusqlite::Result<bool> {
         if let Some(claim) = caller.filter(|claim| claim.id == waiter.id) {
             let until = lease_end(self.now, claim);
-            let token = grant(self.db, name, waiter.ticket, until)?;
+            let token = self.write_grant(name, waiter.ticket, until)?;
             settled.granted = Some(Grant { token: Some(token), valid: valid(until) });
             return Ok(true);
         }
         let Some(peer) = self.peer(waiter.session)? else { return Ok(false) };
         // A short lease until the receiver shows that it lives: its first renewal makes it a full one.
         let until = self.now.saturating_add(waiter.hand_over);
-        let token = grant(self.db, name, waiter.ticket, until)?;
+        let token = self.write_grant(name, waiter.ticket, until)?;
         self.rings.push((peer, News { id: waiter.id, token, until }));
         settled.handed_over = true;
         Ok(true)
+    }
+
+    /// Writes the grant down, with a token above all before it.
+    fn write_grant(&mut self, name: &str, ticket: i64, until: i64) -> rusqlite::Result<u64> {
+        let last = match self.last_token {
+            Some(last) => last,
+            None => last_token(self.db, name)?.unwrap_or_default(),
+        };
+        let wall = clock::wall_micros();
+        let token = wall.max(last + 1);
+        self.last_token = Some(token);
+        self.db
+            .prepare_cached("UPDATE lock SET token = ?2 WHERE name = ?1")?
+            .execute(params![name, token as i64])?;
+        self.db
+            .prepare_cached(
+                "UPDATE claim SET token = ?3, expires = ?4, since = ?5 WHERE name = ?1 AND ticket = ?2",
+            )?
+            .execute(params![name, ticket, token as i64, until, wall as i64])?;
+        Ok(token)
     }
 
     /// Takes a place at the end of the queue.
@@ -330,16 +354,4 @@ fn open_queue(db: &Connection, name: &str) -> rusqlite::Result<()> {
 /// A lock that nobody holds or waits for any more goes back to the one-statement path.
 fn close_queue(db: &Connection, name: &str) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE lock SET contended = 0 WHERE name = ?1")?.execute([name]).map(drop)
-}
-
-fn grant(db: &Connection, name: &str, ticket: i64, until: i64) -> rusqlite::Result<u64> {
-    let wall = clock::wall_micros() as i64;
-    let token = last_token(db, name)?.unwrap_or_default() as i64;
-    let token = wall.max(token + 1);
-    db.prepare_cached("UPDATE lock SET token = ?2 WHERE name = ?1")?.execute(params![name, token])?;
-    db.prepare_cached(
-        "UPDATE claim SET token = ?3, expires = ?4, since = ?5 WHERE name = ?1 AND ticket = ?2",
-    )?
-    .execute(params![name, ticket, token, until, wall])?;
-    Ok(token as u64)
 }

@@ -31,7 +31,7 @@ CREATE TABLE lock (
 CREATE TABLE claim (
     name TEXT NOT NULL,
     ticket INTEGER NOT NULL,
-    id BLOB NOT NULL UNIQUE,
+    id BLOB NOT NULL,          -- no index: holders stand first, and waiters are looked for seldom
     session INTEGER NOT NULL,
     mode INTEGER NOT NULL,     -- 0 exclusive, 1 read, 2 write, 3 permit
     permits INTEGER NOT NULL,  -- how many may hold, for mode 3
