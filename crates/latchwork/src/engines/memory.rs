@@ -317,6 +317,9 @@ impl State {
         queue.entries.retain(|entry| entry.held.is_none_or(|held| held.until > now));
         let mut admission = Admission::default();
         for entry in &mut queue.entries {
+            if admission.is_full() {
+                break;
+            }
             if entry.held.is_some() {
                 admission.count(entry.claim.mode);
             } else if admission.fits(entry.claim.mode) {

@@ -31,8 +31,18 @@ struct Waiting {
     readers: HashMap<runtime::Id, AbortHandle>,
 }
 
+/// A claim's place in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// Zero: not known.
+    pub(super) ticket: i64,
+    /// Zero: not granted.
+    pub(super) token: u64,
+}
+
 #[derive(Default)]
 struct Slot {
+    place: Place,
     news: Option<News>,
     bell: Arc<Notify>,
 }
@@ -43,9 +53,16 @@ impl Doorbell {
         locked(&self.inner.waiting).claims.entry(id).or_default();
     }
 
-    /// Forgets a claim. True if it was expected: if it ever stood in a queue.
-    pub(super) fn forget(&self, id: ClaimId) -> bool {
-        locked(&self.inner.waiting).claims.remove(&id).is_some()
+    /// Where the claim stands in its queue, and its token if it was granted there.
+    pub(super) fn place(&self, id: ClaimId, place: Place) {
+        if let Some(slot) = locked(&self.inner.waiting).claims.get_mut(&id) {
+            slot.place = place;
+        }
+    }
+
+    /// Forgets a claim. Returns where it stood, if it ever stood in a queue.
+    pub(super) fn forget(&self, id: ClaimId) -> Option<Place> {
+        locked(&self.inner.waiting).claims.remove(&id).map(|slot| slot.place)
     }
 
     /// The next news for `id`, which must be expected. May be dropped at any time: news stay until they are returned.
@@ -83,6 +100,7 @@ impl Waiting {
             // A grant is never overwritten by "look again".
             if news.is_grant() || slot.news.is_none() {
                 slot.news = Some(news);
+                slot.place.token = news.token;
             }
             slot.bell.notify_one();
         }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use tokio::sync::Mutex;
 
-use self::doorbell::Doorbell;
+use self::doorbell::{Doorbell, Place};
 use self::entry::{lease_end, valid};
 use self::location::{Location, unusable};
 use self::queue::{Queue, Rings, now};
@@ -205,6 +205,7 @@ impl Shared {
         }
         let mut queue = self.queue(db);
         let verdict = transaction(db, |_| queue.claim(claim))?;
+        self.doorbell.place(claim.id, queue.place);
         Ok((verdict, queue.rings))
     }
 
@@ -217,18 +218,30 @@ impl Shared {
         Ok(token.map(|token| Grant { token: Some(token as u64), valid: valid(until) }))
     }
 
-    /// `queued`: whether the claim ever stood in a queue, whose table is then the first place to look.
-    fn release(&self, db: &Connection, claim: &Claim, queued: bool) -> rusqlite::Result<(Released, Rings)> {
+    /// `place`: where the claim stood in a queue, if it ever did; that is then the first place to look.
+    fn release(
+        &self,
+        db: &Connection,
+        claim: &Claim,
+        place: Option<Place>,
+    ) -> rusqlite::Result<(Released, Rings)> {
         let release_free = || -> rusqlite::Result<bool> {
             let mut statement = db.prepare_cached(RELEASE_FREE)?;
             Ok(statement.execute(params![claim.name.as_str(), claim.id.as_bytes()])? == 1)
         };
-        if !queued && release_free()? {
+        if place.is_none() && release_free()? {
             return Ok((Released::Freed, Rings::new()));
         }
         let mut queue = self.queue(db);
-        let mut released = transaction(db, |_| queue.release(claim))?;
-        if queued && released == Released::NotHeld && release_free()? {
+        let mut released = transaction(db, |_| {
+            if let Some(place) = place.filter(|place| place.token != 0 && claim.mode == Mode::Exclusive)
+                && queue.hand_over(claim, place)?
+            {
+                return Ok(Released::Freed);
+            }
+            queue.release(claim)
+        })?;
+        if place.is_some() && released == Released::NotHeld && release_free()? {
             released = Released::Freed;
         }
         Ok((released, queue.rings))
@@ -293,8 +306,8 @@ impl Engine for Sqlite {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let (asked, queued) = (claim.clone(), self.shared.doorbell.forget(claim.id));
-        self.write(move |shared, db| shared.release(db, &asked, queued)).await
+        let (asked, place) = (claim.clone(), self.shared.doorbell.forget(claim.id));
+        self.write(move |shared, db| shared.release(db, &asked, place)).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use super::doorbell::Place;
 use super::entry::{
     CONTENDED_FROM, Entry, QUIET_FROM, delete, entry_after, entry_before, find, lease_end, quiet_holder,
     valid,
@@ -26,8 +27,8 @@ pub(super) struct Queue<'a> {
     pub(super) sessions: &'a Path,
     pub(super) now: i64,
     pub(super) rings: Rings,
-    /// The newest token of the lock in question, once it is known.
-    last_token: Option<u64>,
+    /// Where the claim that asked stands.
+    pub(super) place: Place,
 }
 
 /// A waiter asks again after this long, whatever it knows: its news may have been lost on a full FIFO.
@@ -54,7 +55,7 @@ pub(super) fn now() -> i64 {
 
 impl<'a> Queue<'a> {
     pub(super) fn new(db: &'a Connection, session: u64, sessions: &'a Path) -> Self {
-        Self { db, session, sessions, now: now(), rings: Rings::new(), last_token: None }
+        Self { db, session, sessions, now: now(), rings: Rings::new(), place: Place::default() }
     }
 
     /// `None` if the session is dead. An error ends the transaction: to guess would be to take a living holder's lock.
@@ -79,7 +80,7 @@ impl<'a> Queue<'a> {
         if contended(db, name)? {
             mine = find(db, name, claim.id)?;
             if let Some(expired) = mine.take_if(|mine| mine.holds() && mine.expires <= self.now) {
-                delete(db, name, expired.ticket)?; // A grant that this claim slept through.
+                bury(db, name, &expired)?; // A grant that this claim slept through.
             }
         } else {
             if let Some(holder) = quiet_holder(db, name)? {
@@ -103,6 +104,7 @@ impl<'a> Queue<'a> {
             Some(mine) => mine.ticket,
             None => self.enrol(claim)?,
         };
+        self.place.ticket = ticket;
         loop {
             let settled = self.settle(name, Some(claim))?;
             if let Some(grant) = settled.granted {
@@ -114,19 +116,17 @@ impl<'a> Queue<'a> {
             }
             match entry_before(db, name, ticket)? {
                 // A dead waiter stood between this claim and the lock: look again without it.
-                Some(ahead) if self.is_dead(ahead.session)? => delete(db, name, ahead.ticket)?,
+                Some(ahead) if self.is_dead(ahead.session)? => bury(db, name, &ahead)?,
                 ahead => return self.queued(claim, ticket, ahead, &settled).map(Verdict::Busy),
             }
         }
     }
 
-    /// Gives back a claim that the one-statement path did not find: contended, waiting, or not there at all.
+    /// Gives back a claim that the one-statement paths did not: waiting, holding beside others, or not there at all.
     pub(super) fn release(&mut self, claim: &Claim) -> rusqlite::Result<Released> {
         let name = claim.name.as_str();
         let Some(mine) = find(self.db, name, claim.id)? else { return Ok(Released::NotHeld) };
-        delete(self.db, name, mine.ticket)?;
-        // Whoever holds alone holds by the newest grant.
-        self.last_token = (mine.holds() && mine.mode == Mode::Exclusive).then_some(mine.token);
+        bury(self.db, name, &mine)?;
         let settled = self.settle(name, None)?;
         // Whoever stood just behind watched this session, and must now watch another; unless it was handed the lock.
         if !(mine.holds() && settled.handed_over)
@@ -134,9 +134,34 @@ impl<'a> Queue<'a> {
         {
             self.look_again(&next)?;
         }
-        Ok(Released::Freed)
+        Ok(if mine.holds() && mine.expires <= self.now { Released::NotHeld } else { Released::Freed })
     }
 
+    /// Gives an exclusively held lock to the waiter behind it: the short way, for a claim that knows its place. False if
+    /// that is not where it is.
+    pub(super) fn hand_over(&mut self, claim: &Claim, place: Place) -> rusqlite::Result<bool> {
+        const LEAVE: &str =
+            "DELETE FROM claim WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND token = ?4 AND expires > ?5";
+        let (db, name) = (self.db, claim.name.as_str());
+        let values = params![name, place.ticket, claim.id.as_bytes(), place.token as i64, self.now];
+        if db.prepare_cached(LEAVE)?.execute(values)? == 0 {
+            return Ok(false);
+        }
+        let next = entry_after(db, name, place.ticket)?;
+        if let Some(next) =
+            next.filter(|next| !next.holds() && matches!(next.mode, Mode::Exclusive | Mode::Write))
+            && let Some(peer) = self.peer(next.session)?
+        {
+            // Whoever holds alone holds by the newest grant. Its own token stands nowhere else, and need not: this is greater.
+            self.hand_to(name, &next, peer, place.token)?;
+        } else {
+            remember(db, name, place.token)?;
+            self.settle(name, None)?;
+        }
+        Ok(true)
+    }
+
+    /// Tells a waiter to ask again.
     fn look_again(&mut self, waiter: &Entry) -> rusqlite::Result<()> {
         if let Some(peer) = self.peer(waiter.session)? {
             self.rings.push((peer, News::recheck(waiter.id)));
@@ -239,7 +264,7 @@ impl<'a> Queue<'a> {
                 admission.count(entry.mode);
                 settled.holders.push(entry);
             } else {
-                delete(self.db, name, ticket)?;
+                bury(self.db, name, &entry)?;
             }
         }
         Ok(settled)
@@ -255,36 +280,26 @@ impl<'a> Queue<'a> {
     ) -> rusqlite::Result<bool> {
         if let Some(claim) = caller.filter(|claim| claim.id == waiter.id) {
             let until = lease_end(self.now, claim);
-            let token = self.write_grant(name, waiter.ticket, until)?;
+            let last = last_token(self.db, name)?.unwrap_or_default();
+            let token = write_grant(self.db, name, waiter.ticket, last, until)?;
+            remember(self.db, name, token)?;
+            self.place.token = token;
             settled.granted = Some(Grant { token: Some(token), valid: valid(until) });
             return Ok(true);
         }
         let Some(peer) = self.peer(waiter.session)? else { return Ok(false) };
-        // A short lease until the receiver shows that it lives: its first renewal makes it a full one.
-        let until = self.now.saturating_add(waiter.hand_over);
-        let token = self.write_grant(name, waiter.ticket, until)?;
-        self.rings.push((peer, News { id: waiter.id, token, until }));
+        let last = last_token(self.db, name)?.unwrap_or_default();
+        let token = self.hand_to(name, waiter, peer, last)?;
+        remember(self.db, name, token)?;
         settled.handed_over = true;
         Ok(true)
     }
 
-    /// Writes the grant down, with a token above all before it.
-    fn write_grant(&mut self, name: &str, ticket: i64, until: i64) -> rusqlite::Result<u64> {
-        let last = match self.last_token {
-            Some(last) => last,
-            None => last_token(self.db, name)?.unwrap_or_default(),
-        };
-        let wall = clock::wall_micros();
-        let token = wall.max(last + 1);
-        self.last_token = Some(token);
-        self.db
-            .prepare_cached("UPDATE lock SET token = ?2 WHERE name = ?1")?
-            .execute(params![name, token as i64])?;
-        self.db
-            .prepare_cached(
-                "UPDATE claim SET token = ?3, expires = ?4, since = ?5 WHERE name = ?1 AND ticket = ?2",
-            )?
-            .execute(params![name, ticket, token as i64, until, wall as i64])?;
+    fn hand_to(&mut self, name: &str, waiter: &Entry, peer: Peer, last: u64) -> rusqlite::Result<u64> {
+        // A short lease until the receiver shows that it lives: its first renewal makes it a full one.
+        let until = self.now.saturating_add(waiter.hand_over);
+        let token = write_grant(self.db, name, waiter.ticket, last, until)?;
+        self.rings.push((peer, News { id: waiter.id, token, until }));
         Ok(token)
     }
 
@@ -320,7 +335,8 @@ impl<'a> Queue<'a> {
         };
         busy.again_in = busy.again_in.min(LOOK_AGAIN);
         busy.position = Some(position);
-        busy.floor = last_token(db, name)?;
+        let newest = settled.holders.iter().map(|holder| holder.token).max();
+        busy.floor = last_token(db, name)?.max(newest);
         busy.mark = Mark(watched.iter().flat_map(|session| session.to_ne_bytes()).collect());
         Ok(busy)
     }
@@ -349,6 +365,30 @@ fn open_queue(db: &Connection, name: &str) -> rusqlite::Result<()> {
     const OPEN: &str = "INSERT INTO lock (name, token, contended) VALUES (?1, (SELECT floor FROM meta), 1) \
          ON CONFLICT (name) DO UPDATE SET contended = 1, id = NULL";
     db.prepare_cached(OPEN)?.execute([name]).map(drop)
+}
+
+/// Writes a grant down, with a token above the last.
+fn write_grant(db: &Connection, name: &str, ticket: i64, last: u64, until: i64) -> rusqlite::Result<u64> {
+    const GRANT: &str =
+        "UPDATE claim SET token = ?3, expires = ?4, since = ?5 WHERE name = ?1 AND ticket = ?2";
+    let wall = clock::wall_micros();
+    let token = wall.max(last + 1);
+    db.prepare_cached(GRANT)?.execute(params![name, ticket, token as i64, until, wall as i64])?;
+    Ok(token)
+}
+
+/// The lock remembers a token that no row will tell any more.
+fn remember(db: &Connection, name: &str, token: u64) -> rusqlite::Result<()> {
+    let remember = db.prepare_cached("UPDATE lock SET token = max(token, ?2) WHERE name = ?1");
+    remember?.execute(params![name, token as i64]).map(drop)
+}
+
+/// Clears a row away.
+fn bury(db: &Connection, name: &str, entry: &Entry) -> rusqlite::Result<()> {
+    if entry.holds() {
+        remember(db, name, entry.token)?;
+    }
+    delete(db, name, entry.ticket)
 }
 
 /// A lock that nobody holds or waits for any more goes back to the one-statement path.

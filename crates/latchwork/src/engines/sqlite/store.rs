@@ -218,6 +218,9 @@ fn check_layout(location: &Location, connection: &Connection) -> Result<()> {
     Ok(())
 }
 
+const VOID_CLAIMS: &str = "UPDATE lock SET id = NULL, contended = 0, \
+     token = max(token, coalesce((SELECT max(token) FROM claim WHERE claim.name = lock.name), 0))";
+
 /// Voids the claims of an earlier boot, and forgets locks that nobody used for long. Tokens stay.
 fn clear_up(connection: &Connection) -> rusqlite::Result<()> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -231,8 +234,8 @@ fn clear_up(connection: &Connection) -> rusqlite::Result<()> {
     }
     transaction(connection, |connection| {
         if known != boot.trim() {
+            connection.execute(VOID_CLAIMS, [])?;
             connection.execute("DELETE FROM claim", [])?;
-            connection.execute("UPDATE lock SET id = NULL, contended = 0", [])?;
         }
         connection.execute("UPDATE meta SET boot = ?1, swept = ?2, floor = max(floor, ?3, (SELECT coalesce(max(token), 0) FROM lock WHERE token < ?3))", (boot.trim(), now, old))?;
         connection.execute("DELETE FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1", [old])?;
