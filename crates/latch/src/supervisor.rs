@@ -16,8 +16,6 @@ use crate::terminal::Terminal;
 use crate::tree::Tree;
 use crate::waiting::stop_myself;
 
-/// The lease's end is read this often per ttl: at least once between a renewal and any loss that follows it.
-const LOOKS_PER_TTL: u32 = 5;
 /// How long before the end of the lease force is used at the latest, as a part of what is left of it: dying takes time.
 const FORCE_MARGIN: u32 = 4;
 const LONGEST_FORCE_MARGIN: Duration = Duration::from_millis(250);
@@ -56,9 +54,6 @@ pub(crate) struct Supervisor<'a> {
 
 /// What changes while the command runs.
 struct State {
-    /// When the lease ends, as last read: once the lock is lost, the guard no longer says.
-    lease_end: Moment,
-    next_look: Moment,
     /// Whether we were asked to stop (^Z in a pipeline), so that the command's stop is ours too.
     stop_asked: bool,
     warned: bool,
@@ -67,7 +62,6 @@ struct State {
 enum Event {
     Signal(Signal),
     Lost(Loss),
-    LookAtLease,
 }
 
 impl<'a> Supervisor<'a> {
@@ -80,14 +74,12 @@ impl<'a> Supervisor<'a> {
         terminal: Option<Terminal>,
         policy: Policy,
     ) -> Self {
-        let now = Clock::boottime().now();
-        let state = State { lease_end: now, next_look: now, stop_asked: false, warned: false };
+        let state = State { stop_asked: false, warned: false };
         Self { guard, guardian, command, tree, signals, terminal, policy, state }
     }
 
     /// Returns when the command is gone.
     pub(crate) async fn watch(mut self) -> Ending {
-        self.look_at_lease();
         loop {
             // Also before the first signal: the command may have ended before anybody listened.
             if let Some(code) = self.reap() {
@@ -95,7 +87,6 @@ impl<'a> Supervisor<'a> {
             }
             match self.next_event().await {
                 Event::Signal(signal) => self.heard(signal),
-                Event::LookAtLease => self.look_at_lease(),
                 Event::Lost(loss) if self.policy.on_lost == OnLost::Kill => return self.put_down(loss).await,
                 Event::Lost(loss) => {
                     self.state.warned = true;
@@ -110,15 +101,7 @@ impl<'a> Supervisor<'a> {
             biased;
             signal = self.signals.next() => Event::Signal(signal),
             loss = self.guard.lost(), if !self.state.warned => Event::Lost(loss),
-            () = Clock::boottime().sleep_until(self.state.next_look) => Event::LookAtLease,
         }
-    }
-
-    fn look_at_lease(&mut self) {
-        let now = Clock::boottime().now();
-        let end = now.after(self.guard.remaining());
-        self.state.lease_end = self.state.lease_end.max(end);
-        self.state.next_look = now.after(self.policy.ttl / LOOKS_PER_TTL);
     }
 
     /// The exit code, once the command has ended. Deals with its stops on the way.
@@ -227,7 +210,7 @@ impl<'a> Supervisor<'a> {
         let left = match loss {
             // Somebody else may hold it already.
             Loss::Removed | Loss::SessionEnded => Duration::ZERO,
-            _ => self.state.lease_end.since(now),
+            _ => self.guard.lease_end().since(now),
         };
         now.after(self.policy.grace.min(left - (left / FORCE_MARGIN).min(LONGEST_FORCE_MARGIN)))
     }

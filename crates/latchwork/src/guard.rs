@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Moment;
 use crate::core::Tenure;
 use crate::engine::Released;
 use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
@@ -49,6 +50,11 @@ impl Guard {
             Some(_) => Duration::ZERO,
             None => lease.deadline().since(now),
         })
+    }
+
+    /// When the lease ends if no renewal succeeds from here on; the same after a loss, when it may lie in the past.
+    pub fn lease_end(&self) -> Moment {
+        self.tenure.hold().look(|lease, _| lease.deadline())
     }
 
     /// Resolves when the lock is lost, before its lease can run out. Never resolves because of a release.

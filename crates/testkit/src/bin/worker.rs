@@ -3,6 +3,7 @@
 //! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
 //! `worker count URL NAME FILE LOG TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each, unprotected
 //! but for the lock.
+//! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
 //! `worker churn URL NAME LOG` takes and releases locks until it is killed, logging every hold.
 
 use std::path::Path;
@@ -20,6 +21,7 @@ async fn main() {
         ["count", url, name, file, log, tasks, times] => {
             count(url, name, [file, log], number(tasks), number(times)).await
         }
+        ["flock", file] => flock(file),
         ["churn", url, name, log] => churn(url, name, log).await,
         _ => panic!("see the top of worker.rs"),
     }
@@ -40,6 +42,15 @@ async fn hold(url: &str, name: &str, millis: u64) {
         client.lock(name).ttl(Duration::from_millis(millis)).acquire().await.expect("the lock comes free");
     println!("held {}", guard.token().expect("the engine has tokens"));
     std::future::pending::<()>().await;
+}
+
+fn flock(file: &str) {
+    let file = std::fs::File::open(file).expect("the file is there");
+    file.lock().expect("the lock comes free");
+    println!("held");
+    loop {
+        std::thread::park();
+    }
 }
 
 async fn count(url: &str, name: &str, [file, log]: [&str; 2], tasks: u64, times: u64) {
