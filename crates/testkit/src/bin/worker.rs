@@ -76,17 +76,18 @@ async fn count(url: &str, name: &str, [file, log]: [&str; 2], tasks: u64, times:
     }
 }
 
-/// Three tasks on one contended name, and one on a name of its own, so that the quiet path is killed too.
+/// Two tasks on a contended name, which pass it on; one on a name that is never passed, so that it goes from process to
+/// process each time; and one on a name that hardly anybody else wants, so that the quiet path is killed too.
 async fn churn(url: &str, name: &str, log: &str) {
     let client = connect(url).await;
     println!("started");
-    let own = format!("{name}-{}", std::process::id() % 4);
-    for name in [name, name, name, own.as_str()] {
-        let (client, lock, log) = (client.clone(), name.to_owned(), format!("{log}.{name}"));
+    let (wire, own) = (format!("{name}-wire"), format!("{name}-{}", std::process::id() % 4));
+    for name in [name, name, wire.as_str(), own.as_str()] {
+        let (lock, log) = (client.lock(name).local_handoff(name != wire), format!("{log}.{name}"));
         tokio::spawn(async move {
             let mut log = HoldLog::open(Path::new(&log));
             loop {
-                let guard = client.lock(&lock).acquire().await.expect("the lock comes free");
+                let guard = lock.acquire().await.expect("the lock comes free");
                 let token = guard.token().expect("the engine has tokens");
                 log.enter(token);
                 tokio::task::yield_now().await;
