@@ -107,6 +107,58 @@ pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F
     nothing_left(&one, "middle").await;
 }
 
+pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    for handoff in [true, false] {
+        let lock = if handoff {
+            client.lock("pass").pass_for(LONG)
+        } else {
+            client.lock("pass").local_handoff(false)
+        };
+        let first = lock.acquire().await.expect("free");
+        let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
+        for number in 0..5 {
+            let (lock, sender) = (lock.clone(), sender.clone());
+            tokio::spawn(async move {
+                let guard = lock.acquire().await.expect("it comes free");
+                sender.send((number, guard.token().expect("tokens"))).expect("listened to");
+                guard.release().await.expect("held");
+            });
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (mut last, engine_token) =
+            (first.token().expect("tokens"), first.token().expect("tokens").engine_token());
+        first.release().await.expect("held");
+        for expected in 0..5 {
+            let (number, token) = served.recv().await.expect("everybody is served");
+            assert_eq!(number, expected, "in the order of arrival");
+            assert!(token > last, "a pass without a new token");
+            assert_eq!(token.engine_token() == engine_token, handoff, "whether the engine was asked");
+            last = token;
+        }
+        nothing_left(&client, "pass").await;
+    }
+}
+
+pub(super) async fn passing_ends_for_the_sake_of_other_clients<F: Fixture>(fixture: Arc<F>) {
+    let (greedy, other) = (fixture.client().await, fixture.client().await);
+    let tasks = (0..4).map(|_| {
+        let lock = greedy.lock("greedy");
+        tokio::spawn(async move {
+            loop {
+                lock.acquire().await.expect("it comes free").release().await.expect("held");
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for _ in 0..10 {
+        let guard = other.lock("greedy").wait(LONG).acquire().await.expect("served beside four greedy tasks");
+        guard.release().await.expect("held");
+    }
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    nothing_left(&other, "greedy").await;
+}
+
 pub(super) async fn an_engine_that_hangs_does_not_outlast_the_wait_limit<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     hold(&client, "hung").await.release().await.expect("held");
