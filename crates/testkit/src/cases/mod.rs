@@ -117,6 +117,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         processes:
             [] four_processes_count_to_ten_thousand, unless one_process;
             [] a_killed_holder_is_noticed_within_a_tenth_of_the_ttl, unless one_process;
+            [] a_killed_holder_is_noticed_behind_a_waiter_that_left, unless one_process;
             [] killed_waiters_are_skipped, unless one_process;
             [] a_stopped_holder_loses_its_lock_after_the_ttl, unless one_process;
             [] two_hundred_processes_all_get_their_turn, unless one_process;

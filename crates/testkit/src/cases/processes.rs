@@ -65,6 +65,30 @@ pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixt
     assert!(gaps.iter().all(|gap| *gap < TTL / 10), "{gaps:?}");
 }
 
+/// The last in line watched the one ahead; when that one leaves, it must watch the holder instead.
+pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixture>(fixture: Arc<F>) {
+    if F::guarantees().dead_holder.contains("ttl") {
+        return;
+    }
+    let (leaver, last) = (fixture.client().await, fixture.client().await);
+    let mut holder = Worker::start(&["hold", &url(&*fixture), "left", "30000"]);
+    assert_eq!(holder.line().await, "started");
+    assert!(holder.line().await.starts_with("held"));
+    let leaving = {
+        let client = leaver.clone();
+        tokio::spawn(async move { client.lock("left").wait(Duration::from_millis(300)).acquire().await })
+    };
+    waiters(&leaver, "left", 1).await;
+    let waiting = tokio::spawn(async move { hold(&last, "left").await });
+    waiters(&leaver, "left", 2).await;
+    leaving.await.expect("no panic").expect_err("it timed out");
+    pause(50).await;
+    holder.kill().await;
+    let guard =
+        tokio::time::timeout(Duration::from_secs(3), waiting).await.expect("within a tenth of the ttl");
+    guard.expect("no panic").release().await.expect("held");
+}
+
 /// How long a plain `flock` takes to notice the same, as the median of ten.
 async fn killed_flock() -> Duration {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
