@@ -6,8 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use latchwork::engine::{Claim, ClaimId, Engine, Filter, Mode, Revoke, Verdict, Wake};
 use latchwork::engines::Sqlite;
-use latchwork::{Client, Error, ErrorKind};
+use latchwork::{Client, Error, ErrorKind, LockName};
 
 fn refused(path: &Path) -> Error {
     Sqlite::open(path).err().unwrap_or_else(|| panic!("{path:?} was opened"))
@@ -112,10 +113,21 @@ async fn locks_that_nobody_uses_are_forgotten_and_their_tokens_are_not() {
     let client = Client::new(Sqlite::open(&path).unwrap());
     let held = client.lock("held").acquire().await.unwrap();
     client.lock("idle").acquire().await.unwrap().release().await.unwrap();
-    drop(client);
+    let dead = Sqlite::open(&path).unwrap();
+    for lock in ["died", "died contended"] {
+        let mut claim = Claim::new(LockName::new(lock).unwrap(), Duration::from_millis(100));
+        dead.claim(&claim).await.unwrap();
+        if lock != "died" {
+            (claim.id, claim.wait_lease) = (ClaimId::random(), Duration::from_secs(3));
+            dead.claim(&claim).await.unwrap();
+        }
+    }
+    drop((client, dead));
+    tokio::time::sleep(Duration::from_millis(150)).await;
     let database = rusqlite::Connection::open(&path).unwrap();
-    // As if the idle lock was last used two days ago, and the last sweep was then too.
-    database.execute("UPDATE lock SET token = token - 172800000000 WHERE name = 'idle'", []).unwrap();
+    // As if they were last used two days ago, and the last sweep was then too.
+    database.execute("UPDATE lock SET token = token - 172800000000 WHERE name <> 'held'", []).unwrap();
+    database.execute("UPDATE claim SET token = token - 172800000000 WHERE token > 0", []).unwrap();
     database.execute("UPDATE meta SET swept = 0", []).unwrap();
     let last: i64 =
         database.query_row("SELECT token FROM lock WHERE name = 'idle'", [], |row| row.get(0)).unwrap();
@@ -215,4 +227,66 @@ async fn a_folder_of_sessions_that_was_removed_is_made_anew() {
     assert!(two.lock("after").try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
     two.lock("after").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_newly_granted_permit_watches_every_holder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let open = || Sqlite::open(&path).unwrap();
+    let permit = || {
+        let mut claim = Claim::new(LockName::new("pool").unwrap(), Duration::from_secs(30));
+        (claim.mode, claim.wait_lease) = (Mode::Permit { of: 2 }, Duration::from_secs(3));
+        claim
+    };
+    let (first, second, third, fourth) = (open(), open(), open(), open());
+    for holder in [&first, &second] {
+        assert!(matches!(holder.claim(&permit()).await.unwrap(), Verdict::Granted(_)));
+    }
+    let (next, last) = (permit(), permit());
+    let Verdict::Busy(busy) = third.claim(&next).await.unwrap() else { panic!("two hold") };
+    let Verdict::Busy(mut behind) = fourth.claim(&last).await.unwrap() else { panic!("two hold") };
+    drop(first);
+    assert_eq!(third.wait(&next, &busy).await.unwrap(), Wake::Recheck);
+    assert!(matches!(third.claim(&next).await.unwrap(), Verdict::Granted(_)));
+    drop(second);
+    let told = async {
+        loop {
+            fourth.wait(&last, &behind).await.unwrap();
+            match fourth.claim(&last).await.unwrap() {
+                Verdict::Granted(_) => return,
+                Verdict::Busy(again) => behind = again,
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(2), told).await.expect("told that the second holder died");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_lost_while_it_is_passed_on_is_not_handed_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let client = Client::new(Sqlite::open(&path).unwrap());
+    let lock = client.lock("passed").ttl(Duration::from_millis(300));
+    let first = lock.acquire().await.unwrap();
+    let next = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    drop(first); // Passed, and not received yet: this runtime has one thread, and keeps it.
+    let operator = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let client = Client::new(Sqlite::open(&path).unwrap());
+            let state = client.inspect(&Filter::Prefix("passed".into())).await.unwrap().remove(0);
+            client.revoke(&state, Revoke::Now).await.unwrap();
+            client.lock("passed").acquire().await.unwrap().release().await.unwrap();
+        });
+    };
+    std::thread::spawn(operator).join().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let guard = next.await.unwrap().unwrap();
+    assert!(guard.is_certain());
+    guard.release().await.unwrap();
 }

@@ -45,11 +45,16 @@ impl Background {
     pub(crate) fn thread(&self) -> Option<Handle> {
         let mut thread = locked(&self.thread);
         if thread.is_none() {
-            let runtime = Builder::new_current_thread().enable_all().build().ok()?;
-            let (handle, stop) = (runtime.handle().clone(), self.stop.clone());
-            let named = std::thread::Builder::new().name("latch-keeper".into());
-            named.spawn(move || runtime.block_on(stop.notified())).ok()?;
-            *thread = Some(handle);
+            let (stop, (sender, made)) = (self.stop.clone(), std::sync::mpsc::channel());
+            // Made over there: a runtime must not be dropped in async code, and here it would be if no thread can start.
+            let live = move || {
+                if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
+                    let _ = sender.send(runtime.handle().clone());
+                    runtime.block_on(stop.notified());
+                }
+            };
+            std::thread::Builder::new().name("latch-keeper".into()).spawn(live).ok()?;
+            *thread = made.recv().ok();
         }
         thread.clone()
     }

@@ -25,10 +25,14 @@ pub(crate) async fn acquire(
     terms: &Terms,
     patience: Patience,
 ) -> Result<Outcome> {
-    let mut ticket = match stand_in_line(core, name, terms, patience).await {
-        Some(Turn::Drive(ticket)) => ticket,
-        Some(Turn::Pass(tenure)) => return Ok(Outcome::Held(tenure)),
-        None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
+    let mut ticket = loop {
+        match stand_in_line(core, name, terms, patience).await {
+            Some(Turn::Drive(ticket)) => break ticket,
+            Some(Turn::Pass(tenure)) if tenure.hold().loss().is_none() => return Ok(Outcome::Held(tenure)),
+            // Lost on the way, while this task was kept from running: given back, and stood for again.
+            Some(Turn::Pass(_)) => {}
+            None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
+        }
     };
     let claim = ticket.claim(terms);
     let (mut attempt, mut step) = Attempt::new(patience, terms.ttl, terms.stop_margin, core.clock.now());

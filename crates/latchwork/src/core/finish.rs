@@ -23,11 +23,11 @@ impl Finish {
         &self.core
     }
 
-    /// Releases inline; an unanswered release is repeated in the background.
+    /// Releases inline, within the limit of a request; an unanswered release is repeated in the background.
     pub(crate) fn release(self, claim: Arc<Claim>) -> Shield<Result<Released>> {
         let core = self.core.clone();
         Shield::new(&core, async move {
-            let answer = self.core.engine.clone().release(claim.clone()).await;
+            let answer = self.core.answer(self.core.engine.clone().release(claim.clone())).await;
             if answer.is_err() {
                 self.release_in_background(claim);
             }

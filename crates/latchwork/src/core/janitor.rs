@@ -15,7 +15,7 @@ pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
         Lifetime::Session => Moment::NEVER,
     };
     let mut pause = defaults::JANITOR_FIRST_PAUSE;
-    while core.engine.clone().release(claim.clone()).await.is_err() {
+    while core.answer(core.engine.clone().release(claim.clone())).await.is_err() {
         let again = core.clock.now().after(pause);
         if again >= lease_over {
             break;

@@ -152,7 +152,7 @@ impl Terms {
 
     fn could_hold(&self, tenure: &Tenure) -> bool {
         let claim = tenure.claim();
-        (self.mode, self.ttl, self.lifetime, self.stop_margin)
-            == (claim.mode, claim.ttl, claim.lifetime, tenure.stop_margin())
+        (self.mode, self.ttl, self.lifetime, self.stop_margin, self.pass_for)
+            == (claim.mode, claim.ttl, claim.lifetime, tenure.stop_margin(), tenure.pass_for())
     }
 }

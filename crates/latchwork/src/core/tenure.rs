@@ -58,6 +58,10 @@ impl Tenure {
         self.inner().stop_margin
     }
 
+    pub(crate) fn pass_for(&self) -> Duration {
+        self.inner().pass_for
+    }
+
     pub(crate) fn token(&self) -> Option<Token> {
         let inner = self.inner();
         inner.engine_token.map(|token| Token::new(token, inner.pass))
@@ -85,8 +89,7 @@ impl Tenure {
     pub(crate) async fn release(self) -> Result<Released> {
         let Some(mut unwanted) = local::pass(self) else { return Ok(Released::Freed) };
         let (finish, claim) = unwanted.give_back().expect("not given back before");
-        let core = finish.core().clone();
-        core.answer(finish.release(claim)).await
+        finish.release(claim).await
     }
 
     fn give_back(&mut self) -> Option<(Finish, Arc<Claim>)> {

@@ -43,9 +43,8 @@ impl Ticket {
     /// Leaves without the lock, and returns when nothing is left behind or a background task sees to it.
     pub(crate) async fn withdraw(mut self) {
         if let Some((finish, claim)) = self.hand_on() {
-            let core = finish.core().clone();
             // Withdraws from the queue, or frees a grant that crossed with our leaving.
-            let _ = core.answer(finish.release(claim)).await;
+            let _ = finish.release(claim).await;
         }
     }
 

@@ -140,6 +140,23 @@ pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fix
     }
 }
 
+pub(super) async fn a_guard_that_must_not_be_passed_is_not<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let first = client.lock("kept").pass_for(LONG).acquire().await.expect("free");
+    let take = |lock: latchwork::Lock| {
+        tokio::spawn(async move {
+            lock.acquire().await.expect("it comes free").token().expect("tokens").engine_token()
+        })
+    };
+    let kept = take(client.lock("kept").local_handoff(false));
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let last = take(client.lock("kept").pass_for(LONG));
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    drop(first);
+    assert_ne!(kept.await.expect("no panic"), last.await.expect("no panic"), "the engine had to be asked");
+    nothing_left(&client, "kept").await;
+}
+
 pub(super) async fn passing_ends_for_the_sake_of_other_clients<F: Fixture>(fixture: Arc<F>) {
     let (greedy, other) = (fixture.client().await, fixture.client().await);
     let tasks = (0..4).map(|_| {

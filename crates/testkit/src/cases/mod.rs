@@ -89,6 +89,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_wait_that_times_out_names_the_holder_and_leaves_nothing;
             [] a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody;
             [] a_lock_is_passed_from_task_to_task_with_rising_tokens;
+            [] a_guard_that_must_not_be_passed_is_not;
             [] passing_ends_for_the_sake_of_other_clients;
             [] an_engine_that_hangs_does_not_outlast_the_wait_limit;
             [] the_holder_and_the_waiters_can_be_seen;

@@ -28,7 +28,14 @@ struct Inner {
 struct Waiting {
     claims: HashMap<ClaimId, Slot>,
     /// One per runtime that somebody waits in: a runtime that nobody drives must not keep the news from the others.
-    readers: HashMap<runtime::Id, AbortHandle>,
+    readers: HashMap<runtime::Id, Reading>,
+    readers_made: u64,
+}
+
+/// A reader that runs, or is about to.
+struct Reading {
+    number: u64,
+    task: Option<AbortHandle>,
 }
 
 /// A claim's place in a queue.
@@ -80,11 +87,17 @@ impl Doorbell {
         }
     }
 
-    /// Reads from the session's descriptor as it is now: every reader ends, and whoever waits starts another.
+    /// Reads from the session's descriptor as it is now: every reader ends, and whoever waits starts another and asks
+    /// again, because what the old one had not read yet is lost.
     pub(super) fn restart(&self) {
-        // A statement of its own, so that the mutex is free again: a reader's drop wants it too.
-        let readers = std::mem::take(&mut locked(&self.inner.waiting).readers);
-        readers.values().for_each(AbortHandle::abort);
+        let readers = {
+            let mut waiting = locked(&self.inner.waiting);
+            let ids: Vec<_> = waiting.claims.keys().copied().collect();
+            ids.into_iter().for_each(|id| waiting.deliver(News::recheck(id)));
+            std::mem::take(&mut waiting.readers)
+        };
+        // With the mutex free again: a reader's drop wants it too.
+        readers.into_values().filter_map(|reading| reading.task).for_each(|task| task.abort());
     }
 }
 
@@ -111,14 +124,28 @@ impl Inner {
     /// Starts a reader on the current runtime, unless one runs there.
     fn read_from(self: &Arc<Self>, session: &Session) -> io::Result<()> {
         let runtime = Handle::current();
-        let is_read = |reader: &AbortHandle| !reader.is_finished();
-        if locked(&self.waiting).readers.get(&runtime.id()).is_some_and(is_read) {
+        if locked(&self.waiting).readers.contains_key(&runtime.id()) {
             return Ok(());
         }
         let fifo = Receiver::from_owned_fd(session.descriptor()?)?;
+        let number = {
+            let mut waiting = locked(&self.waiting);
+            if waiting.readers.contains_key(&runtime.id()) {
+                return Ok(()); // Another waiter was faster.
+            }
+            waiting.readers_made += 1;
+            let number = waiting.readers_made;
+            waiting.readers.insert(runtime.id(), Reading { number, task: None });
+            number
+        };
+        let reader = Reader { inner: Arc::downgrade(self), runtime: runtime.id(), number };
         // Not while the mutex is locked: a runtime that is shutting down drops the task here and now.
-        let reader = runtime.spawn(Reader { inner: Arc::downgrade(self), runtime: runtime.id() }.run(fifo));
-        locked(&self.waiting).readers.insert(runtime.id(), reader.abort_handle());
+        let task = runtime.spawn(reader.run(fifo)).abort_handle();
+        match locked(&self.waiting).readers.get_mut(&runtime.id()).filter(|reading| reading.number == number)
+        {
+            Some(reading) => reading.task = Some(task),
+            None => task.abort(), // Restarted meanwhile.
+        }
         Ok(())
     }
 }
@@ -127,6 +154,7 @@ impl Inner {
 struct Reader {
     inner: Weak<Inner>,
     runtime: runtime::Id,
+    number: u64,
 }
 
 impl Reader {
@@ -144,7 +172,9 @@ impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
             let mut waiting = locked(&inner.waiting);
-            waiting.readers.remove(&self.runtime);
+            if waiting.readers.get(&self.runtime).is_some_and(|reading| reading.number == self.number) {
+                waiting.readers.remove(&self.runtime);
+            }
             waiting.claims.values().for_each(|slot| slot.bell.notify_one());
         }
     }

@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use self::doorbell::{Doorbell, Place};
 use self::entry::{lease_end, valid};
 use self::location::{Location, unusable};
-use self::queue::{Queue, Rings, now};
+use self::queue::{Queue, Rings, now, ring};
 use self::session::{Peer, Session, one_died};
 use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
@@ -184,7 +184,7 @@ impl Shared {
         };
         let done = store.write(blocking, stay_alive, |db| work(self, db))?;
         Ok(done.map(|(done, rings)| {
-            rings.into_iter().for_each(|(peer, news)| peer.ring(news));
+            ring(rings);
             done
         }))
     }

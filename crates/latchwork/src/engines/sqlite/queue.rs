@@ -58,6 +58,11 @@ impl<'a> Queue<'a> {
         Self { db, session, sessions, now: now(), rings: Rings::new(), place: Place::default() }
     }
 
+    /// Rings whom the transaction named; only once it is committed.
+    pub(super) fn ring(self) {
+        ring(self.rings);
+    }
+
     /// `None` if the session is dead. An error ends the transaction: to guess would be to take a living holder's lock.
     fn peer(&self, session: u64) -> rusqlite::Result<Option<Peer>> {
         Peer::open(self.sessions, session)
@@ -161,6 +166,11 @@ impl<'a> Queue<'a> {
         Ok(true)
     }
 
+    /// Clears away what is gone of a lock that nobody has used for long.
+    pub(super) fn tidy(&mut self, name: &str) -> rusqlite::Result<()> {
+        self.settle(name, None).map(drop)
+    }
+
     /// Tells a waiter to ask again.
     fn look_again(&mut self, waiter: &Entry) -> rusqlite::Result<()> {
         if let Some(peer) = self.peer(waiter.session)? {
@@ -250,7 +260,7 @@ impl<'a> Queue<'a> {
             };
             ticket = entry.ticket;
             if !entry.holds() && !admission.fits(entry.mode) {
-                if settled.handed_over {
+                if settled.handed_over || settled.granted.is_some() {
                     self.look_again(&entry)?; // It watched one that now holds beside others, and must watch them all.
                 }
                 break;
@@ -348,6 +358,10 @@ impl<'a> Queue<'a> {
         busy.holder = holders.into_iter().next();
         busy
     }
+}
+
+pub(super) fn ring(rings: Rings) {
+    rings.into_iter().for_each(|(peer, news)| peer.ring(news));
 }
 
 fn contended(db: &Connection, name: &str) -> rusqlite::Result<bool> {

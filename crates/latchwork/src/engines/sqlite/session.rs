@@ -88,6 +88,7 @@ impl Drop for Session {
 /// Makes a FIFO with its owner already at it.
 fn give_birth(folder: &Path, id: u64, mode: u32) -> io::Result<Fifo> {
     let (path, unborn) = (fifo_path(folder, id), folder.join(format!("{id:016x}.{UNBORN}")));
+    let _ = fs::remove_file(&unborn); // from an attempt of ours that failed half-way
     nix::unistd::mkfifo(&unborn, FileMode::from_bits_truncate(mode))?;
     fs::set_permissions(&unborn, fs::Permissions::from_mode(mode))?; // the umask has no say
     share_with_the_owner_of(folder, &unborn)?;

@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Params, ffi};
 
 use super::location::{Location, unusable};
+use super::queue::Queue;
 use super::session::share_with_the_owner_of;
 use crate::clock::{self, Clock, Moment};
 use crate::{Effect, Error, ErrorKind, Result};
@@ -90,7 +91,7 @@ impl Store {
         in_turn(location, turn, blocking, || {
             if now >= *clear_up_at {
                 *clear_up_at = now.after(FORGET_AFTER);
-                clear_up(connection).map_err(|error| explain(location, error))?;
+                clear_up(location, connection).map_err(|error| explain(location, error))?;
             }
             let patience = if blocking == Blocking::Yes { FOREIGN_WRITER } else { Duration::ZERO };
             match connection.busy_timeout(patience).and_then(|()| work(connection)) {
@@ -160,7 +161,7 @@ fn connect(location: &Location, turn: &File) -> Result<(Connection, (u64, u64))>
         .and_then(|connection| set_up(&connection).map(|()| connection))
         .map_err(|error| explain(location, error))?;
     check_layout(location, &connection)?;
-    clear_up(&connection).map_err(|error| explain(location, error))?;
+    clear_up(location, &connection).map_err(|error| explain(location, error))?;
     Ok((connection, identity))
 }
 
@@ -222,26 +223,48 @@ const VOID_CLAIMS: &str = "UPDATE lock SET id = NULL, contended = 0, \
      token = max(token, coalesce((SELECT max(token) FROM claim WHERE claim.name = lock.name), 0))";
 
 /// Voids the claims of an earlier boot, and forgets locks that nobody used for long. Tokens stay.
-fn clear_up(connection: &Connection) -> rusqlite::Result<()> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let now = clock::wall_micros() as i64;
+fn clear_up(location: &Location, connection: &Connection) -> rusqlite::Result<()> {
+    // To guess here would be to void every living holder's claim.
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let boot = boot.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let (boot, wall) = (boot.trim(), clock::wall_micros() as i64);
     let (known, swept) = connection.query_row("SELECT boot, swept FROM meta", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
     })?;
-    let old = now - FORGET_AFTER.as_micros() as i64;
-    if known == boot.trim() && swept > old {
+    let old = wall - FORGET_AFTER.as_micros() as i64;
+    if known == boot && swept > old {
         return Ok(());
     }
+    let mut queue = Queue::new(connection, 0, &location.sessions);
     transaction(connection, |connection| {
-        if known != boot.trim() {
+        if known != boot {
             connection.execute(VOID_CLAIMS, [])?;
             connection.execute("DELETE FROM claim", [])?;
         }
-        connection.execute("UPDATE meta SET boot = ?1, swept = ?2, floor = max(floor, ?3, (SELECT coalesce(max(token), 0) FROM lock WHERE token < ?3))", (boot.trim(), now, old))?;
-        connection.execute("DELETE FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1", [old])?;
-        Ok(())
-    })
+        forget_idle(connection, &mut queue, old)?;
+        connection.execute("UPDATE meta SET boot = ?1, swept = ?2", (boot, wall)).map(drop)
+    })?;
+    queue.ring();
+    Ok(())
 }
+
+/// Forgets locks whose newest token is older than `old`, and remembers how far the tokens of the forgotten went.
+fn forget_idle(connection: &Connection, queue: &mut Queue<'_>, old: i64) -> rusqlite::Result<()> {
+    let idle = "SELECT name FROM lock WHERE contended = 1 AND token < ?1";
+    let names = connection
+        .prepare(idle)?
+        .query_map([old], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<String>>>()?;
+    for name in names {
+        queue.tidy(&name)?;
+    }
+    connection.execute("UPDATE lock SET id = NULL WHERE contended = 0 AND expires <= ?1", [queue.now])?;
+    connection.execute(REMEMBER_FORGOTTEN, [old])?;
+    connection.execute("DELETE FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1", [old]).map(drop)
+}
+
+const REMEMBER_FORGOTTEN: &str = "UPDATE meta SET floor = max(floor, \
+     (SELECT coalesce(max(token), 0) FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1))";
 
 fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked))
