@@ -44,7 +44,8 @@ pub(crate) struct TargetOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: the command's own; 75 busy, 124 timed out, 76 lost, 69 engine unreachable, \
-                        64 usage, 126 and 127 the command cannot be run, 128+n ended by signal n."
+                        64 usage, 126 and 127 the command cannot be run, 128+n ended by signal n.\n\n\
+                        The command sees LATCH_NAME, LATCH_TOKEN, LATCH_TTL and LATCH_URL (without its password)."
 )]
 pub(crate) struct RunOptions {
     /// The lock: 1 to 512 bytes, no control characters
