@@ -111,9 +111,11 @@ impl Waiting {
     fn deliver(&mut self, news: News) {
         if let Some(slot) = self.claims.get_mut(&news.id) {
             // A grant is never overwritten by "look again".
+            if news.is_grant() {
+                slot.place.token = news.token;
+            }
             if news.is_grant() || slot.news.is_none() {
                 slot.news = Some(news);
-                slot.place.token = news.token;
             }
             slot.bell.notify_one();
         }
