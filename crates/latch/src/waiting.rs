@@ -9,7 +9,6 @@ use latchwork::engine::{ClaimState, Filter, LockState, Note};
 use latchwork::{Client, Guard, Lock, LockName};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use tokio::runtime::Handle;
 
 use crate::failure::{Failure, printable};
 use crate::signals::{self, Signals};
@@ -41,7 +40,7 @@ pub(crate) async fn acquire(lock: &Lock, line: &mut Line, signals: &mut Signals)
         }
     };
     line.clear();
-    withdrawn().await;
+    line.withdrawn().await;
     Err(Failure::silent(signals::exit_code(end)))
 }
 
@@ -50,19 +49,12 @@ pub(crate) fn stop_myself() {
     let _ = signal::kill(Pid::this(), Signal::SIGSTOP);
 }
 
-/// The dropped attempt gives its place in the queue up in a task of this runtime: lets it.
-async fn withdrawn() {
-    let end = Clock::boottime().now().after(WITHDRAWS_WITHIN);
-    while Handle::current().metrics().num_alive_tasks() > 0 && Clock::boottime().now() < end {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// The line on stderr that says who holds the lock. Nothing if stderr is no terminal.
+/// What others see of this wait, and the line on stderr that says who holds the lock. No line if stderr is no terminal.
 pub(crate) struct Line {
     client: Client,
     name: Option<LockName>,
     note: Note,
+    is_wanted: bool,
     began: Moment,
     next: Moment,
     is_shown: bool,
@@ -74,8 +66,9 @@ impl Line {
         let began = Clock::boottime().now();
         Self {
             client: client.clone(),
-            name: LockName::new(name).ok().filter(|_| std::io::stderr().is_terminal()),
+            name: LockName::new(name).ok(),
             note: Note::of_this_process(text),
+            is_wanted: std::io::stderr().is_terminal(),
             began,
             next: began.after(FIRST_LINE_AFTER),
             is_shown: false,
@@ -84,7 +77,9 @@ impl Line {
 
     /// Waits until the line is due, and writes it. May be dropped at any time.
     async fn refresh(&mut self) {
-        let Some(name) = self.name.clone() else { return std::future::pending().await };
+        let Some(name) = self.name.clone().filter(|_| self.is_wanted) else {
+            return std::future::pending().await;
+        };
         Clock::boottime().sleep_until(self.next).await;
         let state = self.client.inspect(&Filter::Name(name.clone())).await;
         let now = Clock::boottime().now();
@@ -92,6 +87,20 @@ impl Line {
         let state = state.ok().and_then(|mut locks| locks.pop());
         let text = describe(&name, state.as_ref(), &self.note, now.since(self.began));
         self.write(&text);
+    }
+
+    /// Waits, not for long, until the place in the queue is given up: the dropped attempt does that in the background.
+    async fn withdrawn(&self) {
+        let Some(name) = self.name.clone() else { return };
+        let (filter, end) = (Filter::Name(name), Clock::boottime().now().after(WITHDRAWS_WITHIN));
+        while Clock::boottime().now() < end {
+            let locks = self.client.inspect(&filter).await.unwrap_or_default();
+            let mut claims = locks.iter().flat_map(|lock| lock.holders.iter().chain(&lock.waiters));
+            if !claims.any(|claim| claim.note == self.note) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     fn write(&mut self, text: &str) {

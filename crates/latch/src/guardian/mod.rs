@@ -28,8 +28,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// `latch guardian GROUP MARK TTL_MILLIS` (group 0: its own), written by [`Guardian::start`] only, and read without clap: it is a matter of
-    /// microseconds.
+    /// `latch guardian GROUP MARK TTL_MILLIS` (group 0: its own). Written by [`Guardian::start`] only, and read without
+    /// clap: it is a matter of microseconds.
     pub(crate) fn from_arguments() -> Option<Self> {
         let mut arguments = std::env::args_os().skip(1);
         if arguments.next()? != SUBCOMMAND {

@@ -53,8 +53,10 @@ impl Keeper {
             Some(wakes_at) if wakes_at <= due => {}
             Some(_) => self.shared.bell.notify_one(),
             None => {
+                // In the same breath, so that two first locks do not start two loops.
+                schedule.wakes_at = Some(due);
                 drop(schedule);
-                self.start(background, due);
+                self.start(background);
             }
         }
     }
@@ -70,14 +72,15 @@ impl Keeper {
 
     /// Starts the loop. If the system has no thread left, the caller's runtime has to do; without that, the lease is
     /// not renewed, and its holder is told in time.
-    fn start(&self, background: &Background, due: Moment) {
+    fn start(&self, background: &Background) {
         let place = match self.shared.clock.lives_in_the_runtime() {
             true => None,
             false => background.thread(),
         };
+        // Its drop, run or not, says that no loop runs.
+        let running = Running(self.shared.clone());
         if let Some(runtime) = place.or_else(|| Handle::try_current().ok()) {
-            self.shared.schedule().wakes_at = Some(due);
-            drop(runtime.spawn(Running(self.shared.clone()).run()));
+            drop(runtime.spawn(running.run()));
         }
     }
 }

@@ -58,11 +58,6 @@ impl<'a> Queue<'a> {
         Self { db, session, sessions, now: now(), rings: Rings::new(), place: Place::default() }
     }
 
-    /// Rings whom the transaction named; only once it is committed.
-    pub(super) fn ring(self) {
-        ring(self.rings);
-    }
-
     /// `None` if the session is dead. An error ends the transaction: to guess would be to take a living holder's lock.
     fn peer(&self, session: u64) -> rusqlite::Result<Option<Peer>> {
         Peer::open(self.sessions, session)
@@ -360,6 +355,7 @@ impl<'a> Queue<'a> {
     }
 }
 
+/// Rings whom a transaction named; only once it is committed.
 pub(super) fn ring(rings: Rings) {
     rings.into_iter().for_each(|(peer, news)| peer.ring(news));
 }

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Params, ffi};
 
 use super::location::{Location, unusable};
-use super::queue::Queue;
+use super::queue::{Queue, ring};
 use super::session::share_with_the_owner_of;
 use crate::clock::{self, Clock, Moment};
 use crate::{Effect, Error, ErrorKind, Result};
@@ -177,8 +177,8 @@ fn create_file(location: &Location) -> io::Result<()> {
     }
 }
 
-/// Device and inode of what the database's path leads to now. Asked of every call, hence from the open folder: a walk
-/// down the whole path costs several times as much.
+/// Device and inode of what the database's path leads to now. Asked often, hence from the open folder: a walk down the
+/// whole path costs several times as much.
 fn identity(location: &Location, turn: &File) -> io::Result<(u64, u64)> {
     let found = fstatat(turn, location.database_from_sessions.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
     Ok((found.st_dev, found.st_ino))
@@ -244,7 +244,7 @@ fn clear_up(location: &Location, connection: &Connection) -> rusqlite::Result<()
         forget_idle(connection, &mut queue, old)?;
         connection.execute("UPDATE meta SET boot = ?1, swept = ?2", (boot, wall)).map(drop)
     })?;
-    queue.ring();
+    ring(queue.rings);
     Ok(())
 }
 
