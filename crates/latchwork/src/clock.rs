@@ -106,6 +106,11 @@ pub fn wall_micros() -> u64 {
         .unwrap_or_default()
 }
 
+/// Which boot of which machine this is.
+pub(crate) fn boot_id() -> std::io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
 /// Bytes from the operating system's generator.
 ///
 /// # Panics

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use crate::LockName;
+use crate::clock::Moment;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -47,6 +49,7 @@ struct Inner {
     effect: Effect,
     message: Cow<'static, str>,
     lock: Option<LockName>,
+    held_until: Option<(Moment, Duration)>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -58,6 +61,7 @@ impl Error {
             effect: Effect::None,
             message: message.into(),
             lock: None,
+            held_until: None,
             source: None,
         }))
     }
@@ -80,6 +84,12 @@ impl Error {
         self
     }
 
+    /// The same error, after which the lock may be held until `until`.
+    pub(crate) fn may_be_held(mut self, until: Moment, now: Moment) -> Self {
+        self.0.held_until = Some((until, until.since(now)));
+        self
+    }
+
     /// What should the caller do?
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -88,6 +98,12 @@ impl Error {
     /// Did the server perhaps act?
     pub fn effect(&self) -> Effect {
         self.0.effect
+    }
+
+    /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it back before.
+    /// The client goes on trying that in the background.
+    pub fn may_be_held_until(&self) -> Option<Moment> {
+        self.0.held_until.map(|(until, _)| until)
     }
 
     /// The lock this is about, if it is about one.
@@ -102,9 +118,13 @@ impl fmt::Display for Error {
             Some(lock) => write!(f, "lock {lock:?}: {}", self.0.message)?,
             None => f.write_str(&self.0.message)?,
         }
-        match self.0.effect {
-            Effect::None => Ok(()),
-            Effect::Unknown => f.write_str(" (the server may have acted)"),
+        if self.0.effect == Effect::Unknown {
+            f.write_str(" (the server may have acted)")?;
+        }
+        match self.0.held_until {
+            None => Ok(()),
+            Some((Moment::NEVER, _)) => f.write_str("; the lock may be held until this process ends"),
+            Some((_, left)) => write!(f, "; the lock may be held for up to {left:.1?}"),
         }
     }
 }
@@ -116,6 +136,7 @@ impl fmt::Debug for Error {
             .field("effect", &self.0.effect)
             .field("message", &self.0.message)
             .field("lock", &self.0.lock)
+            .field("held_until", &self.0.held_until)
             .field("source", &self.0.source)
             .finish()
     }

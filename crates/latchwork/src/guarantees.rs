@@ -24,6 +24,8 @@ pub struct Guarantees {
     pub read_write: bool,
     /// Whether a lock may have several permits.
     pub permits: bool,
+    /// Whether a process may take a lock over from another with the same owner.
+    pub takes_over: bool,
     /// Whether user code that blocks every worker of its runtime leaves renewals running.
     pub survives_blocked_runtime: bool,
     /// Whether a claim can live as long as a process that inherited the session's file descriptor.
@@ -94,6 +96,7 @@ impl Guarantees {
             ("woken, not polling", |g| yes_no(g.pushes)),
             ("read and write locks", |g| yes_no(g.read_write)),
             ("permits", |g| yes_no(g.permits)),
+            ("owners: nested guards, take-over", |g| yes_no(g.takes_over)),
             ("renews while user code blocks the runtime", |g| yes_no(g.survives_blocked_runtime)),
             ("`latch run --keep-fd`", |g| yes_no(g.outlives_wrapper)),
             ("ttl", |g| format!("{:?} to {:?}", g.min_ttl, g.max_ttl)),

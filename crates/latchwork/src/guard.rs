@@ -1,84 +1,33 @@
 //! A held lock.
 
-use std::time::Duration;
+use std::fmt;
+use std::ops::Deref;
 
-use crate::clock::Moment;
-use crate::core::Tenure;
+use crate::core::Grip;
 use crate::engine::Released;
-use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
+use crate::{Held, Loss, Result};
 
 /// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or in the background when
-/// dropped.
+/// dropped. What can be known of it is in [`Held`], which it derefs to.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
-    tenure: Tenure,
+    grip: Grip,
+    held: Held,
 }
 
 impl Guard {
-    pub(crate) fn new(tenure: Tenure) -> Self {
-        Self { tenure }
+    pub(crate) fn new(grip: Grip) -> Self {
+        let held = Held::new(&grip);
+        Self { grip, held }
     }
 
-    /// The lock.
-    pub fn name(&self) -> &LockName {
-        &self.tenure.claim().name
+    /// A view to give to the work that this lock protects.
+    pub fn held(&self) -> Held {
+        self.held.clone()
     }
 
-    /// The fencing token: greater than every earlier grant's of this lock. Send it with every write, and let the
-    /// store refuse a lower one than it has seen.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`] on an engine that has no tokens.
-    pub fn token(&self) -> Result<Token> {
-        self.tenure.token().ok_or_else(|| {
-            let engine = self.tenure.core().engine.guarantees().engine;
-            Error::new(ErrorKind::Unsupported, format!("{engine} has no fencing tokens")).about(self.name())
-        })
-    }
-
-    /// Whether the lock is held for certain at this instant. Reads the clock every time.
-    ///
-    /// A check followed by a write is not protected by it: between the two, any process can be paused. Only a store
-    /// that checks the token is.
-    pub fn is_certain(&self) -> bool {
-        self.tenure.hold().loss().is_none()
-    }
-
-    /// How much of the lease is left if no renewal succeeds from here on; zero once the lock is lost.
-    pub fn remaining(&self) -> Duration {
-        self.tenure.hold().look(|lease, now| match lease.loss(now) {
-            Some(_) => Duration::ZERO,
-            None => lease.deadline().since(now),
-        })
-    }
-
-    /// When the lease ends if no renewal succeeds from here on; the same after a loss, when it may lie in the past.
-    pub fn lease_end(&self) -> Moment {
-        self.tenure.hold().look(|lease, _| lease.deadline())
-    }
-
-    /// Resolves when the lock is lost, before its lease can run out. Never resolves because of a release.
-    ///
-    /// # Cancel safety
-    /// May be dropped and called again.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> latchwork::Result<()> {
-    /// let client = latchwork::connect("memory:").await?;
-    /// let guard = client.lock("report").acquire().await?;
-    /// tokio::select! {
-    ///     loss = guard.lost() => eprintln!("stopped: {loss}"),
-    ///     () = async { /* the work */ } => guard.release().await?,
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn lost(&self) -> Loss {
-        self.tenure.hold().lost().await
-    }
-
-    /// Gives the lock back, and returns when the engine has answered.
+    /// Gives the lock back, and returns when the engine has answered. Of several guards of one owner, only the last
+    /// gives it back.
     ///
     /// # Guarantees
     /// Never touches a later holder, also when this guard was lost long ago.
@@ -87,7 +36,7 @@ impl Guard {
     /// Dropped half-way, the release goes on in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if the lock was no longer this guard's. Otherwise what the engine says; the release is
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was no longer this guard's. Otherwise what the engine says; the release is
     /// then repeated in the background until it is answered or the lease is over.
     ///
     /// # Examples
@@ -100,25 +49,30 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let name = self.name().clone();
-        let loss = self.tenure.hold().loss();
-        let answer = self.tenure.release().await.map_err(|error| error.about(&name))?;
+        let Self { grip, held } = self;
+        let (loss, lease_end, now) = (held.loss(), held.lease_end(), grip.core().clock.now());
+        let answer = match grip.release().await {
+            None => Released::Freed,
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => return Err(error.may_be_held(lease_end, now).about(held.name())),
+        };
         match (answer, loss) {
             (Released::Freed, None) => Ok(()),
-            (_, loss) => {
-                let why = loss.unwrap_or(Loss::Removed);
-                Err(Error::new(ErrorKind::Lost, format!("it was lost before its release: {why}"))
-                    .about(&name))
-            }
+            (_, loss) => Err(held.lost_error(loss.unwrap_or(Loss::Removed))),
         }
     }
 }
 
-impl std::fmt::Debug for Guard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard")
-            .field("name", self.name())
-            .field("token", &self.tenure.token())
-            .finish_non_exhaustive()
+impl Deref for Guard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("held", &self.held).finish_non_exhaustive()
     }
 }

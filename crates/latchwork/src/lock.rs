@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{self, Core, Outcome, Patience, Terms, defaults};
+use crate::core::{self, Core, LeaseTerms, Outcome, Patience, Terms, defaults};
 use crate::engine::{Lifetime, Mode, Note};
-use crate::{Error, ErrorKind, Guard, LockName, Result};
+use crate::{Error, ErrorKind, Guard, Held, LockName, OwnerId, Result};
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ impl From<Duration> for Wait {
 pub struct Lock {
     core: Arc<Core>,
     name: String,
+    owner: Option<String>,
     wait: Wait,
     terms: Terms,
 }
@@ -38,19 +39,19 @@ impl Lock {
     pub(crate) fn new(core: Arc<Core>, name: &str, note: Note) -> Self {
         let terms = Terms {
             mode: Mode::Exclusive,
-            ttl: defaults::TTL,
+            owner: None,
+            lease: LeaseTerms { ttl: defaults::TTL, stop_margin: None, max_hold: None },
             wait_lease: Duration::ZERO,
-            stop_margin: None,
             pass_for: defaults::PASS_FOR,
             lifetime: Lifetime::Lease,
             note,
         };
-        Self { core, name: name.to_owned(), wait: Wait::Forever, terms }
+        Self { core, name: name.to_owned(), owner: None, wait: Wait::Forever, terms }
     }
 
     /// How long a holder that vanished may block others. Default 30 s; renewed while the guard lives.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.terms.ttl = ttl;
+        self.terms.lease.ttl = ttl;
         self
     }
 
@@ -63,7 +64,43 @@ impl Lock {
     /// How long before the end of an unrenewed lease the holder is told to stop. Default a tenth of the ttl, at least
     /// 50 ms; never more than half of what is left.
     pub fn stop_margin(mut self, margin: Duration) -> Self {
-        self.terms.stop_margin = Some(margin);
+        self.terms.lease.stop_margin = Some(margin);
+        self
+    }
+
+    /// How long one guard may hold the lock, however well renewals go: then it is lost, and once its lease ends the lock
+    /// is free. Against work that never ends. Default: as long as the guard lives.
+    pub fn max_hold(mut self, most: Duration) -> Self {
+        self.terms.lease.max_hold = Some(most);
+        self
+    }
+
+    /// Who holds it, across restarts: 1 to 128 bytes, without control characters. Default: this claim, and nobody else.
+    ///
+    /// Guards of one owner in one client hold together: the second is had at once, with the token and the lease of the
+    /// first, and the last to go gives the lock back. A client elsewhere with the same owner *takes over* from a holder,
+    /// past everyone who waits: it gets a greater token, and the former guard is lost, at the latest at its next
+    /// renewal. Until then both may work, so this is only for stores that check the token.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// use latchwork::{Client, Loss, engines::Memory};
+    ///
+    /// let engine = Memory::new();
+    /// let (before, after_restart) = (Client::new(engine.clone()), Client::new(engine));
+    /// let outer = before.lock("ledger").owner("writer-1").acquire().await?;
+    /// let inner = before.lock("ledger").owner("writer-1").acquire().await?;
+    /// assert_eq!(inner.token()?, outer.token()?);
+    ///
+    /// let taken_over = after_restart.lock("ledger").owner("writer-1").acquire().await?;
+    /// assert!(taken_over.token()? > outer.token()?);
+    /// assert_eq!(outer.lost().await, Loss::TakenOver);
+    /// # Ok(()) }
+    /// ```
+    pub fn owner(mut self, id: impl AsRef<str>) -> Self {
+        self.owner = Some(id.as_ref().to_owned());
         self
     }
 
@@ -149,6 +186,49 @@ impl Lock {
         }
     }
 
+    /// Does `work` while the lock is held. The work is dropped the moment the lock is lost.
+    ///
+    /// # Guarantees
+    /// `Ok` only if the engine confirmed, or could not be asked, that the lock was held to the end. The lock is given
+    /// back before this returns, or in the background if the engine does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it drops the work first and then gives the lock back in the background.
+    ///
+    /// # Errors
+    /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
+    /// [`ErrorKind::Lost`] if the lock was lost before its release.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use latchwork::Held;
+    ///
+    /// async fn build_report(held: &Held) -> Result<String, Box<dyn std::error::Error>> {
+    ///     Ok(format!("written with token {}", held.token()?))
+    /// }
+    ///
+    /// let client = latchwork::connect("memory:").await?;
+    /// let report = client.lock("report").run(async |held| build_report(&held).await).await?;
+    /// assert!(report.starts_with("written"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T, E: From<Error>>(&self, work: impl AsyncFnOnce(Held) -> Result<T, E>) -> Result<T, E> {
+        let guard = self.acquire().await?;
+        let held = guard.held();
+        let done = tokio::select! {
+            // The loss first: work that is ready beside it may have been ready too late.
+            biased;
+            why = held.lost() => return Err(held.lost_error(why).into()),
+            done = work(guard.held()) => done,
+        };
+        match guard.release().await {
+            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
+            _ => done,
+        }
+    }
+
     async fn attempt(&self, wait: Wait) -> Result<Outcome> {
         let name = LockName::new(&self.name)?;
         self.check().map_err(|error| error.about(&name))?;
@@ -160,8 +240,10 @@ impl Lock {
         // A free lock is had without ever waiting: a loop of such calls must not keep its thread from other tasks.
         tokio::task::coop::consume_budget().await;
         let mut terms = self.terms.clone();
+        terms.owner =
+            self.owner.as_ref().map(OwnerId::new).transpose().map_err(|error| error.about(&name))?;
         if wait != Wait::Never {
-            terms.wait_lease = defaults::WAIT_LEASE.min(terms.ttl);
+            terms.wait_lease = defaults::WAIT_LEASE.min(terms.lease.ttl);
         }
         core::acquire(&self.core, &name, &terms, patience).await
     }
@@ -170,13 +252,22 @@ impl Lock {
     fn check(&self) -> Result<()> {
         let (promised, terms) = (self.core.engine.guarantees(), &self.terms);
         let engine = promised.engine;
-        if terms.ttl < promised.min_ttl || terms.ttl > promised.max_ttl {
-            let (ttl, min, max) = (terms.ttl, promised.min_ttl, promised.max_ttl);
+        if self.core.is_a_copy() {
+            let message = "this process is a fork of the one that connected; connect again after the fork";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let ttl = terms.lease.ttl;
+        if ttl < promised.min_ttl || ttl > promised.max_ttl {
+            let (min, max) = (promised.min_ttl, promised.max_ttl);
             let message = format!("a ttl of {ttl:?} is out of range; {engine} takes {min:?} to {max:?}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if terms.lifetime == Lifetime::Session && !promised.outlives_wrapper {
             let message = format!("{engine} cannot bind a claim to its session alone; use a lease");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if self.owner.is_some() && !promised.takes_over {
+            let message = format!("{engine} knows no owners; leave .owner() out");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(())
@@ -203,6 +294,7 @@ impl std::fmt::Debug for Lock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lock")
             .field("name", &self.name)
+            .field("owner", &self.owner)
             .field("wait", &self.wait)
             .field("terms", &self.terms)
             .finish()

@@ -12,6 +12,12 @@ pub enum Loss {
     Revoked,
     /// What the engine stored of this claim is gone: flushed, evicted, deleted.
     Removed,
+    /// Another process with the same owner took the lock over.
+    TakenOver,
+    /// It was held for as long as [`Lock::max_hold`](crate::Lock::max_hold) allows.
+    HeldTooLong,
+    /// This process is a copy of the one that took the lock: a fork, or an image restored on another boot.
+    Copied,
     /// The engine's session ended.
     SessionEnded,
     /// The engine could not be reached until the lease was about to end.
@@ -24,6 +30,9 @@ impl fmt::Display for Loss {
             Self::Expired => "its lease ended before it was renewed",
             Self::Revoked => "an operator took it away",
             Self::Removed => "the engine no longer knows it",
+            Self::TakenOver => "another process with the same owner took it over",
+            Self::HeldTooLong => "it was held for as long as max_hold allows",
+            Self::Copied => "this process is a copy (a fork, a restored image) of the one that took it",
             Self::SessionEnded => "the session with the engine ended",
             Self::Unreachable => "the engine could not be reached until the lease was about to end",
         })

@@ -29,20 +29,7 @@ impl LockName {
     /// [`ErrorKind::Invalid`] if it is empty, too long, or contains a control character.
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
-        let invalid = |what: String| Err(Error::new(ErrorKind::Invalid, what));
-        if name.is_empty() {
-            return invalid("the lock name is empty; give it 1 to 512 bytes".into());
-        }
-        if name.len() > Self::MAX_BYTES {
-            let (is, most) = (name.len(), Self::MAX_BYTES);
-            return invalid(format!("the lock name is {is} bytes long; at most {most} are allowed"));
-        }
-        if let Some((at, c)) = name.char_indices().find(|(_, c)| c.is_control()) {
-            let code = u32::from(c);
-            return invalid(format!(
-                "the lock name has the control character U+{code:04X} at byte {at}; remove it"
-            ));
-        }
+        check("lock name", name, Self::MAX_BYTES)?;
         Ok(Self(name.into()))
     }
 
@@ -50,6 +37,23 @@ impl LockName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// What names of locks and of owners have in common.
+pub(crate) fn check(what: &str, text: &str, most: usize) -> Result<()> {
+    let invalid = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+    if text.is_empty() {
+        return invalid(format!("the {what} is empty; give it 1 to {most} bytes"));
+    }
+    if text.len() > most {
+        let is = text.len();
+        return invalid(format!("the {what} is {is} bytes long; at most {most} are allowed"));
+    }
+    if let Some((at, c)) = text.char_indices().find(|(_, c)| c.is_control()) {
+        let code = u32::from(c);
+        return invalid(format!("the {what} has the control character U+{code:04X} at byte {at}; remove it"));
+    }
+    Ok(())
 }
 
 impl fmt::Display for LockName {

@@ -6,6 +6,7 @@ pub mod cases;
 pub mod cut;
 pub mod fixture;
 pub mod fixtures;
+pub mod flaky;
 pub mod holds;
 pub mod in_flight;
 pub mod recorder;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
 use crate::locked::locked;
@@ -13,7 +13,10 @@ use crate::locked::locked;
 pub(crate) struct Background {
     thread: Mutex<Option<Handle>>,
     stays_in_the_runtime: bool,
+    pid: u32,
     stop: Arc<Notify>,
+    /// How many tasks are not done yet.
+    unfinished: watch::Sender<usize>,
 }
 
 impl Background {
@@ -22,12 +25,37 @@ impl Background {
             thread: Mutex::default(),
             stop: Arc::default(),
             stays_in_the_runtime: clock.lives_in_the_runtime(),
+            pid: std::process::id(),
+            unfinished: watch::Sender::new(0),
         }
+    }
+
+    /// Resolves when all work that was begun is done.
+    pub(crate) async fn finished(&self) {
+        let _ = self.unfinished.subscribe().wait_for(|unfinished| *unfinished == 0).await;
+    }
+
+    /// How many tasks are not done yet.
+    pub(crate) fn unfinished(&self) -> usize {
+        *self.unfinished.borrow()
     }
 
     /// Runs `work` where it is not lost when the caller's runtime ends: on the client's own thread. Work on tokio's
     /// clock stays in the caller's runtime, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let unfinished = Unfinished::new(&self.unfinished);
+        self.spawn_unawaited(async move {
+            work.await;
+            drop(unfinished);
+        });
+    }
+
+    /// The same for work that [`Background::finished`] does not wait for.
+    pub(crate) fn spawn_unawaited(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if self.pid != std::process::id() {
+            // A fork must not send what its parent may send too; nor drop it, which could send something else.
+            return std::mem::forget(work);
+        }
         let caller = || Handle::try_current().ok();
         let place = if self.stays_in_the_runtime {
             caller().or_else(|| self.thread())
@@ -63,5 +91,21 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.stop.notify_one();
+    }
+}
+
+/// One task that is not done, or not even dropped with its runtime.
+struct Unfinished(watch::Sender<usize>);
+
+impl Unfinished {
+    fn new(count: &watch::Sender<usize>) -> Self {
+        count.send_modify(|unfinished| *unfinished += 1);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.send_modify(|unfinished| *unfinished -= 1);
     }
 }

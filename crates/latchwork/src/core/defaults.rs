@@ -18,10 +18,16 @@ pub(crate) const RENEW_BATCH: usize = 200;
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// What a request may take at the least, also when the caller's wait limit is shorter than a round trip.
 pub(crate) const REQUEST_LEAST: Duration = Duration::from_millis(200);
-/// The first pause after waiting failed; doubles up to the longest, or until the engine wants to hear of the claim.
-pub(crate) const WAIT_FAILED_FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// How long claims may fail in a row before a waiter gives up: a server that restarts should not cost it its place.
+pub(crate) const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
+/// The first pause after a claim or waiting failed; doubles up to the longest.
+pub(crate) const FAILED_FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest such pause.
-pub(crate) const WAIT_FAILED_LONGEST_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const FAILED_LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long an attempt that gave up waits for its withdrawal to be answered, before that goes on in the background.
+pub(crate) const UNDO_LIMIT: Duration = Duration::from_secs(1);
+/// How long [`Client::close`](crate::Client::close) waits for what goes on in the background.
+pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// The first pause between attempts to give back a claim whose release failed; doubles up to the longest.
 pub(crate) const JANITOR_FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use super::grip::Grip;
 use super::local::{Turn, stand_in_line};
-use super::machine::{Attempt, End, Step};
+use super::machine::{Attempt, End, Failed, Step};
 use super::shield::Shield;
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
-use crate::engine::{Busy, Claim, ClaimState, Note, Verdict, Wake};
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::engine::{Busy, Claim, ClaimState, Lifetime, Note, Verdict, Wake};
+use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
 pub(crate) enum Outcome {
     /// The lock is held.
-    Held(Tenure),
+    Held(Grip),
     /// It was not to be had within the caller's patience; who holds it, if that is known.
     NotHeld(Option<Note>),
 }
@@ -25,18 +26,23 @@ pub(crate) async fn acquire(
     terms: &Terms,
     patience: Patience,
 ) -> Result<Outcome> {
-    let mut ticket = loop {
-        match stand_in_line(core, name, terms, patience).await {
-            Some(Turn::Drive(ticket)) => break ticket,
-            Some(Turn::Pass(tenure)) if tenure.hold().loss().is_none() => return Ok(Outcome::Held(tenure)),
+    loop {
+        match stand_in_line(core, name, terms, patience).await? {
+            Some(Turn::Drive(ticket)) => return drive(core, ticket, terms, patience).await,
+            Some(Turn::Pass(grip)) if grip.hold().lease_loss().is_none() => return Ok(Outcome::Held(grip)),
             // Lost on the way, while this task was kept from running: given back, and stood for again.
             Some(Turn::Pass(_)) => {}
             None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
         }
-    };
+    }
+}
+
+async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Patience) -> Result<Outcome> {
     let claim = ticket.claim(terms);
-    let (mut attempt, mut step) = Attempt::new(patience, terms.ttl, terms.stop_margin, core.clock.now());
+    let [jitter, ..] = *claim.id.as_bytes();
+    let (mut attempt, mut step) = Attempt::new(patience, terms.lease, jitter, core.clock.now());
     let mut busy = Busy::new(std::time::Duration::ZERO);
+    // The newest failure since the last answer to a claim.
     let mut failure = None;
     loop {
         step = match step {
@@ -45,38 +51,48 @@ pub(crate) async fn acquire(
                 let asked = core.until(attempt.answer_by(), ask(core, &claim, ticket)).await;
                 let Some((answer, returned)) = asked else {
                     // The ticket went into the background with the claim, and undoes it when that ends.
-                    return give_up(attempt.unanswered(core.clock.now()), busy.holder, None, &claim);
+                    let error = match attempt.unanswered(core.clock.now()) {
+                        End::TimedOut => super::no_answer_in_time(),
+                        _ => super::no_answer(),
+                    };
+                    let left = Some(may_hold_until(&attempt, &claim));
+                    return Err(complete(error, left, core, &claim));
                 };
                 ticket = returned;
-                let step = attempt.answered(core.clock.now(), answer.as_ref().map_err(Error::effect));
-                match answer {
-                    Ok(Verdict::Busy(answer)) => busy = answer,
-                    Ok(Verdict::Granted(_)) => {}
-                    Err(error) => failure = Some(error),
-                }
+                let step = attempt.answered(core.clock.now(), answer.as_ref().map_err(failed));
+                failure = match answer {
+                    Ok(Verdict::Granted(_)) => None,
+                    Ok(Verdict::Busy(answer)) => {
+                        busy = answer;
+                        None
+                    }
+                    Err(error) => Some(error),
+                };
                 step
             }
             Step::Wait(until) => {
                 let wake = wait(core, &claim, &busy, until).await;
-                let step = attempt
-                    .woken(core.clock.now(), wake.as_ref().map(|wake| wake.as_ref().map_err(Error::effect)));
-                failure = wake.and_then(Result::err);
-                step
+                attempt.woken(core.clock.now(), wake.as_ref().map(|wake| wake.as_ref().map_err(failed)))
             }
             Step::Pause(until) => {
                 core.clock.sleep_until(until).await;
                 attempt.woken(core.clock.now(), None)
             }
             Step::Hold { token, lease } => {
+                ticket.expect_strays(attempt.stray_until());
                 return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms)));
             }
             Step::Undo(end) => {
-                ticket.withdraw().await;
-                return give_up(end, busy.holder, failure, &claim);
+                ticket.expect_strays(attempt.stray_until());
+                let is_undone = ticket.withdraw().await;
+                let left = (!is_undone).then(|| may_hold_until(&attempt, &claim));
+                return give_up(end, busy.holder, failure)
+                    .map_err(|error| complete(error, left, core, &claim));
             }
             Step::Stop(end) => {
                 ticket.forget_claim();
-                return give_up(end, busy.holder, failure, &claim);
+                return give_up(end, busy.holder, failure)
+                    .map_err(|error| complete(error, None, core, &claim));
             }
         }
     }
@@ -93,17 +109,35 @@ async fn wait(core: &Core, claim: &Arc<Claim>, busy: &Busy, until: Moment) -> Op
     core.until(until, core.engine.clone().wait(claim.clone(), busy.clone())).await
 }
 
-fn give_up(end: End, holder: Option<ClaimState>, failure: Option<Error>, claim: &Claim) -> Result<Outcome> {
+fn failed(error: &Error) -> Failed {
+    Failed { effect: error.effect(), passing: error.kind() == ErrorKind::Unreachable }
+}
+
+fn give_up(end: End, holder: Option<ClaimState>, failure: Option<Error>) -> Result<Outcome> {
     match (end, failure) {
-        (End::Busy | End::TimedOut, _) => Ok(Outcome::NotHeld(holder.map(|holder| holder.note))),
-        (End::Unanswered, _) => Err(super::no_answer().about(&claim.name)),
-        (End::Failed, Some(error)) => Err(error.about(&claim.name)),
-        (End::Failed | End::TooLate, _) => {
-            let ttl = claim.ttl;
-            let message = format!(
-                "the engine answered too late for a ttl of {ttl:?}; raise ttl or look at the engine's load"
-            );
-            Err(Error::new(ErrorKind::Unreachable, message).about(&claim.name))
+        (End::Busy | End::TimedOut, None) => Ok(Outcome::NotHeld(holder.map(|holder| holder.note))),
+        (End::TooLate, _) => {
+            let message = "the engine answered too late for this ttl; raise ttl or look at the engine's load";
+            Err(Error::new(ErrorKind::Unreachable, message))
         }
+        (_, Some(failure)) => Err(failure),
+        (_, None) => Err(super::no_answer()),
     }
+}
+
+/// Until when the lock may be held by this attempt's claim, if that cannot be undone.
+fn may_hold_until(attempt: &Attempt, claim: &Claim) -> Moment {
+    match claim.lifetime {
+        Lifetime::Lease => attempt.may_hold_until(),
+        Lifetime::Session => Moment::NEVER,
+    }
+}
+
+/// Says what is left behind: `left` until then at the longest, or nothing at all.
+fn complete(error: Error, left: Option<Moment>, core: &Core, claim: &Claim) -> Error {
+    match left {
+        Some(until) => error.with_effect(Effect::Unknown).may_be_held(until, core.clock.now()),
+        None => error.with_effect(Effect::None),
+    }
+    .about(&claim.name)
 }

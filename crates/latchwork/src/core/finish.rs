@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::local::hand_duty;
 use super::shield::Shield;
+use super::ticket::Strays;
 use super::{Core, janitor};
+use crate::clock::Moment;
 use crate::engine::{Claim, Released};
 use crate::{LockName, Result};
 
@@ -12,11 +14,12 @@ use crate::{LockName, Result};
 pub(crate) struct Finish {
     core: Arc<Core>,
     name: LockName,
+    strays: Strays,
 }
 
 impl Finish {
-    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
-        Self { core, name }
+    pub(crate) fn new(core: Arc<Core>, name: LockName, strays: Strays) -> Self {
+        Self { core, name, strays }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -28,11 +31,24 @@ impl Finish {
         let core = self.core.clone();
         Shield::new(&core, async move {
             let answer = self.core.answer(self.core.engine.clone().release(claim.clone())).await;
-            if answer.is_err() {
-                self.release_in_background(claim);
+            match (&answer, self.strays) {
+                (Err(_), _) => self.release_in_background(claim),
+                (Ok(_), Some(until)) => self.release_strays(claim, until),
+                (Ok(_), None) => {}
             }
             answer
         })
+    }
+
+    /// The name is open, but a request of the claim may still arrive and take the lock for nobody.
+    pub(crate) fn release_strays(self, claim: Arc<Claim>, until: Moment) {
+        let Self { core, .. } = &self;
+        let work = janitor::release_strays(Arc::downgrade(core), core.clock, claim, until);
+        core.background.spawn_unawaited(work);
+    }
+
+    pub(crate) fn strays(&self) -> Strays {
+        self.strays
     }
 
     pub(crate) fn release_in_background(self, claim: Arc<Claim>) {

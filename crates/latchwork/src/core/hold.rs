@@ -1,36 +1,46 @@
-//! A held claim, as its guard and the keeper see it.
+//! A held claim, as its guards and the keeper see it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
 use super::lease::Lease;
+use super::{Core, alarm};
 use crate::Loss;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Renewal};
 use crate::locked::locked;
 
+/// No guard's turn: the claim was given back.
+const GIVEN_BACK: u32 = u32::MAX;
+
 /// One held claim.
 pub(crate) struct Hold {
     pub(crate) claim: Arc<Claim>,
+    pub(crate) engine: &'static str,
     clock: Clock,
+    /// The process that took it.
+    pid: u32,
     lease: Mutex<Lease>,
     changed: Notify,
     /// Where it stands in the keeper's schedule; `None` while it is being renewed, and after its release.
     pub(super) due: Mutex<Option<Moment>>,
-    released: AtomicBool,
+    /// Whose turn it is: how often the claim was passed on.
+    turn: AtomicU32,
 }
 
 impl Hold {
-    pub(crate) fn new(claim: Arc<Claim>, clock: Clock, lease: Lease) -> Arc<Self> {
+    pub(crate) fn new(claim: Arc<Claim>, core: &Core, lease: Lease) -> Arc<Self> {
         Arc::new(Self {
             claim,
-            clock,
+            engine: core.engine_name,
+            clock: core.clock,
+            pid: core.pid,
             lease: Mutex::new(lease),
             changed: Notify::new(),
             due: Mutex::new(None),
-            released: AtomicBool::new(false),
+            turn: AtomicU32::new(0),
         })
     }
 
@@ -39,9 +49,17 @@ impl Hold {
         look(&mut locked(&self.lease), self.clock.now())
     }
 
-    /// Why it is lost, if it is.
-    pub(crate) fn loss(&self) -> Option<Loss> {
+    /// Why the lease is lost, if it is.
+    pub(crate) fn lease_loss(&self) -> Option<Loss> {
         self.look(|lease, now| lease.loss(now))
+    }
+
+    /// Why it is lost, if it is: to a fork of the process that took it, it always is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        if self.pid != std::process::id() {
+            return Some(Loss::Copied);
+        }
+        self.lease_loss()
     }
 
     /// Takes in the answer to a renewal, and tells whoever waits for the loss.
@@ -50,26 +68,46 @@ impl Hold {
         self.changed.notify_waiters();
     }
 
+    /// It is lost for a reason that no engine tells.
+    pub(crate) fn lose(&self, why: Loss) {
+        self.look(|lease, _| lease.lose(why));
+        self.changed.notify_waiters();
+    }
+
+    /// The next guard holds from now on.
+    pub(crate) fn begin_turn(&self, turn: u8) {
+        self.look(|lease, now| lease.begin_turn(now));
+        self.turn.store(u32::from(turn), Ordering::Release);
+    }
+
+    /// Whether the guard of this turn still holds it.
+    pub(crate) fn is_turn(&self, turn: u8) -> bool {
+        self.turn.load(Ordering::Acquire) == u32::from(turn)
+    }
+
     /// The holder gave it back: from here on nothing renews it, and nothing counts as a loss.
-    pub(crate) fn set_released(&self) {
-        self.released.store(true, Ordering::Release);
+    pub(crate) fn set_given_back(&self) {
+        self.turn.store(GIVEN_BACK, Ordering::Release);
     }
 
-    pub(crate) fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.turn.load(Ordering::Acquire) == GIVEN_BACK
     }
 
-    /// Resolves when the claim is lost, before the lease can run out.
-    pub(crate) async fn lost(&self) -> Loss {
+    /// Resolves when the claim is lost during this turn, before the lease can run out.
+    pub(crate) async fn lost(&self, turn: u8) -> Loss {
         loop {
             let changed = self.changed.notified();
-            let stop_at = match self.look(|lease, now| lease.loss(now).ok_or(lease.stop_at())) {
-                Ok(loss) => return loss,
-                Err(stop_at) => stop_at,
-            };
+            if !self.is_turn(turn) {
+                return std::future::pending().await;
+            }
+            if let Some(loss) = self.loss() {
+                return loss;
+            }
+            let stop_at = self.look(|lease, _| lease.stop_at());
             tokio::select! {
                 () = changed => {}
-                () = self.clock.sleep_until(stop_at) => {}
+                () = alarm::sleep_until(self.clock, stop_at) => {}
             }
         }
     }

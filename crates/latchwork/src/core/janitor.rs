@@ -1,15 +1,15 @@
 //! The janitor gives back what could not be given back at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use super::defaults;
 use super::finish::Finish;
-use crate::clock::Moment;
+use super::{Core, defaults};
+use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Lifetime};
 
 /// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then.
 pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
-    let core = finish.core();
+    let core = finish.core().clone();
     let lease_over = match claim.lifetime {
         Lifetime::Lease => core.clock.now().after(claim.ttl),
         Lifetime::Session => Moment::NEVER,
@@ -18,9 +18,28 @@ pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
     while core.answer(core.engine.clone().release(claim.clone())).await.is_err() {
         let again = core.clock.now().after(pause);
         if again >= lease_over {
-            break;
+            return;
         }
         core.clock.sleep_until(again).await;
         pause = (pause * 2).min(defaults::JANITOR_LONGEST_PAUSE);
+    }
+    if let Some(until) = finish.strays() {
+        finish.release_strays(claim, until);
+    }
+}
+
+/// Releases a claim again and again, less and less often, until `until`: a request of it whose reply is missing may have
+/// been overtaken by the first release. Nothing waits for this, and it does not keep its client open.
+pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Claim>, until: Moment) {
+    let mut pause = defaults::JANITOR_FIRST_PAUSE;
+    loop {
+        let again = clock.now().after(pause);
+        if again >= until {
+            return;
+        }
+        clock.sleep_until(again).await;
+        let Some(core) = core.upgrade() else { return };
+        let _ = core.answer(core.engine.clone().release(claim.clone())).await;
+        pause *= 2;
     }
 }

@@ -5,7 +5,7 @@
 //! sleeps until something is due, and a lock released before its first renewal never wakes it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 use super::background::Background;
 use super::defaults;
 use super::hold::Hold;
-use crate::clock::{Clock, Moment};
+use crate::Loss;
+use crate::clock::{self, Clock, Moment};
 use crate::engine::{ClaimId, ErasedEngine, SharedEngine};
 use crate::locked::locked;
 
@@ -28,6 +29,9 @@ struct Shared {
     clock: Clock,
     schedule: Mutex<Schedule>,
     bell: Notify,
+    pid: u32,
+    /// The boot that the first lock was held on.
+    boot: OnceLock<Option<String>>,
 }
 
 struct Schedule {
@@ -40,9 +44,9 @@ struct Schedule {
 impl Keeper {
     pub(crate) fn new(engine: &SharedEngine, clock: Clock) -> Self {
         let schedule = Mutex::new(Schedule { due: BTreeMap::new(), wakes_at: None, closed: false });
-        Self {
-            shared: Arc::new(Shared { engine: Arc::downgrade(engine), clock, schedule, bell: Notify::new() }),
-        }
+        let (engine, pid) = (Arc::downgrade(engine), std::process::id());
+        let (bell, boot) = (Notify::new(), OnceLock::new());
+        Self { shared: Arc::new(Shared { engine, clock, schedule, bell, pid, boot }) }
     }
 
     /// Renews `hold` from now on.
@@ -64,7 +68,7 @@ impl Keeper {
     /// Forgets a hold that its guard gives back.
     pub(crate) fn remove(&self, hold: &Hold) {
         let mut schedule = self.shared.schedule();
-        hold.set_released();
+        hold.set_given_back();
         if let Some(due) = locked(&hold.due).take() {
             schedule.due.remove(&(due, hold.claim.id));
         }
@@ -126,12 +130,26 @@ impl Shared {
         locked(&self.schedule)
     }
 
+    /// Whether this process is a fork, or an image that was restored on another boot. To renew then would be to keep
+    /// alive what the original may have given back.
+    fn is_a_copy(&self) -> bool {
+        let (first, now) = (self.first_boot(), clock::boot_id().ok());
+        self.pid != std::process::id() || first.zip(now.as_ref()).is_some_and(|(first, now)| first != now)
+    }
+
+    fn first_boot(&self) -> Option<&String> {
+        self.boot.get_or_init(|| clock::boot_id().ok()).as_ref()
+    }
+
     async fn fork(&self) -> Option<SharedEngine> {
         self.engine.upgrade()?.fork().await.ok()
     }
 
     /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.
     async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) {
+        if self.is_a_copy() {
+            return holds.iter().for_each(|hold| hold.lose(Loss::Copied));
+        }
         let claims: Vec<_> = holds.iter().map(|hold| hold.claim.clone()).collect();
         let patience =
             holds.iter().map(|hold| hold.look(|lease, now| lease.patience(now))).min().unwrap_or_default();
@@ -146,7 +164,7 @@ impl Shared {
 
     fn schedule_again(&self, holds: &[Arc<Hold>]) {
         let mut schedule = self.schedule();
-        for hold in holds.iter().filter(|hold| hold.loss().is_none() && !hold.is_released()) {
+        for hold in holds.iter().filter(|hold| hold.lease_loss().is_none() && !hold.is_given_back()) {
             schedule.insert(hold);
         }
         drop(schedule);
@@ -166,6 +184,7 @@ impl Drop for Running {
 impl Running {
     async fn run(self) {
         let mut engine = None;
+        self.0.first_boot();
         loop {
             let shared = &self.0;
             let (due, next) = {

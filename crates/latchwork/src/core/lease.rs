@@ -7,30 +7,41 @@ use crate::Loss;
 use crate::clock::Moment;
 use crate::engine::{Renewal, Valid};
 
+/// What a task wants of its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseTerms {
+    pub(crate) ttl: Duration,
+    pub(crate) stop_margin: Option<Duration>,
+    /// How long one guard may hold, however well renewals go.
+    pub(crate) max_hold: Option<Duration>,
+}
+
 /// The deadline of one held claim. Once lost, it stays lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    ttl: Duration,
-    stop_margin: Option<Duration>,
+    terms: LeaseTerms,
     /// From when the lease is counted.
     start: Moment,
     deadline: Moment,
+    /// When `max_hold` is over.
+    limit: Moment,
     at_risk: bool,
     lost: Option<Loss>,
 }
 
 impl Lease {
     /// A claim granted by the answer to a request sent at `sent`.
-    pub(crate) fn granted(
-        valid: Valid,
-        sent: Moment,
-        now: Moment,
-        ttl: Duration,
-        stop_margin: Option<Duration>,
-    ) -> Self {
-        let mut lease = Self { ttl, stop_margin, start: sent, deadline: sent, at_risk: false, lost: None };
+    pub(crate) fn granted(valid: Valid, sent: Moment, now: Moment, terms: LeaseTerms) -> Self {
+        let (start, deadline, limit) = (sent, sent, Moment::NEVER);
+        let mut lease = Self { terms, start, deadline, limit, at_risk: false, lost: None };
         lease.set(valid, sent, now);
+        lease.begin_turn(now);
         lease
+    }
+
+    /// Another guard holds from now on.
+    pub(crate) fn begin_turn(&mut self, now: Moment) {
+        self.limit = self.terms.max_hold.map_or(Moment::NEVER, |most| now.after(most));
     }
 
     /// Counted from before the request was sent (C4), less drift where two clocks are involved.
@@ -48,22 +59,34 @@ impl Lease {
 
     /// When the holder is told to stop if no renewal succeeds before.
     pub(crate) fn stop_at(&self) -> Moment {
-        self.deadline.before(defaults::stop_margin(self.span(), self.stop_margin))
+        self.deadline.before(defaults::stop_margin(self.span(), self.terms.stop_margin)).min(self.limit)
     }
 
     /// Why the claim is lost, if it is. Reads the given time every time it is asked.
     pub(crate) fn loss(&mut self, now: Moment) -> Option<Loss> {
-        if self.lost.is_none() && now >= self.stop_at() {
-            self.lost = Some(if self.at_risk { Loss::Unreachable } else { Loss::Expired });
+        if self.lost.is_none() {
+            self.lost = match now {
+                // No clock of this boot goes back: the process was moved to another.
+                now if now < self.start => Some(Loss::Copied),
+                now if now >= self.limit => Some(Loss::HeldTooLong),
+                now if now < self.stop_at() => None,
+                _ if self.at_risk => Some(Loss::Unreachable),
+                _ => Some(Loss::Expired),
+            };
         }
         self.lost
+    }
+
+    /// It is lost for a reason that no engine tells.
+    pub(crate) fn lose(&mut self, why: Loss) {
+        self.lost.get_or_insert(why);
     }
 
     /// When to send the next renewal. `jitter` is any byte, drawn at random.
     pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
         if self.at_risk {
             // Again soon, and sooner the less time there is, but never past the deadline.
-            return now.after(self.stop_at().since(now).min(self.ttl) / 8);
+            return now.after(self.stop_at().since(now).min(self.terms.ttl) / 8);
         }
         let interval = self.span() / defaults::RENEW_AFTER;
         let spread = interval / defaults::RENEW_JITTER;
@@ -77,7 +100,7 @@ impl Lease {
 
     /// What was granted. A claim bound to its session has no end, and is looked after as if it had its ttl.
     fn span(&self) -> Duration {
-        self.deadline.since(self.start).min(self.ttl)
+        self.deadline.since(self.start).min(self.terms.ttl)
     }
 
     /// Takes in the answer to a renewal sent at `sent`; `None` if there was none.
@@ -101,13 +124,14 @@ mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_secs(10);
+    const TERMS: LeaseTerms = LeaseTerms { ttl: TTL, stop_margin: None, max_hold: None };
 
     fn at(millis: u64) -> Moment {
         Moment::from_micros(millis * 1_000)
     }
 
     fn lease() -> Lease {
-        Lease::granted(Valid::For(TTL), at(1_000), at(1_200), TTL, None)
+        Lease::granted(Valid::For(TTL), at(1_000), at(1_200), TERMS)
     }
 
     #[test]
@@ -160,16 +184,40 @@ mod tests {
 
     #[test]
     fn a_short_hand_over_lease_leaves_room_to_work() {
-        let lease = Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TTL, None);
+        let lease = Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TERMS);
         assert_eq!(lease.stop_at(), at(3_700));
-        let asked =
-            Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TTL, Some(Duration::from_secs(60)));
+        let terms = LeaseTerms { stop_margin: Some(Duration::from_secs(60)), ..TERMS };
+        let asked = Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), terms);
         assert_eq!(asked.stop_at(), at(2_500), "a wish for more margin never takes more than half");
     }
 
     #[test]
+    fn however_well_renewals_go_a_guard_holds_no_longer_than_it_wanted() {
+        let terms = LeaseTerms { max_hold: Some(Duration::from_secs(30)), ..TERMS };
+        let mut lease = Lease::granted(Valid::For(TTL), at(1_000), at(1_000), terms);
+        for millis in (4_000..=28_000).step_by(3_000) {
+            lease.renewed(at(millis), at(millis), Some(Renewal::Kept(Valid::For(TTL))));
+        }
+        assert_eq!(lease.loss(at(30_999)), None);
+        assert_eq!(lease.clone().loss(at(31_000)), Some(Loss::HeldTooLong));
+        lease.begin_turn(at(30_999));
+        assert_eq!(
+            lease.stop_at(),
+            at(28_000 + 9_898).before(Duration::from_micros(989_800)),
+            "the next guard's"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_that_of_another_boot() {
+        let mut lease = lease();
+        assert_eq!(lease.loss(at(999)), Some(Loss::Copied));
+        assert_eq!(lease.loss(at(2_000)), Some(Loss::Copied));
+    }
+
+    #[test]
     fn a_claim_bound_to_its_session_has_no_end_and_is_still_looked_after() {
-        let mut lease = Lease::granted(Valid::Until(Moment::NEVER), at(1), at(1), TTL, None);
+        let mut lease = Lease::granted(Valid::Until(Moment::NEVER), at(1), at(1), TERMS);
         assert_eq!(lease.renew_at(at(1), 0), at(1).after(TTL / 3 - TTL / 30));
         assert_eq!(lease.loss(at(1_000_000_000_000)), None);
         assert!(lease.patience(at(1)) <= TTL);

@@ -4,14 +4,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::oneshot;
 
+use super::grip::Grip;
 use super::{Core, Patience, Tenure, Terms, Ticket};
-use crate::LockName;
 use crate::engine::Claim;
 use crate::locked::locked;
+use crate::{Error, ErrorKind, LockName, Result};
 
 const SHARDS: usize = 16;
 
@@ -27,6 +28,13 @@ pub(crate) struct Local {
 struct Queue {
     arrivals: u64,
     waiting: BTreeMap<u64, Waiting>,
+    shared: Option<Shared>,
+}
+
+/// What guards of one owner hold together.
+struct Shared {
+    claim: Arc<Claim>,
+    tenure: Weak<Tenure>,
 }
 
 struct Waiting {
@@ -39,7 +47,7 @@ pub(crate) enum Turn {
     /// The duty to fetch the lock.
     Drive(Ticket),
     /// The lock.
-    Pass(Tenure),
+    Pass(Grip),
 }
 
 impl Local {
@@ -54,24 +62,58 @@ pub(crate) async fn stand_in_line(
     name: &LockName,
     terms: &Terms,
     patience: Patience,
-) -> Option<Turn> {
-    let (_place, baton) = {
-        let mut shard = core.local.shard(name);
-        let Some(queue) = shard.get_mut(name) else {
-            shard.insert(name.clone(), Queue::default());
-            return Some(Turn::Drive(Ticket::new(core.clone(), name.clone(), None)));
-        };
-        if patience == Patience::None {
-            return None;
-        }
-        let (sender, baton) = oneshot::channel();
-        queue.arrivals += 1;
-        queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), baton: sender });
-        (Place { core, name, arrival: queue.arrivals }, baton)
+) -> Result<Option<Turn>> {
+    let (_place, baton) = match step_up(core, name, terms, patience) {
+        Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
+        Some(Standing::With(shared)) => return nest(shared).map(Some),
+        Some(Standing::Behind(place, baton)) => (place, baton),
+        None => return Ok(None),
     };
-    match patience {
-        Patience::Until(end) => core.until(end, baton).await?.ok(),
+    Ok(match patience {
+        Patience::Until(end) => core.until(end, baton).await.and_then(|turn| turn.ok()),
         _ => baton.await.ok(),
+    })
+}
+
+/// Where a task finds itself when it comes.
+enum Standing<'a> {
+    First(Ticket),
+    Behind(Place<'a>, oneshot::Receiver<Turn>),
+    With(Arc<Tenure>),
+}
+
+fn step_up<'a>(
+    core: &'a Arc<Core>,
+    name: &'a LockName,
+    terms: &Terms,
+    patience: Patience,
+) -> Option<Standing<'a>> {
+    let mut shard = core.local.shard(name);
+    let Some(queue) = shard.get_mut(name) else {
+        shard.insert(name.clone(), Queue::default());
+        return Some(Standing::First(Ticket::new(core.clone(), name.clone(), None)));
+    };
+    let shared = queue.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim));
+    if let Some(tenure) = shared.and_then(|shared| shared.tenure.upgrade()) {
+        return Some(Standing::With(tenure));
+    }
+    if patience == Patience::None {
+        return None;
+    }
+    let (sender, baton) = oneshot::channel();
+    queue.arrivals += 1;
+    queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), baton: sender });
+    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals }, baton))
+}
+
+/// Another guard on what the same owner already holds. To wait behind one that is lost could be to wait for oneself.
+fn nest(shared: Arc<Tenure>) -> Result<Turn> {
+    match shared.hold().loss() {
+        None => Ok(Turn::Pass(Grip::Shared(shared))),
+        Some(why) => {
+            let message = format!("its owner's guard is lost ({why}); drop that guard first");
+            Err(Error::new(ErrorKind::Lost, message).about(&shared.claim().name))
+        }
     }
 }
 
@@ -136,23 +178,43 @@ pub(crate) fn pass(mut tenure: Tenure) -> Option<Tenure> {
             first.filter(|first| first.get().terms.could_hold(&tenure)).map(|first| first.remove())
         };
         let Some(next) = next else { break };
-        match next.baton.send(Turn::Pass(tenure.passed())) {
-            Err(Turn::Pass(unwanted)) => tenure = unwanted,
+        match next.baton.send(Turn::Pass(Grip::Alone(tenure.passed()))) {
+            Err(Turn::Pass(Grip::Alone(unwanted))) => tenure = unwanted,
             _ => return None,
         }
     }
     Some(tenure)
 }
 
+/// Lets all local waiters of the holder's owner hold with it: the holder may be waiting for them.
+pub(crate) fn share(tenure: Tenure) -> Grip {
+    let (core, claim) = (tenure.core().clone(), tenure.claim().clone());
+    let shared = Arc::new(tenure);
+    let mut nested = Vec::new();
+    if let Some(queue) = core.local.shard(&claim.name).get_mut(&claim.name) {
+        queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared) });
+        nested.extend(queue.waiting.extract_if(.., |_, waiting| waiting.terms.could_nest(&claim)));
+    }
+    for (_, waiting) in nested {
+        let _ = waiting.baton.send(Turn::Pass(Grip::Shared(shared.clone())));
+    }
+    Grip::Shared(shared)
+}
+
 impl Terms {
     fn could_drive(&self, claim: &Claim) -> bool {
-        (self.mode, self.ttl, self.wait_lease, self.lifetime)
-            == (claim.mode, claim.ttl, claim.wait_lease, claim.lifetime)
+        (self.mode, self.lease.ttl, self.wait_lease, self.lifetime, &self.owner)
+            == (claim.mode, claim.ttl, claim.wait_lease, claim.lifetime, &claim.owner)
     }
 
     fn could_hold(&self, tenure: &Tenure) -> bool {
         let claim = tenure.claim();
-        (self.mode, self.ttl, self.lifetime, self.stop_margin, self.pass_for)
-            == (claim.mode, claim.ttl, claim.lifetime, tenure.stop_margin(), tenure.pass_for())
+        (self.mode, self.lease, self.lifetime, self.pass_for, &self.owner)
+            == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for(), &claim.owner)
+    }
+
+    /// The lease is the outermost guard's, whatever a nested one asks for.
+    fn could_nest(&self, claim: &Claim) -> bool {
+        self.owner.is_some() && self.owner == claim.owner && self.mode == claim.mode
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::defaults;
-use super::lease::Lease;
+use super::lease::{Lease, LeaseTerms};
 use crate::Effect;
 use crate::clock::Moment;
 use crate::engine::{Grant, Verdict, Wake};
@@ -25,8 +25,7 @@ pub(crate) enum Patience {
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     patience: Patience,
-    ttl: Duration,
-    stop_margin: Option<Duration>,
+    terms: LeaseTerms,
     /// When the newest answered claim was sent: grants count from here.
     answered: Moment,
     /// When the claim now under way was sent.
@@ -35,8 +34,22 @@ pub(crate) struct Attempt {
     floor: Option<u64>,
     /// When the server wants to hear of this claim again.
     again_at: Moment,
-    /// How long to pause after the next failure to wait.
+    /// How long to pause after the next failure; some of it is up to `jitter`, or all clients would come back at once.
     pause: Duration,
+    jitter: u8,
+    /// Since when claims have failed, without an answer in between.
+    failing_since: Option<Moment>,
+    /// Until when a claim whose reply is missing may hold the lock; it may still be under way.
+    stray_until: Option<Moment>,
+}
+
+/// How a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// Whether the server may have acted.
+    pub(crate) effect: Effect,
+    /// Whether to ask again may help.
+    pub(crate) passing: bool,
 }
 
 /// What to do next.
@@ -46,7 +59,7 @@ pub(crate) enum Step {
     Ask,
     /// Call `wait`, until then at the latest.
     Wait(Moment),
-    /// Do nothing until then: waiting failed, and asking at once would be a storm.
+    /// Do nothing until then: a request failed, and asking at once would be a storm.
     Pause(Moment),
     /// The lock is held.
     Hold { token: Option<u64>, lease: Lease },
@@ -72,17 +85,21 @@ pub(crate) enum End {
 }
 
 impl Attempt {
-    pub(crate) fn new(
-        patience: Patience,
-        ttl: Duration,
-        stop_margin: Option<Duration>,
-        now: Moment,
-    ) -> (Self, Step) {
-        let pause = defaults::WAIT_FAILED_FIRST_PAUSE;
-        (
-            Self { patience, ttl, stop_margin, answered: now, sent: now, floor: None, again_at: now, pause },
-            Step::Ask,
-        )
+    /// `jitter` is any byte, drawn at random.
+    pub(crate) fn new(patience: Patience, terms: LeaseTerms, jitter: u8, now: Moment) -> (Self, Step) {
+        let attempt = Self {
+            patience,
+            terms,
+            answered: now,
+            sent: now,
+            floor: None,
+            again_at: now,
+            pause: defaults::FAILED_FIRST_PAUSE,
+            jitter,
+            failing_since: None,
+            stray_until: None,
+        };
+        (attempt, Step::Ask)
     }
 
     /// A claim is about to be sent.
@@ -101,38 +118,76 @@ impl Attempt {
     }
 
     /// No answer came in time.
-    pub(crate) fn unanswered(&self, now: Moment) -> End {
+    pub(crate) fn unanswered(&mut self, now: Moment) -> End {
+        self.stray_until = Some(self.may_hold_until());
         match self.patience {
             Patience::Until(end) if now >= end => End::TimedOut,
             _ => End::Unanswered,
         }
     }
 
-    /// The claim was answered.
-    pub(crate) fn answered(&mut self, now: Moment, answer: Result<&Verdict, Effect>) -> Step {
+    /// Until when the newest claim may hold the lock if nothing undoes it.
+    pub(crate) fn may_hold_until(&self) -> Moment {
+        self.sent.after(self.terms.ttl)
+    }
+
+    /// The same of a claim whose reply is missing, if there is one.
+    pub(crate) fn stray_until(&self) -> Option<Moment> {
+        self.stray_until
+    }
+
+    /// The claim was answered, or failed.
+    pub(crate) fn answered(&mut self, now: Moment, answer: Result<&Verdict, Failed>) -> Step {
+        if answer.is_ok() {
+            (self.failing_since, self.answered) = (None, self.sent);
+        }
         match answer {
-            Ok(Verdict::Granted(grant)) => {
-                self.answered = self.sent;
-                self.hold(now, grant).unwrap_or(Step::Undo(End::TooLate))
-            }
+            Ok(Verdict::Granted(grant)) => self.hold(now, grant).unwrap_or(Step::Undo(End::TooLate)),
             Ok(Verdict::Busy(busy)) => {
-                (self.answered, self.floor) = (self.sent, busy.floor);
+                self.floor = busy.floor;
                 self.again_at = now.after(busy.again_in);
+                self.pause = defaults::FAILED_FIRST_PAUSE;
                 match self.patience {
+                    // The claim whose reply is missing may arrive behind this one.
+                    Patience::None if self.stray_until.is_some() => Step::Undo(End::Busy),
                     Patience::None => Step::Stop(End::Busy),
                     Patience::Until(end) if now >= end => Step::Undo(End::TimedOut),
                     Patience::Until(end) => Step::Wait(self.again_at.min(end)),
                     Patience::Endless => Step::Wait(self.again_at),
                 }
             }
-            Err(Effect::None) if self.patience == Patience::None => Step::Stop(End::Failed),
-            // It may stand in the queue from an earlier claim, or hold by this one.
-            Err(_) => Step::Undo(End::Failed),
+            Err(failed) => self.failed(now, failed),
         }
     }
 
+    /// A claim failed. Asked again with the same id it does no harm (C1), and tells what became of the first.
+    fn failed(&mut self, now: Moment, failed: Failed) -> Step {
+        let first = self.failing_since.is_none();
+        let since = *self.failing_since.get_or_insert(now);
+        if failed.effect == Effect::Unknown {
+            self.stray_until = Some(self.may_hold_until());
+        }
+        let again = match self.patience {
+            // Nothing to find out, and nobody wants to wait.
+            Patience::None if self.stray_until.is_none() => return Step::Stop(End::Failed),
+            Patience::None => first,
+            Patience::Until(end) => now < end.min(since.after(defaults::OUTAGE_LIMIT)),
+            Patience::Endless => now < since.after(defaults::OUTAGE_LIMIT),
+        };
+        if failed.passing && again { self.pause(now) } else { Step::Undo(End::Failed) }
+    }
+
+    fn pause(&mut self, now: Moment) -> Step {
+        let until = now.after(self.pause / 2 + self.pause / 2 * u32::from(self.jitter) / 255);
+        self.pause = (self.pause * 2).min(defaults::FAILED_LONGEST_PAUSE);
+        Step::Pause(match self.patience {
+            Patience::Until(end) => until.min(end),
+            _ => until,
+        })
+    }
+
     /// `wait` or a pause ended; `None` if the time given to it passed.
-    pub(crate) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Effect>>) -> Step {
+    pub(crate) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Failed>>) -> Step {
         let out_of_patience = matches!(self.patience, Patience::Until(end) if now >= end);
         match wake {
             // A pushed grant that is old or comes too late is asked about: the server knows whether it still stands.
@@ -140,20 +195,17 @@ impl Attempt {
                 self.hold(now, grant).unwrap_or(Step::Ask)
             }
             _ if out_of_patience => Step::Undo(End::TimedOut),
-            Some(Err(_)) => {
-                let until = now.after(self.pause).min(self.again_at);
-                self.pause = (self.pause * 2).min(defaults::WAIT_FAILED_LONGEST_PAUSE);
-                Step::Pause(match self.patience {
-                    Patience::Until(end) => until.min(end),
-                    _ => until,
-                })
-            }
+            // Not longer than until the server wants to hear of the claim.
+            Some(Err(_)) => match self.pause(now) {
+                Step::Pause(until) => Step::Pause(until.min(self.again_at)),
+                step => step,
+            },
             Some(Ok(_)) | None => Step::Ask,
         }
     }
 
     fn hold(&self, now: Moment, grant: &Grant) -> Option<Step> {
-        let mut lease = Lease::granted(grant.valid, self.answered, now, self.ttl, self.stop_margin);
+        let mut lease = Lease::granted(grant.valid, self.answered, now, self.terms);
         lease.loss(now).is_none().then_some(Step::Hold { token: grant.token, lease })
     }
 }
@@ -164,6 +216,8 @@ mod tests {
     use crate::engine::{Busy, Valid};
 
     const TTL: Duration = Duration::from_millis(400);
+    const TERMS: LeaseTerms = LeaseTerms { ttl: TTL, stop_margin: None, max_hold: None };
+    const LOST: Failed = Failed { effect: Effect::Unknown, passing: true };
 
     fn at(millis: u64) -> Moment {
         Moment::from_micros(millis * 1_000)
@@ -219,14 +273,16 @@ mod tests {
                         w.step = w.attempt.answered(at(w.now), Ok(&Verdict::Busy(busy)));
                     });
                     for effect in [Effect::None, Effect::Unknown] {
-                        next(&|w| {
-                            w.ask();
-                            if effect == Effect::Unknown {
-                                w.held_until = Some(w.now + TTL.as_millis() as u64);
-                            }
-                            w.now += delay;
-                            w.step = w.attempt.answered(at(w.now), Err(effect));
-                        });
+                        for passing in [false, true] {
+                            next(&|w| {
+                                w.ask();
+                                if effect == Effect::Unknown {
+                                    w.held_until = Some(w.now + TTL.as_millis() as u64);
+                                }
+                                w.now += delay;
+                                w.step = w.attempt.answered(at(w.now), Err(Failed { effect, passing }));
+                            });
+                        }
                     }
                 }
             }
@@ -244,7 +300,7 @@ mod tests {
                     });
                     next(&|w| {
                         w.now += pause;
-                        w.step = w.attempt.woken(at(w.now), Some(Err(Effect::Unknown)));
+                        w.step = w.attempt.woken(at(w.now), Some(Err(LOST)));
                     });
                     // A push from an earlier life of this claim, read late: believed, it would make two holders.
                     next(&|w| {
@@ -296,7 +352,7 @@ mod tests {
     fn no_order_of_events_holds_too_long_or_leaves_something_behind() {
         let mut seen = Seen::default();
         for patience in [Patience::None, Patience::Until(at(1_300)), Patience::Endless] {
-            let (attempt, step) = Attempt::new(patience, TTL, None, at(1_000));
+            let (attempt, step) = Attempt::new(patience, TERMS, 77, at(1_000));
             let world = World { now: 1_000, attempt, step, held_until: None, queued: false, asked_at: 1_000 };
             walk(&world, 6, &mut seen);
         }
@@ -306,10 +362,10 @@ mod tests {
 
     #[test]
     fn however_often_waiting_fails_the_pauses_stay_short_and_end() {
-        let (mut attempt, _) = Attempt::new(Patience::Endless, TTL, None, at(1_000));
+        let (mut attempt, _) = Attempt::new(Patience::Endless, TERMS, 255, at(1_000));
         attempt.answered(at(1_000), Ok(&Verdict::Busy(Busy::new(Duration::MAX))));
         for _ in 0..200 {
-            let step = attempt.woken(at(1_000), Some(Err(Effect::Unknown)));
+            let step = attempt.woken(at(1_000), Some(Err(LOST)));
             assert!(matches!(step, Step::Pause(until) if until <= at(2_000)), "{step:?}");
         }
     }

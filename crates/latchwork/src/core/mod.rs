@@ -4,10 +4,12 @@
 //! does the right thing: a [`Ticket`] is the right to drive a name's remote claim, a [`Tenure`] is a held claim, and a
 //! [`Finish`](finish::Finish) opens the name again once its release was answered.
 
+mod alarm;
 mod background;
 pub(crate) mod defaults;
 mod drive;
 mod finish;
+mod grip;
 mod hold;
 mod janitor;
 mod keeper;
@@ -19,6 +21,9 @@ mod tenure;
 mod ticket;
 
 pub(crate) use drive::{Outcome, acquire};
+pub(crate) use grip::Grip;
+pub(crate) use hold::Hold;
+pub(crate) use lease::LeaseTerms;
 pub(crate) use machine::Patience;
 pub(crate) use tenure::Tenure;
 pub(crate) use ticket::Ticket;
@@ -32,12 +37,15 @@ use self::keeper::Keeper;
 use self::local::Local;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Lifetime, Mode, Note, SharedEngine};
-use crate::{Effect, Error, ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, OwnerId, Result};
 
 /// What one client's guards, waiters and keeper share.
 pub(crate) struct Core {
     pub(crate) engine: SharedEngine,
+    pub(crate) engine_name: &'static str,
     pub(crate) clock: Clock,
+    /// The process it belongs to.
+    pub(crate) pid: u32,
     local: Local,
     keeper: Keeper,
     background: Background,
@@ -47,9 +55,9 @@ pub(crate) struct Core {
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) mode: Mode,
-    pub(crate) ttl: Duration,
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) lease: LeaseTerms,
     pub(crate) wait_lease: Duration,
-    pub(crate) stop_margin: Option<Duration>,
     /// How long a claim may stay with this client, going from task to task. Zero: it is never passed.
     pub(crate) pass_for: Duration,
     pub(crate) lifetime: Lifetime,
@@ -79,11 +87,44 @@ impl Core {
         Arc::new(Self {
             keeper: Keeper::new(&engine, clock),
             local: Local::default(),
+            engine_name: engine.guarantees().engine,
             engine,
             clock,
+            pid: std::process::id(),
             background,
         })
     }
+
+    /// Whether this process is a fork of the one it belongs to.
+    pub(crate) fn is_a_copy(&self) -> bool {
+        self.pid != std::process::id()
+    }
+
+    /// Waits until everything that goes on in the background is done, up to [`defaults::CLOSE_LIMIT`].
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let limit = self.clock.now().after(defaults::CLOSE_LIMIT);
+        if self.until(limit, self.background.finished()).await.is_some() {
+            return Ok(());
+        }
+        let (left, limit) = (self.background.unfinished(), defaults::CLOSE_LIMIT);
+        let message =
+            format!("{left} releases were not answered within {limit:?}; their leases end by themselves");
+        Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.is_a_copy() {
+            // The session is the parent's: whatever ends it here would end it there.
+            std::mem::forget(self.engine.clone());
+        }
+    }
+}
+
+fn no_answer_in_time() -> Error {
+    let message = "the engine did not answer within the wait limit; raise the limit, or look at the engine";
+    Error::new(ErrorKind::TimedOut, message).with_effect(Effect::Unknown)
 }
 
 fn no_answer() -> Error {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::finish::Finish;
+use super::grip::Grip;
 use super::hold::Hold;
-use super::lease::Lease;
-use super::ticket::Ticket;
+use super::lease::{Lease, LeaseTerms};
+use super::ticket::{Strays, Ticket};
 use super::{Core, Terms, local};
 use crate::clock::Moment;
 use crate::engine::{Claim, Released};
@@ -23,19 +24,23 @@ struct Inner {
     pass: u8,
     since: Moment,
     pass_for: Duration,
-    stop_margin: Option<Duration>,
+    lease_terms: LeaseTerms,
+    strays: Strays,
 }
 
 impl Tenure {
-    pub(crate) fn begin(ticket: Ticket, token: Option<u64>, lease: Lease, terms: &Terms) -> Self {
-        let (core, claim) = ticket.into_tenure();
+    pub(crate) fn begin(ticket: Ticket, engine_token: Option<u64>, lease: Lease, terms: &Terms) -> Grip {
+        let (core, claim, strays) = ticket.into_tenure();
         let since = core.clock.now();
-        let hold = Hold::new(claim, core.clock, lease);
-        let (pass_for, stop_margin) = (terms.pass_for, terms.stop_margin);
+        let hold = Hold::new(claim, &core, lease);
+        core.keeper.add(&hold, &core.background);
+        let (pass_for, lease_terms) = (terms.pass_for, terms.lease);
         let tenure =
-            Self(Some(Inner { core, hold, engine_token: token, pass: 0, since, pass_for, stop_margin }));
-        tenure.core().keeper.add(tenure.hold(), &tenure.core().background);
-        tenure
+            Self(Some(Inner { core, hold, engine_token, pass: 0, since, pass_for, lease_terms, strays }));
+        match terms.owner {
+            None => Grip::Alone(tenure),
+            Some(_) => local::share(tenure),
+        }
     }
 
     fn inner(&self) -> &Inner {
@@ -54,8 +59,13 @@ impl Tenure {
         &self.inner().hold
     }
 
-    pub(crate) fn stop_margin(&self) -> Option<Duration> {
-        self.inner().stop_margin
+    pub(crate) fn lease_terms(&self) -> LeaseTerms {
+        self.inner().lease_terms
+    }
+
+    /// How often the claim was passed on since it was granted.
+    pub(crate) fn pass(&self) -> u8 {
+        self.inner().pass
     }
 
     pub(crate) fn pass_for(&self) -> Duration {
@@ -73,7 +83,7 @@ impl Tenure {
         let inner = self.inner();
         inner.pass < u8::MAX
             && inner.core.clock.now().since(inner.since) < inner.pass_for
-            && inner.hold.loss().is_none()
+            && inner.hold.lease_loss().is_none()
     }
 
     /// The same claim for the next task, with a greater token.
@@ -81,6 +91,7 @@ impl Tenure {
         let mut inner = self.0.take();
         if let Some(inner) = &mut inner {
             inner.pass += 1;
+            inner.hold.begin_turn(inner.pass);
         }
         Self(inner)
     }
@@ -88,15 +99,23 @@ impl Tenure {
     /// Gives the lock back, or passes it on, and waits for the answer.
     pub(crate) async fn release(self) -> Result<Released> {
         let Some(mut unwanted) = local::pass(self) else { return Ok(Released::Freed) };
-        let (finish, claim) = unwanted.give_back().expect("not given back before");
-        finish.release(claim).await
+        match unwanted.give_back() {
+            Some((finish, claim)) => finish.release(claim).await,
+            None => Ok(Released::NotHeld),
+        }
     }
 
+    /// `None` in a fork: the lock is its parent's, and so is the duty to give it back.
     fn give_back(&mut self) -> Option<(Finish, Arc<Claim>)> {
-        let Inner { core, hold, .. } = self.0.take()?;
+        let inner = self.0.take()?;
+        if inner.core.is_a_copy() {
+            std::mem::forget(inner);
+            return None;
+        }
+        let Inner { core, hold, strays, .. } = inner;
         // Renewal ends before the release is sent, or a late one would look like a loss.
         core.keeper.remove(&hold);
-        Some((Finish::new(core, hold.claim.name.clone()), hold.claim.clone()))
+        Some((Finish::new(core, hold.claim.name.clone(), strays), hold.claim.clone()))
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::finish::Finish;
 use super::local::hand_duty;
-use super::{Core, Terms};
+use super::{Core, Terms, defaults};
 use crate::LockName;
+use crate::clock::Moment;
 use crate::engine::Claim;
 
 /// The right to drive the remote claim of one name. Dropping it hands the duty, and the place in the remote queue, to
@@ -14,19 +15,29 @@ pub(crate) struct Ticket {
     core: Option<Arc<Core>>,
     name: LockName,
     claim: Option<Arc<Claim>>,
+    strays: Strays,
 }
+
+/// Until when requests of a claim whose replies are missing may still arrive and take effect, if there are any.
+pub(crate) type Strays = Option<Moment>;
 
 impl Ticket {
     pub(crate) fn new(core: Arc<Core>, name: LockName, claim: Option<Arc<Claim>>) -> Self {
-        Self { core: Some(core), name, claim }
+        Self { core: Some(core), name, claim, strays: None }
+    }
+
+    /// Requests of its claim may still be under way.
+    pub(crate) fn expect_strays(&mut self, strays: Strays) {
+        self.strays = strays;
     }
 
     /// The claim this ticket drives; made from `terms` unless it was inherited from a task that gave up.
     pub(crate) fn claim(&mut self, terms: &Terms) -> Arc<Claim> {
         let name = &self.name;
         let claim = self.claim.get_or_insert_with(|| {
-            let mut claim = Claim::new(name.clone(), terms.ttl);
+            let mut claim = Claim::new(name.clone(), terms.lease.ttl);
             claim.mode = terms.mode;
+            claim.owner = terms.owner.clone();
             claim.wait_lease = terms.wait_lease;
             claim.lifetime = terms.lifetime;
             claim.note = terms.note.clone();
@@ -40,19 +51,20 @@ impl Ticket {
         self.claim = None;
     }
 
-    /// Leaves without the lock, and returns when nothing is left behind or a background task sees to it.
-    pub(crate) async fn withdraw(mut self) {
-        if let Some((finish, claim)) = self.hand_on() {
-            // Withdraws from the queue, or frees a grant that crossed with our leaving.
-            let _ = finish.release(claim).await;
-        }
+    /// Leaves without the lock. True if nothing is left behind; else a background task sees to it.
+    pub(crate) async fn withdraw(mut self) -> bool {
+        let Some((finish, claim)) = self.hand_on() else { return true };
+        let core = finish.core().clone();
+        let limit = core.clock.now().after(defaults::UNDO_LIMIT);
+        // Withdraws from the queue, or frees a grant that crossed with our leaving.
+        core.until(limit, finish.release(claim)).await.is_some_and(|answer| answer.is_ok())
     }
 
     /// The claim became a tenure: its end decides what happens to the name.
-    pub(crate) fn into_tenure(mut self) -> (Arc<Core>, Arc<Claim>) {
+    pub(crate) fn into_tenure(mut self) -> (Arc<Core>, Arc<Claim>, Strays) {
         let core = self.core.take().expect("a ticket has its core until it is used up");
         let claim = self.claim.take().expect("a ticket that was granted has claimed");
-        (core, claim)
+        (core, claim, self.strays)
     }
 
     /// Takes the claim back from a ticket that nobody wanted.
@@ -65,7 +77,7 @@ impl Ticket {
     fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
         let core = self.core.take()?;
         let claim = hand_duty(&core, &self.name, self.claim.take())?;
-        Some((Finish::new(core, self.name.clone()), claim))
+        Some((Finish::new(core, self.name.clone(), self.strays), claim))
     }
 }
 

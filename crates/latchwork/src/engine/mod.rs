@@ -21,6 +21,7 @@
 //! | C10 | The core sends no new claim on a name before the release of the client's previous one was answered or given up. |
 //! | C11 | Every id that was sent ends in a `release` that was answered or given up, lost claims included; only a try (`wait_lease` zero) that was answered `Busy` leaves nothing to release. |
 //! | C12 | The core never claims an id again whose release was sent or whose loss was told. |
+//! | C13 | A `claim` takes over at once from an exclusive holder with its own owner ([`Claim::takes_over`]), past the queue: a greater token, and the former claim's renewals and releases find nothing. |
 //!
 //! Names that nest (`a`, `a/b`, `a/b-lock-0000000000`) are unrelated locks on every engine, and names are
 //! compared bytewise.
@@ -46,7 +47,7 @@ use crate::{Guarantees, Result};
 
 /// One way to hold locks: a server, a cluster, a file, or this process's memory.
 ///
-/// The [module documentation](self) states the rules C1 to C10 that the methods below refer to.
+/// The [module documentation](self) states the rules C1 to C13 that the methods below refer to.
 pub trait Engine: Send + Sync + Sized + 'static {
     /// What this engine promises, as data.
     fn guarantees(&self) -> Guarantees;
@@ -62,7 +63,7 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Asks for the lock. If it is busy and `claim.wait_lease` is not zero, the claim takes (or keeps) its place in the queue.
     ///
     /// # Contract
-    /// C1, C4, C5, C7, C9.
+    /// C1, C4, C5, C7, C9, C13.
     fn claim(&self, claim: &Claim) -> impl Future<Output = Result<Verdict>> + Send;
 
     /// Waits until asking again makes sense, or until the server hands the lock over.

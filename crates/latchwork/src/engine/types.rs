@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::clock::{self, Moment};
-use crate::{LockName, Loss};
+use crate::{LockName, Loss, OwnerId};
 
 /// 128 random bits that name one claim. Drawn before the first byte is sent, so every verb can be repeated after a
 /// lost reply and `release` can always be sent blind.
@@ -51,6 +51,8 @@ pub struct Claim {
     pub id: ClaimId,
     /// Who may hold beside it.
     pub mode: Mode,
+    /// Who it is, across restarts: takes over from an exclusive holder with the same owner.
+    pub owner: Option<OwnerId>,
     /// How long a holder that vanished may block others.
     pub ttl: Duration,
     /// How long a place in the queue outlives the last `claim`. Zero: only try, never queue.
@@ -62,12 +64,21 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Whether this claim takes over from a holder of this id, mode and owner.
+    pub fn takes_over(&self, id: ClaimId, mode: Mode, owner: Option<&OwnerId>) -> bool {
+        self.owner.is_some()
+            && self.owner.as_ref() == owner
+            && id != self.id
+            && (mode, self.mode) == (Mode::Exclusive, Mode::Exclusive)
+    }
+
     /// An exclusive claim with a fresh id that only tries.
     pub fn new(name: LockName, ttl: Duration) -> Self {
         Self {
             name,
             id: ClaimId::random(),
             mode: Mode::Exclusive,
+            owner: None,
             ttl,
             wait_lease: Duration::ZERO,
             lifetime: Lifetime::Lease,
@@ -233,6 +244,8 @@ pub struct ClaimState {
     pub id: ClaimId,
     /// Its fencing token, if it holds and the engine has tokens.
     pub token: Option<u64>,
+    /// Its owner, if it named one.
+    pub owner: Option<OwnerId>,
     /// Who it is, for people.
     pub note: Note,
     /// Since when, on the server's wall clock.
@@ -244,7 +257,7 @@ pub struct ClaimState {
 impl ClaimState {
     /// A claim of which nothing but the id is known.
     pub fn new(id: ClaimId) -> Self {
-        Self { id, token: None, note: Note::default(), since: None, expires_in: None }
+        Self { id, token: None, owner: None, note: Note::default(), since: None, expires_in: None }
     }
 }
 

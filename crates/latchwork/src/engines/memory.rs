@@ -138,6 +138,7 @@ impl Memory {
             pushes: true,
             read_write: true,
             permits: true,
+            takes_over: true,
             survives_blocked_runtime: false,
             outlives_wrapper: false,
             min_ttl: Duration::from_millis(100),
@@ -262,9 +263,9 @@ impl State {
     fn claim(&mut self, claim: &Claim, now: Moment) -> Verdict {
         self.settle(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
+        queue.take_over(claim);
         if !queue.entries.iter().any(|entry| entry.claim.id == claim.id) {
-            let bell = Arc::new(Notify::new());
-            queue.entries.push(Entry { claim: claim.clone(), since: clock::wall_micros(), held: None, bell });
+            queue.entries.push(Entry::waiting(claim));
         }
         self.settle(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
@@ -285,13 +286,11 @@ impl State {
     }
 
     fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
-        let entries = self.locks.get_mut(&claim.name).map(|queue| queue.entries.iter_mut());
-        let held = entries
-            .into_iter()
-            .flatten()
-            .find(|entry| entry.claim.id == claim.id)
-            .and_then(|entry| entry.held.as_mut());
-        match held {
+        let Some(queue) = self.locks.get_mut(&claim.name) else { return Renewal::Lost(Loss::Removed) };
+        let is_taken_over = queue.entries.iter().any(|entry| entry.is_taken_over_by(claim));
+        let mine = queue.entries.iter_mut().find(|entry| entry.claim.id == claim.id);
+        match mine.and_then(|entry| entry.held.as_mut()) {
+            None if is_taken_over => Renewal::Lost(Loss::TakenOver),
             None => Renewal::Lost(Loss::Removed),
             Some(held) if held.revoked => Renewal::Lost(Loss::Revoked),
             Some(held) if held.until <= now => Renewal::Lost(Loss::Expired),
@@ -339,6 +338,13 @@ impl State {
 }
 
 impl Queue {
+    /// Puts a claim in the place of the holder it takes over from; whoever waits goes on waiting.
+    fn take_over(&mut self, claim: &Claim) {
+        let Some(place) = self.entries.iter().position(|entry| entry.is_taken_over_by(claim)) else { return };
+        self.entries.retain(|entry| entry.claim.id != claim.id);
+        self.entries[place] = Entry::waiting(claim);
+    }
+
     fn describe(&self, name: &LockName, now: Moment) -> LockState {
         let mut state = LockState::new(name.clone());
         for entry in &self.entries {
@@ -350,9 +356,18 @@ impl Queue {
 }
 
 impl Entry {
+    fn waiting(claim: &Claim) -> Self {
+        Self { claim: claim.clone(), since: clock::wall_micros(), held: None, bell: Arc::new(Notify::new()) }
+    }
+
+    fn is_taken_over_by(&self, claim: &Claim) -> bool {
+        self.held.is_some() && claim.takes_over(self.claim.id, self.claim.mode, self.claim.owner.as_ref())
+    }
+
     fn describe(&self, now: Moment) -> ClaimState {
         let mut state = ClaimState::new(self.claim.id);
         state.token = self.held.map(|held| held.token);
+        state.owner = self.claim.owner.clone();
         state.note = self.claim.note.clone();
         state.since = Some(SystemTime::UNIX_EPOCH + Duration::from_micros(self.since));
         state.expires_in = self.held.map(|held| held.until.since(now));

@@ -4,9 +4,12 @@ mod cancel;
 mod contention;
 mod contract;
 mod core_rules;
+mod held;
 mod leases;
 mod modes;
 mod names;
+mod outcomes;
+mod owners;
 mod processes;
 mod support;
 
@@ -62,6 +65,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         |g, _| (!g.survives_blocked_runtime).then_some("lives in its runtime");
     let no_session: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.outlives_wrapper).then_some("cannot bind a claim to its session alone");
+    let no_owners: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.takes_over).then_some("knows no owners");
     cases! {
         contract:
             ["C1"] a_repeated_claim_gives_the_same_answer;
@@ -106,6 +111,26 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_client_outlives_the_runtime_it_was_used_in, unless lives_in_the_runtime;
             [] a_runtime_that_nobody_drives_keeps_no_news_from_others, unless lives_in_the_runtime;
             [] a_failed_release_is_repeated_in_the_background;
+        held:
+            [] a_view_knows_what_its_guard_knows_and_no_more;
+            [] work_is_dropped_when_its_lock_is_lost;
+            [] work_gives_its_own_result_and_the_lock_back;
+            [] nobody_holds_longer_than_max_hold;
+        outcomes:
+            [] a_claim_whose_reply_is_lost_is_asked_for_again;
+            [] a_claim_that_stays_unanswered_is_undone;
+            [] an_error_says_until_when_the_lock_may_be_held;
+            [] an_outage_costs_a_waiter_nothing_but_time;
+            [] an_outage_longer_than_the_wait_limit_is_told_as_one;
+            [] a_claim_that_arrives_after_its_release_is_given_back;
+            [] closing_waits_for_what_goes_on_in_the_background;
+        owners:
+            ["C13"] an_owner_takes_over_from_itself_past_the_queue, unless no_owners;
+            ["C13"] an_owner_that_waits_takes_over_when_it_asks_again, unless no_owners;
+            [] guards_of_one_owner_hold_together, unless no_owners;
+            [] guards_of_one_owner_that_wait_are_let_in_together, unless no_owners;
+            [] a_guard_that_was_taken_over_is_told_and_harmless, unless no_owners;
+            [] a_bad_owner_is_refused_with_the_limit, unless no_owners;
         modes:
             [] readers_share_and_a_writer_excludes;
             [] a_waiting_writer_is_not_overtaken_by_readers;

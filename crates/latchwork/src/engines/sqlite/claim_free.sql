@@ -1,8 +1,9 @@
 -- Takes a lock that nobody holds or waits for, in one statement.
--- ?1 name, ?2 wall clock, ?3 id, ?4 session, ?5 expires, ?6 note. Returns the token; no row: busy, or a repeated id.
-INSERT INTO lock (name, token, id, session, expires, since, note)
-VALUES (?1, max(?2, (SELECT floor + 1 FROM meta)), ?3, ?4, ?5, ?2, ?6)
+-- ?1 name, ?2 wall clock, ?3 id, ?4 session, ?5 expires, ?6 note, ?7 owner. Returns the token; no row: busy, or a repeated id.
+INSERT INTO lock (name, token, id, session, expires, since, note, owner)
+VALUES (?1, max(?2, (SELECT floor + 1 FROM meta)), ?3, ?4, ?5, ?2, ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET
-    token = max(lock.token + 1, ?2), id = ?3, session = ?4, expires = ?5, since = ?2, note = ?6, revoked = 0
+    token = max(lock.token + 1, ?2), id = ?3, session = ?4, expires = ?5, since = ?2, note = ?6, owner = ?7,
+    revoked = 0
 WHERE lock.id IS NULL AND lock.contended = 0
 RETURNING token

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, Row, params};
 
 use super::store::first;
+use crate::OwnerId;
 use crate::clock::Moment;
 use crate::engine::{Claim, ClaimId, ClaimState, Grant, Lifetime, Mode, Note, Valid, Verdict};
 
@@ -22,19 +23,20 @@ pub(super) struct Entry {
     pub(super) since: i64,
     pub(super) revoked: bool,
     pub(super) note: String,
+    pub(super) owner: Option<OwnerId>,
 }
 
 /// `SELECT` of an entry from `claim`.
 macro_rules! select_entry {
     ($rest:literal) => {
-        concat!("SELECT ticket, id, session, mode, permits, token, hand_over, expires, since, revoked, note, name ", $rest)
+        concat!("SELECT ticket, id, session, mode, permits, token, hand_over, expires, since, revoked, note, owner, name ", $rest)
     };
 }
 
 /// `SELECT` of the same from `lock`, for a lock that nobody waits for.
 macro_rules! select_quiet {
     ($rest:literal) => {
-        concat!("SELECT 0, id, session, 0, 0, token, 0, expires, since, revoked, note, name ", $rest)
+        concat!("SELECT 0, id, session, 0, 0, token, 0, expires, since, revoked, note, owner, name ", $rest)
     };
 }
 
@@ -50,7 +52,8 @@ impl Entry {
             Lifetime::Session => i64::MAX,
         };
         let (id, mode, note) = (claim.id, claim.mode, claim.note.as_str().to_owned());
-        Self { ticket, id, session, mode, token: 0, hand_over, expires: 0, since, revoked: false, note }
+        let (token, expires, revoked, owner) = (0, 0, false, claim.owner.clone());
+        Self { ticket, id, session, mode, token, hand_over, expires, since, revoked, note, owner }
     }
 
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -65,11 +68,16 @@ impl Entry {
             since: row.get(8)?,
             revoked: row.get(9)?,
             note: row.get(10)?,
+            owner: row.get::<_, Option<String>>(11)?.and_then(|owner| OwnerId::new(owner).ok()),
         })
     }
 
     pub(super) fn holds(&self) -> bool {
         self.token != 0
+    }
+
+    pub(super) fn is_taken_over_by(&self, claim: &Claim) -> bool {
+        self.holds() && claim.takes_over(self.id, self.mode, self.owner.as_ref())
     }
 
     pub(super) fn grant(&self) -> Verdict {
@@ -79,6 +87,7 @@ impl Entry {
     pub(super) fn describe(&self, now: i64) -> ClaimState {
         let mut state = ClaimState::new(self.id);
         state.token = self.holds().then_some(self.token);
+        state.owner = self.owner.clone();
         state.note = Note::new(&self.note);
         state.since = Some(SystemTime::UNIX_EPOCH + Duration::from_micros(self.since.max(0) as u64));
         let leased = self.holds() && self.expires != i64::MAX;
@@ -88,7 +97,8 @@ impl Entry {
 
     pub(super) fn insert(&self, db: &Connection, name: &str) -> rusqlite::Result<()> {
         const INSERT: &str = "INSERT INTO claim (name, ticket, id, session, mode, permits, token, hand_over, \
-             expires, since, revoked, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+             expires, since, revoked, note, owner) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let (mode, permits) = encode_mode(self.mode);
         let (session, token) = (self.session as i64, self.token as i64);
         let values = params![
@@ -103,7 +113,8 @@ impl Entry {
             self.expires,
             self.since,
             self.revoked,
-            self.note
+            self.note,
+            self.owner.as_ref().map(OwnerId::as_str)
         ];
         db.prepare_cached(INSERT)?.execute(values).map(drop)
     }

@@ -31,7 +31,7 @@ use crate::engine::{
     Busy, Claim, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal, Revoke,
     Revoked, Verdict, Wake,
 };
-use crate::{Error, ErrorKind, Faults, Guarantees, Promise, Result};
+use crate::{Error, ErrorKind, Faults, Guarantees, OwnerId, Promise, Result};
 
 const CLAIM_FREE: &str = include_str!("claim_free.sql");
 const RELEASE_FREE: &str = include_str!("release_free.sql");
@@ -115,6 +115,7 @@ impl Sqlite {
             pushes: true,
             read_write: true,
             permits: true,
+            takes_over: true,
             survives_blocked_runtime: true,
             outlives_wrapper: true,
             min_ttl: Duration::from_millis(100),
@@ -212,8 +213,8 @@ impl Shared {
     fn claim_free(&self, db: &Connection, claim: &Claim) -> rusqlite::Result<Option<Grant>> {
         let (until, wall, session) =
             (lease_end(now(), claim), clock::wall_micros() as i64, self.session.id() as i64);
-        let values =
-            params![claim.name.as_str(), wall, claim.id.as_bytes(), session, until, claim.note.as_str()];
+        let (note, owner) = (claim.note.as_str(), claim.owner.as_ref().map(OwnerId::as_str));
+        let values = params![claim.name.as_str(), wall, claim.id.as_bytes(), session, until, note, owner];
         let token = first(db.prepare_cached(CLAIM_FREE)?, values, |row| row.get::<_, i64>(0))?;
         Ok(token.map(|token| Grant { token: Some(token as u64), valid: valid(until) }))
     }

@@ -82,9 +82,18 @@ impl<'a> Queue<'a> {
             if let Some(expired) = mine.take_if(|mine| mine.holds() && mine.expires <= self.now) {
                 bury(db, name, &expired)?; // A grant that this claim slept through.
             }
+            let holder = entry_after(db, name, 0)?.filter(|holder| holder.is_taken_over_by(claim));
+            if let Some(holder) = holder
+                && !self.is_gone(&holder)?
+            {
+                return self.take_over(claim, holder, mine);
+            }
         } else {
             if let Some(holder) = quiet_holder(db, name)? {
                 let gone = self.is_gone(&holder)?;
+                if !gone && holder.is_taken_over_by(claim) {
+                    return self.take_over_quietly(claim);
+                }
                 if !gone && holder.id == claim.id {
                     return Ok(holder.grant()); // C1: asked again after a lost reply
                 }
@@ -122,6 +131,40 @@ impl<'a> Queue<'a> {
         }
     }
 
+    /// Takes the place of a holder with the same owner (C13). `waiting`: where this claim stood until now.
+    fn take_over(
+        &mut self,
+        claim: &Claim,
+        holder: Entry,
+        waiting: Option<Entry>,
+    ) -> rusqlite::Result<Verdict> {
+        let (db, name, ticket) = (self.db, claim.name.as_str(), holder.ticket);
+        bury(db, name, &holder)?;
+        Entry::waiting(claim, self.session, ticket, clock::wall_micros() as i64).insert(db, name)?;
+        let until = lease_end(self.now, claim);
+        let token = write_grant(db, name, ticket, last_token(db, name)?.unwrap_or_default(), until)?;
+        remember(db, name, token)?;
+        self.place = Place { ticket, token };
+        if let Some(waiting) = waiting {
+            delete(db, name, waiting.ticket)?;
+            self.look_again_behind(name, waiting.ticket)?;
+        }
+        self.look_again_behind(name, ticket)?;
+        Ok(Verdict::Granted(Grant { token: Some(token), valid: valid(until) }))
+    }
+
+    /// The same where nobody waits.
+    fn take_over_quietly(&self, claim: &Claim) -> rusqlite::Result<Verdict> {
+        const REPLACE: &str = "UPDATE lock SET token = max(token + 1, ?2), id = ?3, session = ?4, expires = ?5, \
+             since = ?2, note = ?6, revoked = 0 WHERE name = ?1";
+        let (wall, until) = (clock::wall_micros() as i64, lease_end(self.now, claim));
+        let (name, note) = (claim.name.as_str(), claim.note.as_str());
+        let values = params![name, wall, claim.id.as_bytes(), self.session as i64, until, note];
+        self.db.prepare_cached(REPLACE)?.execute(values)?;
+        let token = last_token(self.db, name)?;
+        Ok(Verdict::Granted(Grant { token, valid: valid(until) }))
+    }
+
     /// Gives back a claim that the one-statement paths did not: waiting, holding beside others, or not there at all.
     pub(super) fn release(&mut self, claim: &Claim) -> rusqlite::Result<Released> {
         let name = claim.name.as_str();
@@ -129,10 +172,8 @@ impl<'a> Queue<'a> {
         bury(self.db, name, &mine)?;
         let settled = self.settle(name, None)?;
         // Whoever stood just behind watched this session, and must now watch another; unless it was handed the lock.
-        if !(mine.holds() && settled.handed_over)
-            && let Some(next) = entry_after(self.db, name, mine.ticket)?.filter(|next| !next.holds())
-        {
-            self.look_again(&next)?;
+        if !(mine.holds() && settled.handed_over) {
+            self.look_again_behind(name, mine.ticket)?;
         }
         Ok(if mine.holds() && mine.expires <= self.now { Released::NotHeld } else { Released::Freed })
     }
@@ -166,6 +207,14 @@ impl<'a> Queue<'a> {
         self.settle(name, None).map(drop)
     }
 
+    /// Tells whoever waits just behind this place to ask again: it watched a session that is no longer there.
+    fn look_again_behind(&mut self, name: &str, ticket: i64) -> rusqlite::Result<()> {
+        match entry_after(self.db, name, ticket)?.filter(|next| !next.holds()) {
+            Some(next) => self.look_again(&next),
+            None => Ok(()),
+        }
+    }
+
     /// Tells a waiter to ask again.
     fn look_again(&mut self, waiter: &Entry) -> rusqlite::Result<()> {
         if let Some(peer) = self.peer(waiter.session)? {
@@ -187,10 +236,13 @@ impl<'a> Queue<'a> {
                 return Ok(Renewal::Kept(valid(until)));
             }
         }
-        let quiet = quiet_holder(db, name)?.filter(|holder| holder.id == claim.id);
-        Ok(Renewal::Lost(match quiet.or(find(db, name, claim.id)?) {
+        let holder = quiet_holder(db, name)?.or(entry_after(db, name, 0)?);
+        let is_taken_over = holder.as_ref().is_some_and(|holder| holder.is_taken_over_by(claim));
+        let mine = holder.filter(|holder| holder.id == claim.id).or(find(db, name, claim.id)?);
+        Ok(Renewal::Lost(match mine {
             Some(mine) if mine.revoked => Loss::Revoked,
             Some(mine) if mine.holds() => Loss::Expired,
+            _ if is_taken_over => Loss::TakenOver,
             _ => Loss::Removed,
         }))
     }
@@ -229,7 +281,7 @@ impl<'a> Queue<'a> {
             let mut statement = self.db.prepare_cached(statement)?;
             let mut rows = statement.query([from])?;
             while let Some(row) = rows.next()? {
-                let (entry, name) = (Entry::read(row)?, row.get::<_, String>(11)?);
+                let (entry, name) = (Entry::read(row)?, row.get::<_, String>(12)?);
                 let Some(name) = LockName::new(name).ok().filter(|name| filter.matches(name)) else { break };
                 let gone = if entry.holds() { self.is_gone(&entry)? } else { self.is_dead(entry.session)? };
                 if !gone {

@@ -1,4 +1,4 @@
--- Layout 1 of a lock database. Times are microseconds: `expires` on CLOCK_BOOTTIME of the boot named in `meta`,
+-- Layout 2 of a lock database. Times are microseconds: `expires` on CLOCK_BOOTTIME of the boot named in `meta`,
 -- `since` and the floor of tokens on the wall clock. Names compare bytewise.
 
 PRAGMA page_size = 1024;
@@ -24,7 +24,8 @@ CREATE TABLE lock (
     expires INTEGER NOT NULL DEFAULT 0,
     since INTEGER NOT NULL DEFAULT 0,
     revoked INTEGER NOT NULL DEFAULT 0,
-    note TEXT NOT NULL DEFAULT ''
+    note TEXT NOT NULL DEFAULT '',
+    owner TEXT                 -- who holds, across restarts
 ) STRICT, WITHOUT ROWID;
 
 -- Holders and waiters of contended locks, in the order of their tickets.
@@ -41,9 +42,10 @@ CREATE TABLE claim (
     since INTEGER NOT NULL,
     revoked INTEGER NOT NULL DEFAULT 0,
     note TEXT NOT NULL,
+    owner TEXT,
     PRIMARY KEY (name, ticket)
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 1281454179; -- "Latc"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 COMMIT;

@@ -32,6 +32,8 @@ const BIRTH_SECONDS: i64 = 60;
 /// This client's own session. Dropping it is its death, as far as others can see.
 pub(super) struct Session {
     id: u64,
+    /// The process it belongs to.
+    pid: u32,
     mode: u32,
     folder: PathBuf,
     file_name: String,
@@ -50,7 +52,8 @@ impl Session {
         sweep(folder)?;
         let id = u64::from_ne_bytes(clock::random_bytes());
         let fifo = Mutex::new(give_birth(folder, id, mode)?);
-        Ok(Self { id, mode, folder: folder.to_owned(), file_name: file_name(id), fifo })
+        let pid = std::process::id();
+        Ok(Self { id, pid, mode, folder: folder.to_owned(), file_name: file_name(id), fifo })
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -81,7 +84,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = fs::remove_file(fifo_path(&self.folder, self.id));
+        // A fork that goes does not end its parent's session.
+        if self.pid == std::process::id() {
+            let _ = fs::remove_file(fifo_path(&self.folder, self.id));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{Effect, Error, ErrorKind, Result};
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 1_281_454_179;
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 /// Pages of write-ahead log after which it is folded back into the database. Short, because the first to open a
 /// database reads all of it; not shorter, because each fold waits for the disk twice.
 const FOLD_AFTER_PAGES: i64 = 1_000;
@@ -212,7 +212,8 @@ fn check_layout(location: &Location, connection: &Connection) -> Result<()> {
     }
     if layout != LAYOUT {
         let message = format!(
-            "{path:?} has layout {layout}, and this version reads layout {LAYOUT}; use one version for all processes"
+            "{path:?} has layout {layout}, and this version reads layout {LAYOUT}; use one version for all processes, \
+             or, when no holder runs, move the file away: a new one is made, and tokens go on rising"
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
@@ -225,9 +226,8 @@ const VOID_CLAIMS: &str = "UPDATE lock SET id = NULL, contended = 0, \
 /// Voids the claims of an earlier boot, and forgets locks that nobody used for long. Tokens stay.
 fn clear_up(location: &Location, connection: &Connection) -> rusqlite::Result<()> {
     // To guess here would be to void every living holder's claim.
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let boot = boot.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    let (boot, wall) = (boot.trim(), clock::wall_micros() as i64);
+    let boot = clock::boot_id().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let (boot, wall) = (boot.as_str(), clock::wall_micros() as i64);
     let (known, swept) = connection.query_row("SELECT boot, swept FROM meta", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
     })?;

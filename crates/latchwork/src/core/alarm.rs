@@ -1,0 +1,157 @@
+//! The alarm: wakes at an instant whatever the runtime, the keeper and the machine's sleep do meanwhile.
+//!
+//! One thread for the whole process, started with the first who wants to be told of a loss. tokio's timers stand still
+//! while the machine sleeps, and belong to a runtime that may be busy; a timer on `CLOCK_BOOTTIME` does neither.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::clock::{Clock, Moment};
+use crate::locked::locked;
+
+/// Sleeps until `moment` on `clock`.
+pub(crate) async fn sleep_until(clock: Clock, moment: Moment) {
+    match Alarm::of_this_process() {
+        Some(alarm) if !clock.lives_in_the_runtime() => Sleep { alarm, moment, key: None }.await,
+        // No thread or descriptor left: the runtime's timers have to do.
+        _ => clock.sleep_until(moment).await,
+    }
+}
+
+/// Who is to be woken, and when.
+struct Alarm {
+    timer: TimerFd,
+    sleepers: Mutex<Sleepers>,
+}
+
+#[derive(Default)]
+struct Sleepers {
+    by_time: BTreeMap<(Moment, u64), Waker>,
+    last_key: u64,
+}
+
+impl Alarm {
+    fn of_this_process() -> Option<&'static Self> {
+        static ALARM: OnceLock<Option<&'static Alarm>> = OnceLock::new();
+        *ALARM.get_or_init(Self::start)
+    }
+
+    fn start() -> Option<&'static Self> {
+        let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok()?;
+        // For the rest of the process, like its thread.
+        let alarm: &'static Self = Box::leak(Box::new(Self { timer, sleepers: Mutex::default() }));
+        let thread = std::thread::Builder::new().name("latch-alarm".into()).spawn(|| alarm.ring());
+        thread.ok().map(|_| alarm)
+    }
+
+    fn ring(&self) {
+        loop {
+            let _ = self.timer.wait();
+            self.wake_due();
+        }
+    }
+
+    fn wake_due(&self) {
+        let mut sleepers = locked(&self.sleepers);
+        let later = sleepers.by_time.split_off(&(Clock::boottime().now(), u64::MAX));
+        let due = std::mem::replace(&mut sleepers.by_time, later);
+        self.set_for_first(&sleepers);
+        drop(sleepers);
+        due.into_values().for_each(Waker::wake);
+    }
+
+    /// Relative to now, on a timer that counts the machine's sleep.
+    fn set_for_first(&self, sleepers: &Sleepers) {
+        let Some(((first, _), _)) = sleepers.by_time.first_key_value() else { return };
+        // A timer set to zero would be switched off.
+        let span = first.since(Clock::boottime().now()).max(Duration::from_nanos(1));
+        let _ = self.timer.set(Expiration::OneShot(TimeSpec::from(span)), TimerSetTimeFlags::empty());
+    }
+
+    fn enter(&self, moment: Moment, key: Option<u64>, waker: &Waker) -> u64 {
+        let mut sleepers = locked(&self.sleepers);
+        let key = key.unwrap_or_else(|| {
+            sleepers.last_key += 1;
+            sleepers.last_key
+        });
+        sleepers.by_time.insert((moment, key), waker.clone());
+        if sleepers.by_time.first_key_value().is_some_and(|((_, first), _)| *first == key) {
+            self.set_for_first(&sleepers);
+        }
+        key
+    }
+
+    fn leave(&self, moment: Moment, key: u64) {
+        let gone = locked(&self.sleepers).by_time.remove(&(moment, key));
+        drop(gone);
+    }
+}
+
+struct Sleep {
+    alarm: &'static Alarm,
+    moment: Moment,
+    key: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if Clock::boottime().now() >= self.moment {
+            return Poll::Ready(());
+        }
+        if self.moment != Moment::NEVER {
+            self.key = Some(self.alarm.enter(self.moment, self.key, cx.waker()));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.alarm.leave(self.moment, key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a runtime without timers: nothing but the alarm can wake these.
+    #[test]
+    fn sleepers_are_woken_in_order_without_a_timer_of_the_runtime() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let clock = Clock::boottime();
+            let start = clock.now();
+            let after = |millis| async move {
+                sleep_until(clock, start.after(Duration::from_millis(millis))).await;
+                clock.now().since(start)
+            };
+            let (late, early, middle) = tokio::join!(after(60), after(20), after(40));
+            assert!(early >= Duration::from_millis(20) && early < late, "{early:?} {late:?}");
+            assert!(middle >= Duration::from_millis(40) && late >= Duration::from_millis(60));
+        });
+    }
+
+    #[test]
+    fn who_stops_waiting_is_forgotten() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let far = Clock::boottime().now().after(Duration::from_secs(3_600));
+            let sleeping = sleep_until(Clock::boottime(), far);
+            assert!(tokio::time::timeout(Duration::from_millis(5), sleeping).await.is_err());
+            let alarm = Alarm::of_this_process().expect("there are threads");
+            assert!(!locked(&alarm.sleepers).by_time.keys().any(|(moment, _)| *moment == far));
+        });
+    }
+}

@@ -1,0 +1,106 @@
+//! What can be known of a held lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::core::{Hold, Tenure};
+use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
+
+/// A view of a held lock, for the work that it protects. Cheap to clone; holds nothing itself: the lock is released by
+/// its [`Guard`](crate::Guard), and from then on this says that nothing is certain.
+#[derive(Clone)]
+pub struct Held {
+    hold: Arc<Hold>,
+    /// Which of the guards that the claim was passed to.
+    turn: u8,
+    token: Option<Token>,
+}
+
+impl Held {
+    pub(crate) fn new(tenure: &Tenure) -> Self {
+        Self { hold: tenure.hold().clone(), turn: tenure.pass(), token: tenure.token() }
+    }
+
+    /// The lock.
+    pub fn name(&self) -> &LockName {
+        &self.hold.claim.name
+    }
+
+    /// The fencing token: greater than every earlier grant's of this lock. Send it with every write, and let the
+    /// store refuse a lower one than it has seen.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] on an engine that has no tokens.
+    pub fn token(&self) -> Result<Token> {
+        self.token.ok_or_else(|| {
+            let message = format!("{} has no fencing tokens", self.hold.engine);
+            Error::new(ErrorKind::Unsupported, message).about(self.name())
+        })
+    }
+
+    /// Whether the lock is held for certain at this instant. Reads the clock every time.
+    ///
+    /// A check followed by a write is not protected by it: between the two, any process can be paused. Only a store
+    /// that checks the token is.
+    pub fn is_certain(&self) -> bool {
+        self.hold.is_turn(self.turn) && self.loss().is_none()
+    }
+
+    /// Why the lock is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.hold.loss()
+    }
+
+    pub(crate) fn lost_error(&self, why: Loss) -> Error {
+        Error::new(ErrorKind::Lost, format!("it was lost before its release: {why}")).about(self.name())
+    }
+
+    /// How much of the lease is left if no renewal succeeds from here on; zero if the lock is not held for certain.
+    pub fn remaining(&self) -> Duration {
+        if !self.is_certain() {
+            return Duration::ZERO;
+        }
+        self.hold.look(|lease, now| lease.deadline().since(now))
+    }
+
+    /// When the lease ends if no renewal succeeds from here on; the same after a loss, when it may lie in the past.
+    pub fn lease_end(&self) -> Moment {
+        self.hold.look(|lease, _| lease.deadline())
+    }
+
+    /// Resolves when the lock is lost, before its lease can run out. Never resolves because of a release.
+    ///
+    /// The alarm that wakes it is a thread of its own, on a clock that goes on while the machine sleeps: it needs
+    /// neither the keeper nor a timer of this runtime.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::connect("memory:").await?;
+    /// let guard = client.lock("report").acquire().await?;
+    /// tokio::select! {
+    ///     loss = guard.lost() => eprintln!("stopped: {loss}"),
+    ///     () = async { /* the work */ } => guard.release().await?,
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn lost(&self) -> Loss {
+        self.hold.lost(self.turn).await
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", self.name())
+            .field("token", &self.token)
+            .field("certain", &self.is_certain())
+            .finish()
+    }
+}

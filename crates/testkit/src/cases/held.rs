@@ -1,0 +1,108 @@
+//! What can be known of a held lock, and work that ends with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use latchwork::engine::{Filter, Revoke};
+use latchwork::{Client, Error, ErrorKind, Loss};
+
+use super::support::{LONG, SHORT, hold, name, nothing_left, pause};
+use crate::Fixture;
+
+async fn take_away(client: &Client, lock: &str) {
+    let state = client.inspect(&Filter::Name(name(lock))).await.expect("answers").remove(0);
+    client.revoke(&state, Revoke::Now).await.expect("answers");
+}
+
+pub(super) async fn a_view_knows_what_its_guard_knows_and_no_more<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let guard = hold(&client, "seen").await;
+    let (view, next) = (guard.held(), client.clone());
+    assert!(view.is_certain() && view.remaining() <= LONG && !view.remaining().is_zero());
+    assert_eq!(view.token().expect("tokens"), guard.token().expect("tokens"));
+    // Passed to another task of the client: the claim is the same, the view's guard is not.
+    let next = tokio::spawn(async move { hold(&next, "seen").await });
+    pause(20).await;
+    guard.release().await.expect("held");
+    let next = next.await.expect("no panic");
+    assert!(next.is_certain() && !view.is_certain() && view.remaining().is_zero());
+    let (after, lost) = (next.held(), view.clone());
+    next.release().await.expect("held");
+    assert!(!after.is_certain());
+    let told = tokio::time::timeout(Duration::from_millis(50), lost.lost()).await;
+    assert!(told.is_err(), "a release is no loss: {told:?}");
+}
+
+pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: Arc<F>) {
+    struct Flag(Arc<AtomicBool>);
+    impl Drop for Flag {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let (client, operator) = (fixture.client().await, fixture.client().await);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let (flag, lock) = (Flag(dropped.clone()), client.lock("work").ttl(SHORT));
+    let work = tokio::spawn(async move {
+        lock.run(async |_| {
+            let _flag = flag;
+            std::future::pending::<Result<(), Error>>().await
+        })
+        .await
+    });
+    while operator.inspect(&Filter::Name(name("work"))).await.expect("answers").is_empty() {
+        pause(1).await;
+    }
+    take_away(&operator, "work").await;
+    let error = work.await.expect("no panic").expect_err("lost");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().contains("no longer knows"), "says why: {error}");
+    assert!(dropped.load(Ordering::SeqCst));
+    nothing_left(&client, "work").await;
+}
+
+pub(super) async fn work_gives_its_own_result_and_the_lock_back<F: Fixture>(fixture: Arc<F>) {
+    #[derive(Debug, PartialEq)]
+    enum Mine {
+        Lock(ErrorKind),
+        Work,
+    }
+    impl From<Error> for Mine {
+        fn from(error: Error) -> Self {
+            Self::Lock(error.kind())
+        }
+    }
+    let (client, rival) = (fixture.client().await, fixture.client().await);
+    let lock = client.lock("result").ttl(LONG).wait(Duration::ZERO);
+    let value = lock.run(async |held| Ok::<_, Mine>(held.token().expect("tokens"))).await;
+    assert!(value.is_ok());
+    hold(&rival, "result").await.release().await.expect("given back before run returned");
+    let failed = lock.run(async |_| Err::<(), _>(Mine::Work)).await;
+    assert_eq!(failed, Err(Mine::Work));
+    let held = rival.lock("result").try_acquire().await.expect("answers").expect("given back all the same");
+    let refused = lock.run(async |_| Ok::<_, Mine>(())).await;
+    assert_eq!(refused, Err(Mine::Lock(ErrorKind::Busy)));
+    held.release().await.expect("held");
+    // Lost so shortly before its end that nobody had told the work.
+    let taken = lock
+        .run(async |_| {
+            take_away(&rival, "result").await;
+            Ok::<_, Mine>(())
+        })
+        .await;
+    assert_eq!(taken, Err(Mine::Lock(ErrorKind::Lost)));
+}
+
+pub(super) async fn nobody_holds_longer_than_max_hold<F: Fixture>(fixture: Arc<F>) {
+    let (client, rival) = (fixture.client().await, fixture.client().await);
+    let lock = client.lock("bounded").ttl(SHORT).max_hold(SHORT * 2);
+    let guard = lock.acquire().await.expect("free");
+    pause(SHORT.as_millis() as u64 * 3 / 2).await;
+    assert!(guard.is_certain(), "renewed until then");
+    assert_eq!(guard.lost().await, Loss::HeldTooLong);
+    let next = rival.lock("bounded").ttl(LONG).wait(LONG).acquire().await.expect("it comes free by itself");
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert!(next.is_certain());
+    next.release().await.expect("held");
+}

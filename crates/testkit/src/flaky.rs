@@ -1,0 +1,123 @@
+//! An engine whose claims and releases fail as a test says.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::engine::{
+    Busy, Claim, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+};
+use latchwork::{Effect, Error, ErrorKind, Guarantees, Result};
+
+/// What to do to claims and releases of an engine; may be changed while it is used.
+#[derive(Default)]
+pub struct Faults {
+    claim: Mutex<Option<Fault>>,
+    release_fails: AtomicBool,
+    claims: AtomicU32,
+}
+
+/// How a claim fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not sent.
+    Refused,
+    /// It acts, and its reply is lost.
+    ReplyLost,
+    /// Its reply is lost, and it acts this much later.
+    ArrivesLate(Duration),
+}
+
+impl Faults {
+    /// Claims fail so from now on.
+    pub fn claim(&self, fault: Option<Fault>) {
+        *self.claim.lock().expect("no panic here") = fault;
+    }
+
+    /// Releases fail from now on, or no longer.
+    pub fn release(&self, fails: bool) {
+        self.release_fails.store(fails, Ordering::Relaxed);
+    }
+
+    /// How many claims were asked for.
+    pub fn claims(&self) -> u32 {
+        self.claims.load(Ordering::Relaxed)
+    }
+}
+
+/// Does to `inner` what `faults` say.
+pub struct Flaky<E> {
+    inner: Arc<E>,
+    faults: Arc<Faults>,
+}
+
+impl<E> Flaky<E> {
+    /// An engine without faults, and the handle to make some.
+    pub fn new(inner: E) -> (Self, Arc<Faults>) {
+        let faults = Arc::<Faults>::default();
+        (Self { inner: Arc::new(inner), faults: faults.clone() }, faults)
+    }
+}
+
+fn failure(effect: Effect) -> Error {
+    Error::new(ErrorKind::Unreachable, "the connection broke").with_effect(effect)
+}
+
+impl<E: Engine> Engine for Flaky<E> {
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+
+    async fn fork(&self) -> Result<Self> {
+        Ok(Self { inner: Arc::new(self.inner.fork().await?), faults: self.faults.clone() })
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.faults.claims.fetch_add(1, Ordering::Relaxed);
+        let fault = *self.faults.claim.lock().expect("no panic here");
+        match fault {
+            None => self.inner.claim(claim).await,
+            Some(Fault::Refused) => Err(failure(Effect::None)),
+            Some(Fault::ReplyLost) => {
+                let _lost = self.inner.claim(claim).await?;
+                Err(failure(Effect::Unknown))
+            }
+            Some(Fault::ArrivesLate(by)) => {
+                let (inner, claim) = (self.inner.clone(), claim.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(by).await;
+                    inner.claim(&claim).await
+                });
+                Err(failure(Effect::Unknown))
+            }
+        }
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        self.inner.wait(claim, busy).await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        self.inner.renew(claims).await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        if self.faults.release_fails.load(Ordering::Relaxed) {
+            return Err(failure(Effect::None));
+        }
+        self.inner.release(claim).await
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.inner.inspect(filter).await
+    }
+
+    async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.inner.revoke(state, how).await
+    }
+}
