@@ -24,6 +24,22 @@ pub enum Loss {
     Unreachable,
 }
 
+impl Loss {
+    /// One word, for labels and for programs.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Removed => "removed",
+            Self::TakenOver => "taken_over",
+            Self::HeldTooLong => "held_too_long",
+            Self::Copied => "copied",
+            Self::SessionEnded => "session_ended",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -26,6 +26,41 @@ pub(crate) async fn acquire(
     terms: &Terms,
     patience: Patience,
 ) -> Result<Outcome> {
+    let mut watched = Watched { core, name, patience, began: Some(core.clock.now()) };
+    let attempt = attempt(core, name, terms, patience);
+    #[cfg(feature = "telemetry")]
+    let attempt = tracing::Instrument::instrument(attempt, core.telemetry.acquiring(name));
+    let outcome = attempt.await;
+    watched.ended(&outcome);
+    outcome
+}
+
+/// Tells how an attempt ended, also when it was dropped.
+struct Watched<'a> {
+    core: &'a Core,
+    name: &'a LockName,
+    patience: Patience,
+    began: Option<Moment>,
+}
+
+impl Watched<'_> {
+    fn ended(&mut self, outcome: &Result<Outcome>) {
+        if let Some(began) = self.began.take() {
+            let waited = self.core.clock.now().since(began);
+            self.core.telemetry.acquired(self.name, self.patience, waited, outcome);
+        }
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if self.began.is_some() {
+            self.core.telemetry.cancelled(self.name);
+        }
+    }
+}
+
+async fn attempt(core: &Arc<Core>, name: &LockName, terms: &Terms, patience: Patience) -> Result<Outcome> {
     loop {
         match stand_in_line(core, name, terms, patience).await? {
             Some(Turn::Drive(ticket)) => return drive(core, ticket, terms, patience).await,

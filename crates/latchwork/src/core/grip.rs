@@ -14,6 +14,12 @@ pub(crate) enum Grip {
 }
 
 impl Grip {
+    /// Whether other guards of the same owner hold beside it.
+    #[cfg(feature = "telemetry")]
+    pub(crate) fn is_nested(&self) -> bool {
+        matches!(self, Self::Shared(shared) if Arc::strong_count(shared) > 1)
+    }
+
     /// Lets go. `None` if other guards of the same owner still hold.
     pub(crate) async fn release(self) -> Option<Result<Released>> {
         let tenure = match self {

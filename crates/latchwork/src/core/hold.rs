@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use super::lease::Lease;
-use super::{Core, alarm};
+use super::{Core, alarm, telemetry};
 use crate::Loss;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Renewal};
@@ -46,7 +46,15 @@ impl Hold {
 
     /// Looks at the lease as it stands now.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Lease, Moment) -> T) -> T {
-        look(&mut locked(&self.lease), self.clock.now())
+        let mut lease = locked(&self.lease);
+        let was_lost = lease.found_lost();
+        let seen = look(&mut lease, self.clock.now());
+        let news = lease.found_lost().filter(|_| was_lost.is_none() && !self.is_given_back());
+        drop(lease);
+        if let Some(why) = news {
+            telemetry::lost(&self.claim, self.engine, why);
+        }
+        seen
     }
 
     /// Why the lease is lost, if it is.
@@ -64,6 +72,7 @@ impl Hold {
 
     /// Takes in the answer to a renewal, and tells whoever waits for the loss.
     pub(crate) fn renewed(&self, sent: Moment, answer: Option<Renewal>) {
+        telemetry::renewed(&self.claim, self.engine, answer.as_ref());
         self.look(|lease, now| lease.renewed(sent, now, answer));
         self.changed.notify_waiters();
     }
@@ -75,9 +84,12 @@ impl Hold {
     }
 
     /// The next guard holds from now on.
-    pub(crate) fn begin_turn(&self, turn: u8) {
-        self.look(|lease, now| lease.begin_turn(now));
+    pub(crate) fn begin_turn(&self, turn: u8) -> Moment {
         self.turn.store(u32::from(turn), Ordering::Release);
+        self.look(|lease, now| {
+            lease.begin_turn(now);
+            now
+        })
     }
 
     /// Whether the guard of this turn still holds it.
@@ -87,6 +99,7 @@ impl Hold {
 
     /// The holder gave it back: from here on nothing renews it, and nothing counts as a loss.
     pub(crate) fn set_given_back(&self) {
+        let _no_look_meanwhile = locked(&self.lease);
         self.turn.store(GIVEN_BACK, Ordering::Release);
     }
 

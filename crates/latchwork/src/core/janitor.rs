@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::finish::Finish;
 use super::{Core, defaults};
 use crate::clock::{Clock, Moment};
-use crate::engine::{Claim, Lifetime};
+use crate::engine::{Claim, Lifetime, Released};
 
 /// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then.
 pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
@@ -14,14 +14,18 @@ pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
         Lifetime::Lease => core.clock.now().after(claim.ttl),
         Lifetime::Session => Moment::NEVER,
     };
-    let mut pause = defaults::JANITOR_FIRST_PAUSE;
+    let (mut pause, mut is_first) = (defaults::JANITOR_FIRST_PAUSE, true);
     while core.answer(core.engine.clone().release(claim.clone())).await.is_err() {
         let again = core.clock.now().after(pause);
         if again >= lease_over {
-            return;
+            return core.telemetry.cleaned_up(&claim, "given up");
         }
         core.clock.sleep_until(again).await;
         pause = (pause * 2).min(defaults::JANITOR_LONGEST_PAUSE);
+        is_first = false;
+    }
+    if !is_first {
+        core.telemetry.cleaned_up(&claim, "given back");
     }
     if let Some(until) = finish.strays() {
         finish.release_strays(claim, until);
@@ -39,7 +43,9 @@ pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Cl
         }
         clock.sleep_until(again).await;
         let Some(core) = core.upgrade() else { return };
-        let _ = core.answer(core.engine.clone().release(claim.clone())).await;
+        if let Ok(Released::Freed) = core.answer(core.engine.clone().release(claim.clone())).await {
+            core.telemetry.cleaned_up(&claim, "stray");
+        }
         pause *= 2;
     }
 }

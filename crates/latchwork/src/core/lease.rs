@@ -77,6 +77,11 @@ impl Lease {
         self.lost
     }
 
+    /// Why it was found lost, if it was; whoever wants to know how it stands now asks for the [`Lease::loss`].
+    pub(crate) fn found_lost(&self) -> Option<Loss> {
+        self.lost
+    }
+
     /// It is lost for a reason that no engine tells.
     pub(crate) fn lose(&mut self, why: Loss) {
         self.lost.get_or_insert(why);

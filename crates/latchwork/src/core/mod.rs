@@ -17,6 +17,8 @@ mod lease;
 mod local;
 mod machine;
 mod shield;
+#[cfg_attr(not(feature = "telemetry"), path = "silence.rs")]
+mod telemetry;
 mod tenure;
 mod ticket;
 
@@ -35,6 +37,7 @@ use std::time::Duration;
 use self::background::Background;
 use self::keeper::Keeper;
 use self::local::Local;
+use self::telemetry::Telemetry;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Lifetime, Mode, Note, SharedEngine};
 use crate::{Effect, Error, ErrorKind, OwnerId, Result};
@@ -46,6 +49,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     /// The process it belongs to.
     pub(crate) pid: u32,
+    telemetry: Telemetry,
     local: Local,
     keeper: Keeper,
     background: Background,
@@ -83,11 +87,12 @@ impl Core {
 
     pub(crate) fn new(engine: SharedEngine) -> Arc<Self> {
         let clock = engine.clock();
-        let background = Background::new(clock);
+        let (background, engine_name) = (Background::new(clock), engine.guarantees().engine);
         Arc::new(Self {
             keeper: Keeper::new(&engine, clock),
             local: Local::default(),
-            engine_name: engine.guarantees().engine,
+            telemetry: Telemetry::new(engine_name),
+            engine_name,
             engine,
             clock,
             pid: std::process::id(),

@@ -23,9 +23,17 @@ struct Inner {
     /// How often the claim was passed on since it was granted, and when that was.
     pass: u8,
     since: Moment,
+    /// When the guard that holds it got it.
+    turn_since: Moment,
     pass_for: Duration,
     lease_terms: LeaseTerms,
     strays: Strays,
+}
+
+impl Inner {
+    fn end_turn(&self) {
+        self.core.telemetry.held(&self.hold.claim, self.core.clock.now().since(self.turn_since));
+    }
 }
 
 impl Tenure {
@@ -35,8 +43,18 @@ impl Tenure {
         let hold = Hold::new(claim, &core, lease);
         core.keeper.add(&hold, &core.background);
         let (pass_for, lease_terms) = (terms.pass_for, terms.lease);
-        let tenure =
-            Self(Some(Inner { core, hold, engine_token, pass: 0, since, pass_for, lease_terms, strays }));
+        let inner = Inner {
+            core,
+            hold,
+            engine_token,
+            pass: 0,
+            since,
+            turn_since: since,
+            pass_for,
+            lease_terms,
+            strays,
+        };
+        let tenure = Self(Some(inner));
         match terms.owner {
             None => Grip::Alone(tenure),
             Some(_) => local::share(tenure),
@@ -91,13 +109,14 @@ impl Tenure {
         let mut inner = self.0.take();
         if let Some(inner) = &mut inner {
             inner.pass += 1;
-            inner.hold.begin_turn(inner.pass);
+            inner.turn_since = inner.hold.begin_turn(inner.pass);
         }
         Self(inner)
     }
 
     /// Gives the lock back, or passes it on, and waits for the answer.
     pub(crate) async fn release(self) -> Result<Released> {
+        self.inner().end_turn();
         let Some(mut unwanted) = local::pass(self) else { return Ok(Released::Freed) };
         match unwanted.give_back() {
             Some((finish, claim)) => finish.release(claim).await,
@@ -121,9 +140,9 @@ impl Tenure {
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        let Some(mut unwanted) = self.0.take().and_then(|inner| local::pass(Self(Some(inner)))) else {
-            return;
-        };
+        let Some(inner) = self.0.take() else { return };
+        inner.end_turn();
+        let Some(mut unwanted) = local::pass(Self(Some(inner))) else { return };
         if let Some((finish, claim)) = unwanted.give_back() {
             finish.release_in_background(claim);
         }

@@ -1,0 +1,22 @@
+//! What the core tells when nobody can listen: built without the feature `telemetry`.
+
+use std::time::Duration;
+
+use super::{Outcome, Patience};
+use crate::engine::{Claim, Renewal};
+use crate::{LockName, Loss, Result};
+
+pub(crate) struct Telemetry;
+
+impl Telemetry {
+    pub(crate) fn new(_: &'static str) -> Self {
+        Self
+    }
+    pub(crate) fn acquired(&self, _: &LockName, _: Patience, _: Duration, _: &Result<Outcome>) {}
+    pub(crate) fn cancelled(&self, _: &LockName) {}
+    pub(crate) fn held(&self, _: &Claim, _: Duration) {}
+    pub(crate) fn cleaned_up(&self, _: &Claim, _: &'static str) {}
+}
+
+pub(crate) fn renewed(_: &Claim, _: &'static str, _: Option<&Renewal>) {}
+pub(crate) fn lost(_: &Claim, _: &'static str, _: Loss) {}

@@ -1,0 +1,116 @@
+//! What the core tells `tracing` and `metrics`. Names of locks go into spans and events, never into labels.
+//!
+//! The hot counters are registered once per client: a recorder must be installed before the client is made.
+
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, counter, histogram};
+use tracing::{Span, debug, debug_span, warn};
+
+use super::{Outcome, Patience};
+use crate::engine::{Claim, Renewal};
+use crate::{LockName, Loss, Result};
+
+/// One client's counters.
+pub(crate) struct Telemetry {
+    engine: &'static str,
+    granted: Counter,
+    passed: Counter,
+    nested: Counter,
+    wait: Histogram,
+    hold: Histogram,
+}
+
+impl Telemetry {
+    pub(crate) fn new(engine: &'static str) -> Self {
+        let acquires =
+            |outcome| counter!("latchwork_acquires_total", "engine" => engine, "outcome" => outcome);
+        Self {
+            engine,
+            granted: acquires("granted"),
+            passed: acquires("passed"),
+            nested: acquires("nested"),
+            wait: histogram!("latchwork_wait_seconds", "engine" => engine),
+            hold: histogram!("latchwork_hold_seconds", "engine" => engine),
+        }
+    }
+
+    /// The span of an attempt.
+    pub(crate) fn acquiring(&self, name: &LockName) -> Span {
+        debug_span!("acquire", lock = name.as_str(), engine = self.engine)
+    }
+
+    /// An attempt ended, after this long.
+    pub(crate) fn acquired(
+        &self,
+        name: &LockName,
+        patience: Patience,
+        waited: Duration,
+        outcome: &Result<Outcome>,
+    ) {
+        let lock = name.as_str();
+        let outcome = match outcome {
+            Ok(Outcome::Held(grip)) => {
+                match (grip.is_nested(), grip.pass()) {
+                    (true, _) => self.nested.increment(1),
+                    (false, 0) => self.granted.increment(1),
+                    (false, _) => self.passed.increment(1),
+                }
+                self.wait.record(waited);
+                debug!(
+                    lock,
+                    engine = self.engine,
+                    ?waited,
+                    token = grip.token().map(|token| token.get()),
+                    "acquired"
+                );
+                return;
+            }
+            Ok(Outcome::NotHeld(_)) if patience == Patience::None => "busy",
+            Ok(Outcome::NotHeld(_)) => "timed_out",
+            Err(error) => {
+                warn!(lock, engine = self.engine, ?waited, %error, "acquire failed");
+                "failed"
+            }
+        };
+        counter!("latchwork_acquires_total", "engine" => self.engine, "outcome" => outcome).increment(1);
+        debug!(lock, engine = self.engine, ?waited, outcome, "not acquired");
+    }
+
+    /// Nobody wanted the attempt any more.
+    pub(crate) fn cancelled(&self, name: &LockName) {
+        counter!("latchwork_acquires_total", "engine" => self.engine, "outcome" => "cancelled").increment(1);
+        debug!(lock = name.as_str(), engine = self.engine, "acquire cancelled");
+    }
+
+    /// A guard let go, or was dropped, after this long.
+    pub(crate) fn held(&self, claim: &Claim, held: Duration) {
+        self.hold.record(held);
+        debug!(lock = claim.name.as_str(), engine = self.engine, ?held, "let go");
+    }
+
+    /// A claim that could not be given back at once was given back after all, or its lease is over.
+    pub(crate) fn cleaned_up(&self, claim: &Claim, outcome: &'static str) {
+        counter!("latchwork_janitor_total", "engine" => self.engine, "outcome" => outcome).increment(1);
+        debug!(lock = claim.name.as_str(), engine = self.engine, outcome, "janitor");
+    }
+}
+
+/// A renewal was answered, or was not.
+pub(crate) fn renewed(claim: &Claim, engine: &'static str, answer: Option<&Renewal>) {
+    let outcome = match answer {
+        Some(Renewal::Kept(_)) => "kept",
+        Some(Renewal::Lost(_)) => "refused",
+        None => {
+            warn!(lock = claim.name.as_str(), engine, "renewal failed");
+            "failed"
+        }
+    };
+    counter!("latchwork_renewals_total", "engine" => engine, "outcome" => outcome).increment(1);
+}
+
+/// A held lock was lost.
+pub(crate) fn lost(claim: &Claim, engine: &'static str, why: Loss) {
+    counter!("latchwork_losses_total", "engine" => engine, "reason" => why.label()).increment(1);
+    warn!(lock = claim.name.as_str(), engine, reason = why.label(), "lost: {why}");
+}
