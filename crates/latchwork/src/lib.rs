@@ -24,6 +24,7 @@
 //! [`connect`] opens a [`Client`], [`Client::lock`] describes a [`Lock`], [`Lock::acquire`] returns a [`Guard`].
 //! To write an engine, read [`engine`].
 
+pub mod blocking;
 mod client;
 pub mod clock;
 mod core;

@@ -1,5 +1,6 @@
 //! The conformance table: every case runs on every engine that promises what the case needs.
 
+mod blocking;
 mod cancel;
 mod contention;
 mod contract;
@@ -136,6 +137,10 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_waiting_writer_is_not_overtaken_by_readers;
             [] permits_are_limited;
             [] whoever_dies_the_others_move_up;
+        blocking:
+            [] threads_take_turns_without_a_runtime;
+            [] a_blocking_call_inside_a_runtime_works;
+            [] a_thread_is_told_of_a_loss;
         cancel:
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;

@@ -1,0 +1,84 @@
+//! A client for code without async.
+
+use super::Lock;
+use super::driver::Driver;
+use crate::engine::{Engine, Filter, LockState, Revoke, Revoked};
+use crate::{Guarantees, Result};
+
+/// As [`latchwork::Client`](crate::Client), with calls that block.
+#[derive(Clone)]
+pub struct Client {
+    inner: crate::Client,
+    driver: Driver,
+}
+
+/// Opens a client by URL, as [`latchwork::connect`](crate::connect) does.
+///
+/// # Errors
+/// As there, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be started.
+pub fn connect(url: &str) -> Result<Client> {
+    let driver = Driver::of_this_process()?;
+    let inner = driver.block_on(crate::connect(url))?;
+    Ok(Client { inner, driver })
+}
+
+impl Client {
+    /// A client around an engine.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be started.
+    pub fn new(engine: impl Engine) -> Result<Self> {
+        let driver = Driver::of_this_process()?;
+        let inner = {
+            let _inside = driver.enter();
+            crate::Client::new(engine)
+        };
+        Ok(Self { inner, driver })
+    }
+
+    /// As [`Client::with_note`](crate::Client::with_note).
+    pub fn with_note(mut self, text: &str) -> Self {
+        self.inner = self.inner.with_note(text);
+        self
+    }
+
+    /// Describes a lock; nothing is sent before it is acquired.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.inner.lock(name), self.driver.clone())
+    }
+
+    /// What the engine promises.
+    pub fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    /// Who holds and who waits, as [`Client::inspect`](crate::Client::inspect).
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.driver.block_on(self.inner.inspect(filter))
+    }
+
+    /// Takes a lock away, as [`Client::revoke`](crate::Client::revoke).
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.driver.block_on(self.inner.revoke(state, how))
+    }
+
+    /// Waits until what goes on in the background is done, as [`Client::close`](crate::Client::close).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(&self) -> Result<()> {
+        self.driver.block_on(self.inner.close())
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}

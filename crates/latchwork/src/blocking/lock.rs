@@ -1,0 +1,91 @@
+//! A lock, described and not yet held, for code without async.
+
+use std::time::Duration;
+
+use super::Guard;
+use super::driver::Driver;
+use crate::engine::Lifetime;
+use crate::{Error, ErrorKind, Held, Result, Wait};
+
+/// As [`latchwork::Lock`](crate::Lock), with calls that block.
+#[derive(Clone)]
+#[must_use = "nothing is locked before `acquire` or `try_acquire`"]
+pub struct Lock {
+    inner: crate::Lock,
+    driver: Driver,
+}
+
+/// Passes the wishes of a lock on.
+macro_rules! wishes {
+    ($($wish:ident: $value:ty;)*) => {$(
+        #[doc = concat!("As [`Lock::", stringify!($wish), "`](crate::Lock::", stringify!($wish), ").")]
+        pub fn $wish(mut self, $wish: $value) -> Self {
+            self.inner = self.inner.$wish($wish);
+            self
+        }
+    )*};
+}
+
+impl Lock {
+    pub(super) fn new(inner: crate::Lock, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    wishes! {
+        ttl: Duration;
+        wait: impl Into<Wait>;
+        stop_margin: Duration;
+        max_hold: Duration;
+        owner: impl AsRef<str>;
+        local_handoff: bool;
+        pass_for: Duration;
+        lifetime: Lifetime;
+    }
+
+    /// Takes the lock if it is free, as [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+        let guard = self.driver.block_on(self.inner.try_acquire())?;
+        Ok(guard.map(|guard| Guard::new(guard, self.driver.clone())))
+    }
+
+    /// Takes the lock, waiting for it as [`Lock::wait`] says, as [`Lock::acquire`](crate::Lock::acquire).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire(&self) -> Result<Guard> {
+        let guard = self.driver.block_on(self.inner.acquire())?;
+        Ok(Guard::new(guard, self.driver.clone()))
+    }
+
+    /// Does `work` while the lock is held. Nobody can stop a thread from outside: long work looks at
+    /// [`Held::is_certain`] from time to time.
+    ///
+    /// # Errors
+    /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
+    /// [`ErrorKind::Lost`] if the lock was lost before its release.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::blocking::connect("memory:")?;
+    /// let token = client.lock("report").run(|held| held.token())?;
+    /// # let _ = token; Ok(()) }
+    /// ```
+    pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<T, E> {
+        let guard = self.acquire()?;
+        let done = work(guard.held());
+        match guard.release() {
+            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
+            _ => done,
+        }
+    }
+}
+
+impl std::fmt::Debug for Lock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}

@@ -1,0 +1,26 @@
+//! The same locks for code without async.
+//!
+//! Nothing here needs a runtime, and nothing minds one: a call blocks its thread, also a thread of somebody's runtime.
+//! What the engine and its timers need runs on one thread of this process, started by the first [`connect`]; a free
+//! lock is taken without a hop to it.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! # fn main() -> latchwork::Result<()> {
+//! let client = latchwork::blocking::connect("memory:")?;
+//! let guard = client.lock("orders/42").ttl(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire()?;
+//! println!("my writes carry token {}", guard.token()?);
+//! guard.release()?; // or drop it: released in the background
+//! client.close()?;
+//! # Ok(()) }
+//! ```
+
+mod client;
+mod driver;
+mod guard;
+mod lock;
+
+pub use client::{Client, connect};
+pub use guard::Guard;
+pub use lock::Lock;

@@ -1,0 +1,72 @@
+//! The same promises for code without async.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use latchwork::blocking::Client;
+use latchwork::engine::{Filter, Revoke};
+use latchwork::{ErrorKind, Loss};
+
+use super::support::{LONG, SHORT, name, nothing_left};
+use crate::Fixture;
+
+/// Runs `work` on a thread that knows no runtime.
+async fn outside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::spawn(work);
+    tokio::task::spawn_blocking(|| thread.join().expect("no panic")).await.expect("no panic")
+}
+
+async fn client<F: Fixture>(fixture: &F) -> Client {
+    let engine = fixture.engine().await;
+    outside(|| Client::new(engine).expect("there are threads")).await
+}
+
+pub(super) async fn threads_take_turns_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
+    const TIMES: u64 = 50;
+    let (one, two) = (client(&*fixture).await, client(&*fixture).await);
+    let count = Arc::new(AtomicU64::new(0));
+    let work = |number: usize| {
+        let (client, count) = (if number.is_multiple_of(2) { one.clone() } else { two.clone() }, count.clone());
+        outside(move || {
+            for _ in 0..TIMES {
+                let guard = client.lock("threads").ttl(LONG).acquire().expect("it comes free");
+                let now = count.load(Ordering::Relaxed);
+                std::thread::yield_now();
+                count.store(now + 1, Ordering::Relaxed);
+                assert!(guard.is_certain());
+                guard.release().expect("held");
+            }
+        })
+    };
+    tokio::join!(work(0), work(1), work(2), work(3));
+    assert_eq!(count.load(Ordering::Relaxed), 4 * TIMES);
+    nothing_left(&fixture.client().await, "threads").await;
+}
+
+/// What other libraries' blocking calls panic at.
+pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: Arc<F>) {
+    let client = Client::new(fixture.engine().await).expect("there are threads");
+    let guard = client.lock("inside").ttl(LONG).acquire().expect("free");
+    let busy = client.lock("inside").wait(Duration::from_millis(20)).acquire().expect_err("held");
+    assert_eq!(busy.kind(), ErrorKind::TimedOut);
+    drop(guard);
+    client.close().expect("released");
+    assert!(client.inspect(&Filter::Name(name("inside"))).expect("answers").is_empty());
+    let token = client.lock("inside").run(|held| held.token()).expect("tokens");
+    assert!(client.lock("inside").try_acquire().expect("answers").expect("free").token().expect("tokens") > token);
+}
+
+pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
+    let client = client(&*fixture).await;
+    outside(move || {
+        let guard = client.lock("told").ttl(SHORT).acquire().expect("free");
+        assert_eq!(guard.lost(SHORT * 2), None, "renewed without a runtime");
+        let state = client.inspect(&Filter::Name(name("told"))).expect("answers").remove(0);
+        client.revoke(&state, Revoke::AtLeaseEnd).expect("answers");
+        assert_eq!(guard.lost(LONG), Some(Loss::Revoked));
+        assert!(!guard.is_certain());
+        assert_eq!(guard.release().expect_err("lost").kind(), ErrorKind::Lost);
+    })
+    .await;
+}
