@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::duration;
+use crate::ls::LsOptions;
+use crate::status::StatusOptions;
 
 /// Run a command under a lock, and look after locks
 #[derive(Debug, Parser)]
@@ -31,6 +33,8 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Run(RunOptions),
+    Status(StatusOptions),
+    Ls(LsOptions),
 }
 
 const WHERE: &str =

@@ -1,17 +1,23 @@
 //! `latch`: run a command under a lock that every process of this user, machine or cluster respects, and look after
 //! such locks.
 
+mod claim_view;
 mod cli;
 mod connection;
 mod duration;
 mod environment;
 mod failure;
+mod guarantees_view;
 mod guardian;
 mod json;
 mod keep_fd;
+mod layout;
+mod lock_view;
+mod ls;
 mod printable;
 mod run;
 mod signals;
+mod status;
 mod supervisor;
 mod target;
 mod terminal;
@@ -47,5 +53,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     let target = || Target::choose(&cli.target, voice);
     match &cli.subcommand {
         Subcommand::Run(options) => run::run(options, &target()?, voice),
+        Subcommand::Status(options) => status::run(options, &target()?, voice),
+        Subcommand::Ls(options) => ls::run(options, &target()?, voice),
     }
 }
