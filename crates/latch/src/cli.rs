@@ -8,6 +8,7 @@ use clap::{Args, Parser, ValueEnum};
 
 use crate::duration;
 use crate::ls::LsOptions;
+use crate::release::ReleaseOptions;
 use crate::status::StatusOptions;
 
 /// Run a command under a lock, and look after locks
@@ -35,6 +36,7 @@ pub(crate) enum Subcommand {
     Run(RunOptions),
     Status(StatusOptions),
     Ls(LsOptions),
+    Release(ReleaseOptions),
 }
 
 const WHERE: &str =

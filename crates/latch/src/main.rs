@@ -15,7 +15,9 @@ mod layout;
 mod lock_view;
 mod ls;
 mod printable;
+mod release;
 mod run;
+mod shell_command;
 mod signals;
 mod status;
 mod supervisor;
@@ -55,5 +57,6 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Subcommand::Run(options) => run::run(options, &target()?, voice),
         Subcommand::Status(options) => status::run(options, &target()?, voice),
         Subcommand::Ls(options) => ls::run(options, &target()?, voice),
+        Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
     }
 }

@@ -4,6 +4,7 @@ mod ls;
 #[path = "../run/pty.rs"]
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
 mod pty;
+mod release;
 mod status;
 #[path = "../run/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
