@@ -37,6 +37,9 @@ pub(crate) enum Subcommand {
     Status(StatusOptions),
     Ls(LsOptions),
     Release(ReleaseOptions),
+    /// What every engine promises, and what it does not
+    #[command(after_help = crate::engines::AFTER_HELP)]
+    Engines,
 }
 
 const WHERE: &str =

@@ -5,6 +5,7 @@ mod claim_view;
 mod cli;
 mod connection;
 mod duration;
+mod engines;
 mod environment;
 mod failure;
 mod guarantees_view;
@@ -58,5 +59,6 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Subcommand::Status(options) => status::run(options, &target()?, voice),
         Subcommand::Ls(options) => ls::run(options, &target()?, voice),
         Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
+        Subcommand::Engines => engines::run(voice),
     }
 }

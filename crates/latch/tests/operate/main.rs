@@ -1,5 +1,6 @@
 //! The subcommands that look after locks, as a user meets them. Every test has a database of its own.
 
+mod engines;
 mod ls;
 #[path = "../run/pty.rs"]
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
