@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 
+use crate::completions::CompletionsOptions;
 use crate::duration;
 use crate::ls::LsOptions;
 use crate::release::ReleaseOptions;
@@ -40,6 +41,7 @@ pub(crate) enum Subcommand {
     /// What every engine promises, and what it does not
     #[command(after_help = crate::engines::AFTER_HELP)]
     Engines,
+    Completions(CompletionsOptions),
 }
 
 const WHERE: &str =

@@ -3,6 +3,7 @@
 
 mod claim_view;
 mod cli;
+mod completions;
 mod connection;
 mod duration;
 mod engines;
@@ -60,5 +61,6 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Subcommand::Ls(options) => ls::run(options, &target()?, voice),
         Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
         Subcommand::Engines => engines::run(voice),
+        Subcommand::Completions(options) => completions::run(options),
     }
 }
