@@ -156,7 +156,29 @@ fn teach(options: &ReleaseOptions, place: &TargetOptions, lock: Option<LockView>
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use latchwork::engine::{ClaimId, ClaimState};
+
     use super::*;
+
+    #[test]
+    fn a_renewal_that_came_between_counts_and_the_next_holder_does_not() {
+        let [mine, other] = [ClaimId::random(), ClaimId::random()];
+        let held = |leases: &[(ClaimId, u64)]| {
+            let mut state = LockState::new(LockName::new("x").unwrap());
+            for (id, seconds) in leases {
+                let mut holder = ClaimState::new(*id);
+                holder.expires_in = Some(Duration::from_secs(*seconds));
+                state.holders.push(holder);
+            }
+            state
+        };
+        let free_within = |after| Taken::new(&held(&[(mine, 1)]), Revoke::AtLeaseEnd, &after).free_within_ms;
+        assert_eq!(free_within(held(&[(mine, 30)])), Some(30_000));
+        assert_eq!(free_within(held(&[(other, 30)])), Some(0));
+        assert_eq!(free_within(held(&[])), Some(0));
+    }
 
     #[tokio::test]
     async fn whoever_came_after_the_holder_that_was_seen_keeps_the_lock() {

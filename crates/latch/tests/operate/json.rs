@@ -1,8 +1,10 @@
 //! `--json`: what programs read.
 
+use std::fs::File;
+
 use serde_json::Value;
 
-use crate::support::{Place, end};
+use crate::support::{Place, end, eventually};
 use crate::watch::{Background, document, only_line};
 
 const PAGE: &str = include_str!("../../../../docs/operate.md");
@@ -87,14 +89,15 @@ fn a_lost_lock_is_an_event_with_its_reason() {
 fn a_lost_lock_whose_command_runs_on_says_so() {
     let place = Place::new();
     let options = ["--json", "--ttl", "600ms", "--on-lost", "warn"];
-    let holder = place.hold("x", &options, "while [ ! -e go ]; do sleep 0.02; done; exit 5");
+    let mut latch = place.script("x", &options, "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 5");
+    let mut latch = latch.stderr(File::create(place.path("said")).unwrap()).spawn().unwrap();
+    eventually("it holds", || place.path("up").exists());
     assert_eq!(end(&mut place.latch(["release", "x", "--force", "--now"])).code, Some(0));
-    std::thread::sleep(std::time::Duration::from_millis(700)); // past the next renewal
+    eventually("it says that the lock is lost", || place.read("said").ends_with('\n'));
+    let lost = only_line(&place.read("said"));
     std::fs::write(place.path("go"), "").unwrap();
-    let ended = holder.finish();
-    assert_eq!(ended.code, Some(5), "{ended:?}");
-    let lost: Value = serde_json::from_str(ended.err.lines().next().unwrap()).unwrap();
-    assert_eq!((&lost["event"], &lost["command"]), (&"lost".into(), &"running".into()), "{ended:?}");
+    assert_eq!(latch.wait().unwrap().code(), Some(5));
+    assert_eq!((&lost["event"], &lost["command"]), (&"lost".into(), &"running".into()), "{lost}");
 }
 
 #[test]

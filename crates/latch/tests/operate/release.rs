@@ -99,10 +99,11 @@ fn now_frees_at_once_and_warns_of_the_holder_that_does_not_know() {
 fn now_in_json_warns_on_stderr() {
     let place = Place::new();
     let _holder = place.hold("x", &["--ttl", "1h"], "sleep 60");
+    let before = place.inspect("x").unwrap().holders[0].id.to_string();
     let ended = end(&mut place.latch(["release", "x", "--force", "--now", "--json"]));
     let (taken, warning) = (only_line(&ended.out), only_line(&ended.err));
     assert_eq!((&taken["how"], &taken["free_within_ms"]), (&"now".into(), &0.into()));
-    assert_eq!(warning["event"], "warning");
+    assert_eq!((&taken["taken_from"][0]["claim"], &warning["event"]), (&before.into(), &"warning".into()));
     assert!(warning["message"].as_str().unwrap().contains("tokens"));
 }
 

@@ -124,8 +124,11 @@ fn it_says_which_setting_chose_the_engine() {
 #[test]
 fn looking_leaves_nothing_behind() {
     let place = Place::new();
-    for look in [&["status"][..], &["status", "x"], &["ls"], &["release", "x"]] {
+    for look in [&["status"][..], &["status", "x"], &["ls"], &["release", "x"], &["release", "x", "--force"]]
+    {
         end(&mut place.latch(look.iter().copied()));
+        let sessions = std::fs::read_dir(place.path("locks.db-sessions")).unwrap();
+        assert_eq!(sessions.count(), 0, "no session outlives its look: {look:?}");
     }
     let locks = place.with_client(async |client| client.inspect(&Filter::Prefix(String::new())).await);
     assert!(locks.unwrap().is_empty());
