@@ -50,9 +50,15 @@ fn json_keeps_what_people_are_shown_escaped() {
 fn arguments_cannot_steer_the_terminal() {
     let place = Place::new();
     let evil = "x\u{1b}[2J\nlatch: all is well\u{202e}\u{9b}";
-    for arguments in
-        [&["status", evil][..], &["ls", evil], &["release", evil], &["completions", evil], &[evil]]
-    {
+    let option = &format!("--{evil}");
+    for arguments in [
+        &["status", evil][..],
+        &["status", option],
+        &["ls", evil],
+        &["release", evil],
+        &["completions", evil],
+        &[evil],
+    ] {
         for json in [&[][..], &["--json"]] {
             let ended = end(&mut place.latch([json, arguments].concat()));
             assert_harmless(&ended);
