@@ -25,7 +25,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) target: TargetOptions,
     /// For programs: one JSON document on stdout, errors and warnings as JSON lines on stderr
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 500)]
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) subcommand: Subcommand,

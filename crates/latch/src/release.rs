@@ -86,10 +86,18 @@ async fn take(client: &Client, name: &LockName, how: Revoke) -> Result<Taken, Fa
 /// Takes it from the holders in `state` only: whoever came after them is not whom the operator meant.
 async fn take_as_seen(client: &Client, state: &LockState, how: Revoke) -> Result<Taken, Failure> {
     match client.revoke(state, how).await? {
-        Revoked::Done => Ok(Taken::new(state, how, &look(client, &state.name).await?)),
+        Revoked::Done => Ok(Taken::new(state, how, &what_is_left(client, state, how).await)),
         Revoked::NotHeld => {
             Err(Failure::new(NOTHING_TAKEN, moved_on(state)).hint("look again with latch status"))
         }
+    }
+}
+
+/// It is taken away already: not to know for how long the lease still runs must not look like a failure.
+async fn what_is_left(client: &Client, before: &LockState, how: Revoke) -> LockState {
+    match how {
+        Revoke::Now => LockState::new(before.name.clone()),
+        Revoke::AtLeaseEnd => look(client, &before.name).await.unwrap_or_else(|_| before.clone()),
     }
 }
 
