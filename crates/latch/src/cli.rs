@@ -4,18 +4,29 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
 use clap::{Args, Parser, ValueEnum};
 
+use crate::completions::CompletionsOptions;
 use crate::duration;
-use crate::failure::{Failure, USAGE};
+use crate::ls::LsOptions;
+use crate::release::ReleaseOptions;
+use crate::status::StatusOptions;
 
-/// Run a command under a lock
+/// Run a command under a lock, and look after locks
 #[derive(Debug, Parser)]
 #[command(name = "latch", version, disable_help_subcommand = true)]
+#[command(
+    after_help = "Examples:\n  latch run nightly -- ./report.sh   run a command while holding the lock \"nightly\"\n  \
+                  latch status nightly               who holds it, who waits\n  \
+                  latch ls                           every lock in use\n\n\
+                  Every subcommand has its own --help."
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) target: TargetOptions,
+    /// For programs: one JSON document on stdout, errors and warnings as JSON lines on stderr
+    #[arg(long, global = true, display_order = 500)]
+    pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) subcommand: Subcommand,
 }
@@ -24,28 +35,42 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Run(RunOptions),
+    Status(StatusOptions),
+    Ls(LsOptions),
+    Release(ReleaseOptions),
+    /// What every engine promises, and what it does not
+    #[command(after_help = crate::engines::AFTER_HELP)]
+    Engines,
+    Completions(CompletionsOptions),
 }
+
+const WHERE: &str =
+    "Where the locks are kept (default: $LATCH_URL_FILE, $LATCH_URL, or this user's own database)";
 
 /// Where the locks are kept. Without any of these: $LATCH_URL_FILE, $LATCH_URL, or this user's own database.
 #[derive(Args, Debug)]
 pub(crate) struct TargetOptions {
     /// The engine, for example sqlite:/path/locks.db (arguments show in ps: keep passwords in a --url-file)
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = WHERE, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// A file that contains the URL
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = WHERE, value_name = "FILE")]
     pub(crate) url_file: Option<PathBuf>,
     /// The database shared by all users of this machine
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = WHERE)]
     pub(crate) system: bool,
 }
 
 /// Run a command while holding a lock
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: the command's own; 75 busy, 124 timed out, 76 lost, 69 engine unreachable, \
+    after_help = "Examples:\n  latch run nightly -- ./report.sh             waits its turn, as long as it takes\n  \
+                        latch run --no-wait nightly -- ./report.sh   75 if somebody else has it\n  \
+                        latch run --wait 30s migration -- ./migrate  124 if it did not come free\n\n\
+                        Exit codes: the command's own; 75 busy, 124 timed out, 76 lost, 69 engine unreachable, \
                         64 usage, 126 and 127 the command cannot be run, 128+n ended by signal n.\n\n\
-                        The command sees LATCH_NAME, LATCH_TOKEN, LATCH_TTL and LATCH_URL (without its password)."
+                        The command sees LATCH_NAME, LATCH_TOKEN, LATCH_TTL and LATCH_URL (without its password).\n\n\
+                        --json changes only what latch itself says, on stderr; stdout is the command's."
 )]
 pub(crate) struct RunOptions {
     /// The lock: 1 to 512 bytes, no control characters
@@ -83,28 +108,4 @@ pub(crate) enum OnLost {
     Kill,
     /// Say so and let it run on
     Warn,
-}
-
-/// What clap has to say: help on stdout, or a usage error in our own form.
-pub(crate) fn answer(error: &clap::Error) -> Result<u8, Failure> {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let _ = error.print();
-        return Ok(0);
-    }
-    let text = error.render().to_string();
-    let mut paragraphs = text.split("\n\n").map(one_line);
-    let message = paragraphs.next().unwrap_or_default();
-    let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
-    let tip = paragraphs.find_map(|line| line.strip_prefix("tip: ").map(str::to_owned));
-    let hint =
-        tip.unwrap_or_else(|| "latch run NAME [OPTIONS] -- CMD [ARGS]; more in latch run --help".to_owned());
-    Err(match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::new(USAGE, "no subcommand given"),
-        _ => Failure::new(USAGE, message),
-    }
-    .hint(hint))
-}
-
-fn one_line(paragraph: &str) -> String {
-    paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -5,8 +5,11 @@ use std::os::fd::OwnedFd;
 use latchwork::Client;
 use latchwork::engine::{EngineUrl, Registry};
 use latchwork::engines::Sqlite;
+use tokio::runtime::Builder;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, UNUSABLE};
+use crate::run::no_resources;
+use crate::target::Target;
 
 /// An open client, and the descriptor whose holders keep its session alive, on engines that have one.
 pub(crate) struct Connection {
@@ -27,4 +30,18 @@ impl Connection {
         let session = Some(engine.session_descriptor()?);
         Ok(Self { client: Client::new(engine), session })
     }
+}
+
+/// Connects, and does what takes a few requests.
+pub(crate) fn with_client<T>(
+    target: &Target,
+    work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
+    let done = runtime.block_on(async { work(&Connection::open(&target.url).await?.client).await });
+    runtime.shutdown_background();
+    done.map_err(|failure| match failure.code() {
+        UNUSABLE => failure.about_database(&target.url),
+        _ => failure,
+    })
 }

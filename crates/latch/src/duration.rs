@@ -1,4 +1,4 @@
-//! Durations on the command line.
+//! Durations, as people write and read them.
 
 use std::time::Duration;
 
@@ -11,6 +11,12 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         humantime::parse_duration(text).ok()
     };
     parsed.ok_or_else(|| "write for example 30s, 5m, 1h 30m, 500ms, or a number of seconds".to_owned())
+}
+
+/// Milliseconds below a second, whole seconds from there: what matters of a lease.
+pub(crate) fn shown(millis: u64) -> String {
+    let told = if millis < 1_000 { millis } else { millis - millis % 1_000 };
+    humantime::format_duration(Duration::from_millis(told)).to_string()
 }
 
 #[cfg(test)]
@@ -26,6 +32,13 @@ mod tests {
         }
         for bad in ["", "-1", "soon", "1.2.3", "inf", "9999999999999999999999", "30 parsecs"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_told_as_exactly_as_it_matters() {
+        for (millis, told) in [(0, "0s"), (350, "350ms"), (1_999, "1s"), (65_432, "1m 5s")] {
+            assert_eq!(shown(millis), told);
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, tt
         Ok(token) => command.env("LATCH_TOKEN", token.to_string()),
         Err(_) => command.env_remove("LATCH_TOKEN"),
     };
-    command.env(URL_VARIABLE, without_password(&absolute(target)));
+    command.env(URL_VARIABLE, shown_url(target));
     // A file left over from outside would lead a nested latch to another engine than this one.
     match &target.file {
         Some(file) => command.env(URL_FILE_VARIABLE, file),
@@ -31,6 +31,11 @@ pub(crate) fn mark(command: &mut Command, mark: &str) {
         Ok(outer) if !outer.is_empty() => command.env(MARK_VARIABLE, format!("{outer}:{mark}")),
         _ => command.env(MARK_VARIABLE, mark),
     };
+}
+
+/// The engine's URL as anybody may see it, from any folder.
+pub(crate) fn shown_url(target: &Target) -> String {
+    without_password(&absolute(target))
 }
 
 /// The command may change its folder: a relative path must not become another database.
@@ -48,7 +53,7 @@ fn absolute(target: &Target) -> String {
     }
 }
 
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let (address, options) = url.split_once('?').unwrap_or((url, ""));
     let mut shown = match address.split_once("//") {
         Some((scheme, rest)) => format!("{scheme}//{}", without_user_password(rest)),

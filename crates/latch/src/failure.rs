@@ -17,11 +17,17 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command.
 pub(crate) const NOT_FOUND: u8 = 127;
+/// `latch release` took nothing away.
+pub(crate) const NOTHING_TAKEN: u8 = 1;
+/// What was found out cannot be written to stdout.
+pub(crate) const NO_OUTPUT: u8 = 74;
 
 /// Why `latch` ends without the command's own exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
+    /// The same for programs: `-E` changes the code, never the kind.
+    kind: &'static str,
     /// Empty: the code says it all.
     message: String,
     hint: Option<String>,
@@ -29,7 +35,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self { code, kind: kind_of(code), message: message.into(), hint: None }
     }
 
     /// Ended by a signal: whoever sent it knows why.
@@ -39,6 +45,18 @@ impl Failure {
 
     pub(crate) fn code(&self) -> u8 {
         self.code
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    pub(crate) fn message(&self) -> Option<&str> {
+        Some(self.message.as_str()).filter(|message| !message.is_empty())
+    }
+
+    pub(crate) fn get_hint(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -62,17 +80,6 @@ impl Failure {
         }
         self.hint("choose another database with LATCH_URL=sqlite:/path/locks.db")
     }
-
-    /// Prints it, and returns the exit code.
-    pub(crate) fn report(&self) -> u8 {
-        if !self.message.is_empty() {
-            say(&self.message);
-        }
-        if let Some(hint) = &self.hint {
-            eprint(&format!("hint: {}", printable(hint)));
-        }
-        self.code
-    }
 }
 
 impl From<Error> for Failure {
@@ -84,36 +91,28 @@ impl From<Error> for Failure {
             ErrorKind::Invalid | ErrorKind::Unsupported => USAGE,
             _ => UNUSABLE,
         };
-        Self::new(code, error.to_string())
+        let kind = match error.kind() {
+            ErrorKind::Invalid => "invalid",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Unreachable => "unreachable",
+            _ => kind_of(code),
+        };
+        Self { kind, ..Self::new(code, error.to_string()) }
     }
 }
 
-/// One line on stderr.
-pub(crate) fn say(message: &str) {
-    eprint(&format!("latch: {}", printable(message)));
-}
-
-/// Text from outside (holder notes, paths, arguments) must not steer the terminal or forge a second line.
-pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_debug()) } else { shown.push(c) }
-    }
-    shown
-}
-
-/// A closed stderr is no reason to panic while a command runs.
-fn eprint(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_shown_not_obeyed() {
-        assert_eq!(printable("a\u{1b}[2J\nb\u{9b}é🔒"), "a\\u{1b}[2J\\nb\\u{9b}é🔒");
+fn kind_of(code: u8) -> &'static str {
+    match code {
+        BUSY => "busy",
+        TIMED_OUT => "timed_out",
+        LOST => "lost",
+        USAGE => "usage",
+        NOT_EXECUTABLE => "not_executable",
+        NOT_FOUND => "not_found",
+        NOTHING_TAKEN => "nothing_taken",
+        NO_OUTPUT => "no_output",
+        _ => "unusable",
     }
 }

@@ -1,18 +1,33 @@
-//! `latch`: run a command under a lock that every process of this user, machine or cluster respects.
+//! `latch`: run a command under a lock that every process of this user, machine or cluster respects, and look after
+//! such locks.
 
+mod claim_view;
 mod cli;
+mod completions;
 mod connection;
 mod duration;
+mod engines;
 mod environment;
 mod failure;
+mod guarantees_view;
 mod guardian;
+mod json;
 mod keep_fd;
+mod layout;
+mod lock_view;
+mod ls;
+mod printable;
+mod release;
 mod run;
+mod shell_command;
 mod signals;
+mod status;
 mod supervisor;
 mod target;
 mod terminal;
 mod tree;
+mod usage;
+mod voice;
 mod waiting;
 
 use clap::Parser;
@@ -20,6 +35,7 @@ use clap::Parser;
 use self::cli::{Cli, Subcommand};
 use self::failure::Failure;
 use self::target::Target;
+use self::voice::Voice;
 
 fn main() {
     // Before anything else: the guardian must turn deaf to signals as early as it can.
@@ -27,17 +43,24 @@ fn main() {
         order.carry_out();
         return;
     }
-    let code = dispatch().unwrap_or_else(|failure| failure.report());
+    let (voice, answered) = match Cli::try_parse() {
+        Ok(cli) => (Voice::new(cli.json), dispatch(&cli)),
+        Err(error) => (Voice::wanted_by(std::env::args_os()), usage::answer(&error)),
+    };
+    let code = answered.unwrap_or_else(|failure| voice.report(&failure));
     std::process::exit(i32::from(code));
 }
 
-fn dispatch() -> Result<u8, Failure> {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return cli::answer(&error),
-    };
-    let target = Target::choose(&cli.target)?;
-    match cli.subcommand {
-        Subcommand::Run(options) => run::run(&options, &target),
+fn dispatch(cli: &Cli) -> Result<u8, Failure> {
+    let voice = Voice::new(cli.json);
+    // Only what needs an engine looks for one: the others work with any settings.
+    let target = || Target::choose(&cli.target, voice);
+    match &cli.subcommand {
+        Subcommand::Run(options) => run::run(options, &target()?, voice),
+        Subcommand::Status(options) => status::run(options, &target()?, voice),
+        Subcommand::Ls(options) => ls::run(options, &target()?, voice),
+        Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
+        Subcommand::Engines => engines::run(voice),
+        Subcommand::Completions(options) => completions::run(options),
     }
 }

@@ -13,13 +13,14 @@ use tokio::runtime::Builder;
 
 use crate::cli::{OnLost, RunOptions};
 use crate::connection::Connection;
-use crate::failure::{self, Failure, say};
+use crate::failure::{self, Failure};
 use crate::guardian::Guardian;
 use crate::signals::{self, Signals};
 use crate::supervisor::{Ending, Policy, Supervisor};
 use crate::target::Target;
 use crate::terminal::Terminal;
 use crate::tree::{self, Tree};
+use crate::voice::Voice;
 use crate::waiting::{self, Line};
 use crate::{environment, keep_fd};
 
@@ -27,19 +28,19 @@ use crate::{environment, keep_fd};
 const NOTE_LENGTH: usize = 100;
 
 /// Runs the command; the exit code is its own if it ran to its end under the lock.
-pub(crate) fn run(options: &RunOptions, target: &Target) -> Result<u8, Failure> {
+pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let code = runtime.block_on(hold_and_run(options, target));
+    let code = runtime.block_on(hold_and_run(options, target, voice));
     runtime.shutdown_background();
     code
 }
 
-async fn hold_and_run(options: &RunOptions, target: &Target) -> Result<u8, Failure> {
+async fn hold_and_run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
     let Connection { client, session } = Connection::open(&target.url).await?;
     let note = note(options);
     let client = client.with_note(&note);
-    let mut line = Line::new(&client, &options.name, &note);
+    let mut line = Line::new(&client, &options.name, &note, voice);
     let lock = describe_lock(&client, options);
     let acquired = waiting::acquire(&lock, &mut line, &mut signals).await;
     let guard = acquired.map_err(|failure| match failure.code() {
@@ -58,7 +59,7 @@ async fn hold_and_run(options: &RunOptions, target: &Target) -> Result<u8, Failu
         }
         return Err(keep_fd::become_command(command, session, guard).await);
     }
-    run_guarded(options, command, session, guard, &mut signals).await
+    run_guarded(options, command, session, guard, &mut signals, voice).await
 }
 
 fn describe_lock(client: &Client, options: &RunOptions) -> Lock {
@@ -78,6 +79,7 @@ async fn run_guarded(
     session: Option<OwnedFd>,
     guard: Guard,
     signals: &mut Signals,
+    voice: Voice,
 ) -> Result<u8, Failure> {
     let mark = tree::new_mark();
     environment::mark(&mut command, &mark);
@@ -100,7 +102,7 @@ async fn run_guarded(
         Err(error) => Err(cannot_run(&command, &error)),
         Ok(child) => {
             let tree = Tree { group, mark, guardian: group };
-            let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl };
+            let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl, voice };
             let child = Pid::from_raw(child.id() as i32);
             Ok(Supervisor::new(&guard, &mut guardian, child, tree, signals, terminal, policy).watch().await)
         }
@@ -108,13 +110,18 @@ async fn run_guarded(
     guardian.dismiss();
     let released = guard.release().await;
     guardian.bury();
-    let code = settle(ending?, released, options.on_lost);
-    mention_survivors(group);
+    let code = settle(ending?, released, options.on_lost, voice);
+    mention_survivors(group, voice);
     code
 }
 
 /// The exit code, from how the command ended and from what the engine said to the release.
-fn settle(ending: Ending, released: latchwork::Result<()>, on_lost: OnLost) -> Result<u8, Failure> {
+fn settle(
+    ending: Ending,
+    released: latchwork::Result<()>,
+    on_lost: OnLost,
+    voice: Voice,
+) -> Result<u8, Failure> {
     match (ending, released) {
         (Ending::Lost(_), _) => Ok(failure::LOST),
         (Ending::Exited(code), Ok(())) => Ok(code),
@@ -123,15 +130,17 @@ fn settle(ending: Ending, released: latchwork::Result<()>, on_lost: OnLost) -> R
             Err(error.into())
         }
         (Ending::Exited(code), Err(error)) => {
-            say(&error.to_string());
+            voice.notice(&error.to_string());
             Ok(code)
         }
     }
 }
 
-fn mention_survivors(group: Pid) {
+fn mention_survivors(group: Pid, voice: Voice) {
     if tree::group_runs(group) {
-        say("the command left processes behind, which run on without the lock; --keep-fd keeps it for them");
+        voice.notice(
+            "the command left processes behind, which run on without the lock; --keep-fd keeps it for them",
+        );
     }
 }
 
@@ -153,7 +162,7 @@ fn is_in_sight(program: &Path) -> bool {
     is_path || std::env::split_paths(&folders).any(|folder| folder.join(program).exists())
 }
 
-fn no_resources(error: io::Error) -> Failure {
+pub(crate) fn no_resources(error: io::Error) -> Failure {
     Failure::new(failure::UNUSABLE, format!("cannot start: {error}"))
 }
 

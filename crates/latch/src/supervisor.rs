@@ -9,11 +9,11 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::cli::OnLost;
-use crate::failure::say;
 use crate::guardian::Guardian;
 use crate::signals::{self, Signals};
 use crate::terminal::Terminal;
 use crate::tree::Tree;
+use crate::voice::Voice;
 use crate::waiting::stop_myself;
 
 /// How long before the end of the lease force is used at the latest, as a part of what is left of it: dying takes time.
@@ -38,6 +38,7 @@ pub(crate) struct Policy {
     pub(crate) on_lost: OnLost,
     pub(crate) grace: Duration,
     pub(crate) ttl: Duration,
+    pub(crate) voice: Voice,
 }
 
 /// A running command under a lock.
@@ -90,10 +91,14 @@ impl<'a> Supervisor<'a> {
                 Event::Lost(loss) if self.policy.on_lost == OnLost::Kill => return self.put_down(loss).await,
                 Event::Lost(loss) => {
                     self.state.warned = true;
-                    say(&format!("the lock {:?} is lost: {loss}; the command runs on", self.guard.name()));
+                    self.say_lost(loss);
                 }
             }
         }
+    }
+
+    fn say_lost(&self, loss: Loss) {
+        self.policy.voice.lost(self.guard.name(), loss, self.policy.on_lost);
     }
 
     async fn next_event(&mut self) -> Event {
@@ -161,7 +166,8 @@ impl<'a> Supervisor<'a> {
             terminal.take_back();
         }
         let (name, ttl) = (self.guard.name(), humantime::format_duration(self.policy.ttl));
-        say(&format!("stopped; unless continued, the lock {name:?} lapses after its ttl ({ttl})"));
+        let message = format!("stopped; unless continued, the lock {name:?} lapses after its ttl ({ttl})");
+        self.policy.voice.notice(&message);
         stop_myself();
         self.resume();
     }
@@ -180,7 +186,7 @@ impl<'a> Supervisor<'a> {
     /// Ends everything the command started: gently while the lease lasts, by force from then on.
     async fn put_down(&mut self, loss: Loss) -> Ending {
         let force_at = self.force_at(loss);
-        say(&format!("the lock {:?} is lost: {loss}; ending the command", self.guard.name()));
+        self.say_lost(loss);
         if Clock::boottime().now() < force_at {
             self.send(Signal::SIGTERM);
             self.send(Signal::SIGCONT); // a stopped process would not hear of it
@@ -209,7 +215,7 @@ impl<'a> Supervisor<'a> {
         let now = Clock::boottime().now();
         let left = match loss {
             // Somebody else may hold it already.
-            Loss::Removed | Loss::SessionEnded => Duration::ZERO,
+            Loss::Removed | Loss::SessionEnded | Loss::TakenOver | Loss::Copied => Duration::ZERO,
             _ => self.guard.lease_end().since(now),
         };
         now.after(self.policy.grace.min(left - (left / FORCE_MARGIN).min(LONGEST_FORCE_MARGIN)))

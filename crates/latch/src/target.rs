@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use latchwork::engine::EngineUrl;
 
 use crate::cli::TargetOptions;
-use crate::failure::{Failure, UNUSABLE, USAGE, say};
+use crate::failure::{Failure, UNUSABLE, USAGE};
+use crate::voice::Voice;
 
 const SYSTEM_FOLDER: &str = "/var/lib/latchwork";
 const SYSTEM_URL: &str = "sqlite:/var/lib/latchwork/locks.db";
@@ -22,47 +23,49 @@ pub(crate) struct Target {
     pub(crate) text: String,
     /// The file the URL was read from.
     pub(crate) file: Option<PathBuf>,
+    /// Which flag or variable named it; "default" if none did.
+    pub(crate) origin: &'static str,
 }
 
 impl Target {
     /// Flags beat the environment; a file beats a URL there, because it may hold the password that the URL lacks.
-    pub(crate) fn choose(options: &TargetOptions) -> Result<Self, Failure> {
+    pub(crate) fn choose(options: &TargetOptions, voice: Voice) -> Result<Self, Failure> {
         match (&options.url, &options.url_file, options.system) {
             (None, None, false) => Self::from_environment(),
-            (Some(url), None, false) => Self::from_argument(url),
-            (None, Some(file), false) => Self::from_file(file),
+            (Some(url), None, false) => Self::from_argument(url, voice),
+            (None, Some(file), false) => Self::from_file(file, "--url-file"),
             (None, None, true) => Self::of_the_system(),
             _ => Err(Failure::new(USAGE, "--url, --url-file and --system exclude each other")
                 .hint("give one of them")),
         }
     }
 
-    fn new(text: String, file: Option<PathBuf>) -> Result<Self, Failure> {
-        Ok(Self { url: text.parse()?, text, file })
+    fn new(text: &str, origin: &'static str) -> Result<Self, Failure> {
+        Ok(Self { url: text.parse()?, text: text.to_owned(), file: None, origin })
     }
 
     fn from_environment() -> Result<Self, Failure> {
         let set = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
         if let Some(file) = set(URL_FILE_VARIABLE) {
-            return Self::from_file(Path::new(&file));
+            return Self::from_file(Path::new(&file), URL_FILE_VARIABLE);
         }
         match set(URL_VARIABLE).map(OsString::into_string) {
-            None => Self::new("sqlite:".to_owned(), None),
-            Some(Ok(text)) => Self::new(text, None),
+            None => Self::new("sqlite:", "default"),
+            Some(Ok(text)) => Self::new(&text, URL_VARIABLE),
             Some(Err(_)) => Err(Failure::new(USAGE, format!("{URL_VARIABLE} is not UTF-8"))),
         }
     }
 
-    fn from_argument(text: &str) -> Result<Self, Failure> {
-        let target = Self::new(text.to_owned(), None)?;
+    fn from_argument(text: &str, voice: Voice) -> Result<Self, Failure> {
+        let target = Self::new(text, "--url")?;
         if target.url.password().is_some() {
-            say("warning: a password in --url shows in ps; put the URL into a file and use --url-file");
+            voice.warn("a password in --url shows in ps; put the URL into a file and use --url-file");
         }
         Ok(target)
     }
 
     /// No message may quote the content: it can contain a password.
-    fn from_file(path: &Path) -> Result<Self, Failure> {
+    fn from_file(path: &Path, origin: &'static str) -> Result<Self, Failure> {
         let text = fs::read_to_string(path)
             .map_err(|error| Failure::new(USAGE, format!("cannot read the URL file {path:?}: {error}")))?;
         let text = text.trim_end_matches(['\n', '\r']);
@@ -71,14 +74,14 @@ impl Target {
             return Err(Failure::new(USAGE, format!("the URL file {path:?} is empty")).hint(hint));
         }
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self::new(text.to_owned(), Some(absolute))
+        Ok(Self { file: Some(absolute), ..Self::new(text, origin)? })
     }
 
     fn of_the_system() -> Result<Self, Failure> {
         if !Path::new(SYSTEM_FOLDER).exists() {
             make_system_folder()?;
         }
-        Self::new(SYSTEM_URL.to_owned(), None)
+        Self::new(SYSTEM_URL, "--system")
     }
 }
 

@@ -10,8 +10,10 @@ use latchwork::{Client, Guard, Lock, LockName};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
+use crate::printable::printable;
 use crate::signals::{self, Signals};
+use crate::voice::Voice;
 
 /// The first line comes a little late: most waits are shorter, and nobody wants a flicker.
 const FIRST_LINE_AFTER: Duration = Duration::from_millis(200);
@@ -62,13 +64,13 @@ pub(crate) struct Line {
 
 impl Line {
     /// `text` is what the client says of itself.
-    pub(crate) fn new(client: &Client, name: &str, text: &str) -> Self {
+    pub(crate) fn new(client: &Client, name: &str, text: &str, voice: Voice) -> Self {
         let began = Clock::boottime().now();
         Self {
             client: client.clone(),
             name: LockName::new(name).ok(),
             note: Note::of_this_process(text),
-            is_wanted: std::io::stderr().is_terminal(),
+            is_wanted: voice == Voice::Text && std::io::stderr().is_terminal(),
             began,
             next: began.after(FIRST_LINE_AFTER),
             is_shown: false,
@@ -91,16 +93,7 @@ impl Line {
 
     /// Waits, not for long, until the place in the queue is given up: the dropped attempt does that in the background.
     async fn withdrawn(&self) {
-        let Some(name) = self.name.clone() else { return };
-        let (filter, end) = (Filter::Name(name), Clock::boottime().now().after(WITHDRAWS_WITHIN));
-        while Clock::boottime().now() < end {
-            let locks = self.client.inspect(&filter).await.unwrap_or_default();
-            let mut claims = locks.iter().flat_map(|lock| lock.holders.iter().chain(&lock.waiters));
-            if !claims.any(|claim| claim.note == self.note) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let _ = tokio::time::timeout(WITHDRAWS_WITHIN, self.client.close()).await;
     }
 
     fn write(&mut self, text: &str) {

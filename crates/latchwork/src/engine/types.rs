@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::clock::{self, Moment};
-use crate::{LockName, Loss, OwnerId};
+use crate::{LockName, Loss, OwnerId, Token};
 
 /// 128 random bits that name one claim. Drawn before the first byte is sent, so every verb can be repeated after a
 /// lost reply and `release` can always be sent blind.
@@ -242,7 +242,7 @@ impl LockState {
 pub struct ClaimState {
     /// The claim.
     pub id: ClaimId,
-    /// Its fencing token, if it holds and the engine has tokens.
+    /// The engine's own token, if it holds and the engine has tokens.
     pub token: Option<u64>,
     /// Its owner, if it named one.
     pub owner: Option<OwnerId>,
@@ -255,6 +255,11 @@ pub struct ClaimState {
 }
 
 impl ClaimState {
+    /// The fencing token that its first guard got; each pass to another task of its client raised that by one.
+    pub fn first_token(&self) -> Option<Token> {
+        self.token.map(|token| Token::new(token, 0))
+    }
+
     /// A claim of which nothing but the id is known.
     pub fn new(id: ClaimId) -> Self {
         Self { id, token: None, owner: None, note: Note::default(), since: None, expires_in: None }

@@ -1,0 +1,74 @@
+//! One holder or waiter, as `latch` shows it.
+
+use std::time::{Duration, SystemTime};
+
+use latchwork::clock;
+use latchwork::engine::ClaimState;
+use serde::Serialize;
+
+use crate::duration::shown;
+use crate::printable::printable;
+
+/// What is known of a claim. Tokens and ids are strings: they do not fit the numbers of JSON.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ClaimView {
+    claim: String,
+    /// The first token of the grant, as `LATCH_TOKEN` has it.
+    token: Option<String>,
+    engine_token: Option<String>,
+    owner: Option<String>,
+    note: String,
+    since: Option<String>,
+    for_ms: Option<u64>,
+    /// `None` for a waiter, and for a claim that lives as long as its session.
+    pub(crate) lease_left_ms: Option<u64>,
+}
+
+impl ClaimView {
+    pub(crate) fn new(claim: &ClaimState) -> Self {
+        let since = claim.since.map(|since| since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        let now = Duration::from_micros(clock::wall_micros());
+        Self {
+            claim: claim.id.to_string(),
+            token: claim.first_token().map(|token| token.to_string()),
+            engine_token: claim.token.map(|token| token.to_string()),
+            owner: claim.owner.as_ref().map(|owner| owner.as_str().to_owned()),
+            note: claim.note.as_str().to_owned(),
+            since: claim.since.map(|since| humantime::format_rfc3339_micros(since).to_string()),
+            for_ms: since.map(|since| millis(now.saturating_sub(since))),
+            lease_left_ms: claim.expires_in.map(millis),
+        }
+    }
+
+    /// Who it is, safe to show.
+    pub(crate) fn who(&self) -> String {
+        if self.note.is_empty() { format!("claim {}", self.claim) } else { printable(&self.note) }
+    }
+
+    pub(crate) fn how_long(&self) -> String {
+        self.for_ms.map_or_else(|| "-".to_owned(), shown)
+    }
+
+    pub(crate) fn lease_left(&self) -> String {
+        self.lease_left_ms.map_or_else(|| "-".to_owned(), shown)
+    }
+
+    /// The rows that describe a holder.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+        let lease =
+            self.lease_left_ms.map_or_else(|| "none: held until its last process ends".to_owned(), shown);
+        let since = self.since.as_ref().map(|since| format!("{since} ({})", self.how_long()));
+        let rows = [
+            ("held by", Some(self.who())),
+            ("owner", self.owner.as_deref().map(printable)),
+            ("token", self.token.clone()),
+            ("since", since),
+            ("lease left", Some(lease)),
+        ];
+        rows.into_iter().filter_map(|(label, value)| Some((label, value?))).collect()
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,73 @@
+//! What an engine promises, for programs.
+
+use latchwork::{Guarantees, Promise};
+use serde::Serialize;
+
+/// Every field of [`Guarantees`], with units in the names.
+#[derive(Debug, Serialize)]
+pub(crate) struct GuaranteesView {
+    engine: &'static str,
+    tokens: Option<&'static str>,
+    tokens_survive_data_loss: bool,
+    fair: bool,
+    pushes: bool,
+    read_write: bool,
+    permits: bool,
+    survives_blocked_runtime: bool,
+    outlives_wrapper: bool,
+    min_ttl_ms: u64,
+    max_ttl_ms: u64,
+    dead_holder: &'static str,
+    faults: FaultsView,
+    beware: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct FaultsView {
+    holder_crash: &'static str,
+    holder_pause: &'static str,
+    restart: &'static str,
+    failover: &'static str,
+    partition: &'static str,
+    clock_step: &'static str,
+    data_deleted: &'static str,
+}
+
+impl GuaranteesView {
+    pub(crate) fn new(promised: &Guarantees) -> Self {
+        let faults = &promised.faults;
+        Self {
+            engine: promised.engine,
+            tokens: promised.tokens,
+            tokens_survive_data_loss: promised.tokens_survive_data_loss,
+            fair: promised.fair,
+            pushes: promised.pushes,
+            read_write: promised.read_write,
+            permits: promised.permits,
+            survives_blocked_runtime: promised.survives_blocked_runtime,
+            outlives_wrapper: promised.outlives_wrapper,
+            min_ttl_ms: promised.min_ttl.as_millis() as u64,
+            max_ttl_ms: promised.max_ttl.as_millis() as u64,
+            dead_holder: promised.dead_holder,
+            faults: FaultsView {
+                holder_crash: word_for(faults.holder_crash),
+                holder_pause: word_for(faults.holder_pause),
+                restart: word_for(faults.restart),
+                failover: word_for(faults.failover),
+                partition: word_for(faults.partition),
+                clock_step: word_for(faults.clock_step),
+                data_deleted: word_for(faults.data_deleted),
+            },
+            beware: promised.beware,
+        }
+    }
+}
+
+fn word_for(promise: Promise) -> &'static str {
+    match promise {
+        Promise::Exclusive => "exclusive",
+        Promise::FencedOnly => "fenced_only",
+        Promise::Breaks => "breaks",
+        Promise::NotApplicable => "not_applicable",
+    }
+}

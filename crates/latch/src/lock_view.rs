@@ -1,0 +1,49 @@
+//! One lock, as `latch` shows it.
+
+use latchwork::engine::{Filter, LockState};
+use latchwork::{Client, LockName};
+use serde::Serialize;
+
+use crate::claim_view::ClaimView;
+use crate::failure::Failure;
+use crate::printable::as_one_word;
+
+/// Who holds a lock, and who waits in which order.
+#[derive(Debug, Serialize)]
+pub(crate) struct LockView {
+    pub(crate) name: String,
+    pub(crate) held: bool,
+    pub(crate) holders: Vec<ClaimView>,
+    pub(crate) waiters: Vec<ClaimView>,
+}
+
+impl LockView {
+    pub(crate) fn new(state: &LockState) -> Self {
+        Self {
+            name: state.name.as_str().to_owned(),
+            held: !state.holders.is_empty(),
+            holders: state.holders.iter().map(ClaimView::new).collect(),
+            waiters: state.waiters.iter().map(ClaimView::new).collect(),
+        }
+    }
+
+    /// The name, safe to show.
+    pub(crate) fn title(&self) -> String {
+        as_one_word(&self.name)
+    }
+
+    /// The holders in few words.
+    pub(crate) fn who(&self) -> String {
+        match &self.holders[..] {
+            [] => "-".to_owned(),
+            [one] => one.who(),
+            [first, others @ ..] => format!("{} and {} more", first.who(), others.len()),
+        }
+    }
+}
+
+/// The lock as the engine sees it now; a name that nobody uses is a free lock.
+pub(crate) async fn look(client: &Client, name: &LockName) -> Result<LockState, Failure> {
+    let found = client.inspect(&Filter::Name(name.clone())).await?.into_iter().next();
+    Ok(found.unwrap_or_else(|| LockState::new(name.clone())))
+}

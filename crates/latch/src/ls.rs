@@ -1,0 +1,74 @@
+//! `latch ls [PREFIX]`: every lock in use, one line each.
+
+use clap::Args;
+use latchwork::engine::Filter;
+use serde::Serialize;
+
+use crate::connection::with_client;
+use crate::failure::Failure;
+use crate::layout;
+use crate::lock_view::LockView;
+use crate::target::Target;
+use crate::voice::{Report, Voice};
+
+/// List the locks that somebody holds or waits for
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+                  latch ls                                             every lock in use\n  \
+                  latch ls orders/                                     those whose names start so\n  \
+                  latch ls --json | jq -r '.locks[] | select(.waiters != []) | .name'\n\n\
+                  Sorted by name. Exit code 0, also if there are none.")]
+pub(crate) struct LsOptions {
+    /// Only names that start so
+    #[arg(default_value = "", hide_default_value = true)]
+    prefix: String,
+}
+
+/// The locks in use.
+#[derive(Debug, Serialize)]
+struct Locks {
+    locks: Vec<LockView>,
+}
+
+/// Prints the list.
+pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    let filter = Filter::Prefix(options.prefix.clone());
+    let mut states = with_client(target, async |client| Ok(client.inspect(&filter).await?))?;
+    states.sort_by(|a, b| a.name.cmp(&b.name));
+    let found = Locks { locks: states.iter().map(LockView::new).collect() };
+    if found.locks.is_empty() {
+        voice.remark(&no_locks(&options.prefix));
+    }
+    voice.print(&found)?;
+    Ok(0)
+}
+
+impl Report for Locks {
+    fn text(&self, width: Option<usize>) -> String {
+        const HEAD: [&str; 5] = ["NAME", "HELD FOR", "LEASE LEFT", "WAITING", "HOLDER"];
+        if self.locks.is_empty() {
+            return String::new();
+        }
+        let head = HEAD.map(str::to_owned);
+        // One long name must not push what matters of all the others off the screen.
+        let room = width.map_or(usize::MAX, |width| width / 3);
+        let rows = self.locks.iter().map(|lock| row(lock, room));
+        let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+        layout::table(&rows, width)
+    }
+}
+
+fn row(lock: &LockView, room: usize) -> [String; 5] {
+    let (held_for, lease_left) = lock
+        .holders
+        .first()
+        .map_or_else(|| ("-".to_owned(), "-".to_owned()), |holder| (holder.how_long(), holder.lease_left()));
+    [layout::shortened(lock.title(), room), held_for, lease_left, lock.waiters.len().to_string(), lock.who()]
+}
+
+fn no_locks(prefix: &str) -> String {
+    match prefix {
+        "" => "no lock is held, and nobody waits for one".to_owned(),
+        prefix => format!("no lock whose name starts with {prefix:?} is held or waited for"),
+    }
+}

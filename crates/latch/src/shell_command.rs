@@ -1,0 +1,60 @@
+//! A command line to copy into a shell.
+
+use crate::cli::TargetOptions;
+use crate::environment::without_password;
+use crate::printable::is_hidden;
+use crate::release::ReleaseOptions;
+
+/// The same `latch release`, with `--force`.
+pub(crate) fn release(options: &ReleaseOptions, place: &TargetOptions) -> String {
+    let mut words = vec!["latch".to_owned()];
+    if let Some(url) = &place.url {
+        words.extend(["--url".to_owned(), quoted(&without_password(url))]);
+    }
+    if let Some(file) = &place.url_file {
+        words.extend(["--url-file".to_owned(), quoted(&file.to_string_lossy())]);
+    }
+    if place.system {
+        words.push("--system".to_owned());
+    }
+    words.extend(["release".to_owned(), "--force".to_owned()]);
+    if options.now {
+        words.push("--now".to_owned());
+    }
+    if options.name.starts_with('-') {
+        words.push("--".to_owned());
+    }
+    words.push(quoted(&options.name));
+    words.join(" ")
+}
+
+/// One word for a shell. Hidden characters are spelled out, as bash, zsh and ksh read them.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    if !word.contains(is_hidden) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    let spelled = word.chars().map(|c| match c {
+        '\'' | '\\' => format!("\\{c}"),
+        c if is_hidden(c) => format!("\\U{:08x}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("$'{}'", spelled.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_the_same_word() {
+        for word in ["orders/42", "", "it's", "$(reboot)", "a b", "\\", "~", "x\u{202e}'\\y", "*", "数"] {
+            let mut bash = std::process::Command::new("bash");
+            bash.args(["-c", &format!("printf %s {}", quoted(word))]).env("LC_ALL", "C.UTF-8");
+            assert_eq!(String::from_utf8_lossy(&bash.output().unwrap().stdout), word);
+        }
+    }
+}

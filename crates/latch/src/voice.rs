@@ -1,0 +1,123 @@
+//! How `latch` talks: to people, or to programs with `--json`.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use latchwork::{LockName, Loss};
+use serde::Serialize;
+
+use crate::cli::OnLost;
+use crate::failure::{Failure, NO_OUTPUT};
+use crate::json;
+use crate::printable::printable;
+
+/// What a subcommand found out, for stdout.
+pub(crate) trait Report: Serialize {
+    /// For people. `width`: of the terminal, if it goes to one.
+    fn text(&self, width: Option<usize>) -> String;
+}
+
+/// Whom to talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// Sentences and tables.
+    Text,
+    /// One document on stdout, one object per line on stderr.
+    Json,
+}
+
+/// What is said on stderr, as JSON.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event<'a> {
+    Error { kind: &'a str, message: &'a str, hint: Option<&'a str>, exit_code: u8 },
+    Warning { message: &'a str },
+    Notice { message: &'a str },
+    Lost { lock: &'a str, reason: &'a str, command: &'a str, message: &'a str },
+}
+
+impl Voice {
+    pub(crate) fn new(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+
+    /// The voice that a command line asks for which is otherwise wrong.
+    pub(crate) fn wanted_by(arguments: impl Iterator<Item = OsString>) -> Self {
+        Self::new(arguments.take_while(|word| word != "--").any(|word| word == "--json"))
+    }
+
+    /// Prints what a subcommand found out.
+    pub(crate) fn print(self, report: &impl Report) -> Result<(), Failure> {
+        match self {
+            Self::Text => print(&report.text(width())),
+            Self::Json => print(&json::line(report)),
+        }
+    }
+
+    /// Something a person wants to know, and a program finds in the document.
+    pub(crate) fn remark(self, message: &str) {
+        if self == Self::Text {
+            self.notice(message);
+        }
+    }
+
+    pub(crate) fn notice(self, message: &str) {
+        self.say(message, &Event::Notice { message });
+    }
+
+    /// Somebody may come to harm.
+    pub(crate) fn warn(self, message: &str) {
+        self.say(&format!("warning: {message}"), &Event::Warning { message });
+    }
+
+    /// The lock is lost, and what becomes of the command.
+    pub(crate) fn lost(self, name: &LockName, loss: Loss, on_lost: OnLost) {
+        let (command, then) = match on_lost {
+            OnLost::Kill => ("ending", "ending the command"),
+            OnLost::Warn => ("running", "the command runs on"),
+        };
+        let message = format!("the lock {name:?} is lost: {loss}; {then}");
+        let event = Event::Lost { lock: name.as_str(), reason: loss.label(), command, message: &message };
+        self.say(&message, &event);
+    }
+
+    /// Says why `latch` ends, and returns the exit code.
+    pub(crate) fn report(self, failure: &Failure) -> u8 {
+        let exit_code = failure.code();
+        if let Some(message) = failure.message() {
+            let hint = failure.get_hint();
+            self.say(message, &Event::Error { kind: failure.kind(), message, hint, exit_code });
+            if let (Self::Text, Some(hint)) = (self, hint) {
+                write_stderr(&format!("hint: {}\n", printable(hint)));
+            }
+        }
+        exit_code
+    }
+
+    fn say(self, message: &str, event: &Event<'_>) {
+        write_stderr(&match self {
+            Self::Text => format!("latch: {}\n", printable(message)),
+            Self::Json => json::line(event),
+        });
+    }
+}
+
+/// Writes to stdout. A reader that has seen enough (`| head -1`) is no error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(NO_OUTPUT, format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// In one stroke, so that what the command says meanwhile cannot come between. A closed stderr is no reason to panic.
+fn write_stderr(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+}

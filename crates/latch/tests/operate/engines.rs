@@ -1,0 +1,71 @@
+//! `latch engines`.
+
+use std::process::Command;
+
+use latchwork::engine::Registry;
+
+use crate::pty::Pty;
+use crate::support::{Place, end};
+use crate::watch::document;
+
+const GUARANTEES: &str = include_str!("../../../../GUARANTEES.md");
+
+#[test]
+fn every_engine_and_every_line_of_the_guarantees_is_shown() {
+    let place = Place::new();
+    let ended = end(&mut place.latch(["engines"]));
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    let blocks: Vec<_> = ended.out.split("\n\n").collect();
+    let schemes: Vec<_> = Registry::builtin().schemes().collect();
+    assert_eq!(blocks.len(), schemes.len() + 1, "one per engine, and the legend: {ended:?}");
+    let table = GUARANTEES.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let labels: Vec<_> =
+        table.map(|(label, _)| label.replace('`', "")).filter(|label| !label.is_empty()).collect();
+    assert!(labels.len() > 10);
+    for (block, scheme) in blocks.iter().zip(schemes) {
+        assert!(block.lines().next().unwrap().ends_with(&format!(" {scheme}")), "{block}");
+        for label in &labels {
+            assert!(block.lines().any(|line| line.starts_with(label.as_str())), "no {label:?} in {block}");
+        }
+    }
+    assert!(!ended.out.contains('|') && !ended.out.contains('`'), "no markdown on a terminal");
+}
+
+#[test]
+fn json_has_every_promise_as_data() {
+    let place = Place::new();
+    let engines = document(&mut place.latch(["engines", "--json"]));
+    for (at, promised) in Registry::builtin().guarantees().iter().enumerate() {
+        let engine = &engines["engines"][at];
+        assert_eq!(engine["engine"], promised.engine);
+        assert_eq!(engine["fair"], promised.fair);
+        assert_eq!(engine["tokens"], promised.tokens.unwrap());
+        assert_eq!(engine["min_ttl_ms"], promised.min_ttl.as_millis() as u64);
+        assert_eq!(engine["faults"].as_object().unwrap().len(), 7);
+        let pause = promised.faults.holder_pause.to_string().replace(' ', "_");
+        assert_eq!(engine["faults"]["holder_pause"], pause);
+    }
+    assert_eq!(engines["engines"].as_array().unwrap().len(), Registry::builtin().schemes().count());
+}
+
+#[test]
+fn it_needs_no_engine() {
+    let place = Place::new();
+    let ended = end(place.latch(["engines"]).env("LATCH_URL", "nonsense").env_remove("HOME"));
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    assert!(!place.path("locks.db").exists());
+}
+
+#[test]
+fn on_a_terminal_it_wraps_at_the_right_edge() {
+    let place = Place::new();
+    let mut shell = Command::new("sh");
+    let script = format!("stty cols 70 rows 24; {} engines; echo done", env!("CARGO_BIN_EXE_latch"));
+    shell.args(["-c", &script]).current_dir(place.path(""));
+    let mut pty = Pty::start(&shell);
+    pty.see("done");
+    let screen = pty.screen();
+    assert!(screen.contains("cannot happen"), "{screen}");
+    let longest = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+    assert!((50..=70).contains(&longest), "{longest}: {screen}");
+}

@@ -1,0 +1,56 @@
+//! Help, and what a wrong call teaches.
+
+use crate::support::{Place, assert_clean_error, end};
+
+#[test]
+fn every_subcommand_explains_itself() {
+    let place = Place::new();
+    for (name, says) in [
+        ("run", "Exit codes:"),
+        ("status", "A name that nobody uses is free"),
+        ("ls", "Sorted by name"),
+        ("release", "1 nothing was taken away"),
+        ("engines", "Needs no engine"),
+        ("completions", "bash-completion"),
+    ] {
+        let ended = end(place.latch([name, "--help"]).env("COLUMNS", "200"));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+        assert!(ended.out.contains(says) && ended.out.contains("--json"), "{ended:?}");
+        assert!(end(&mut place.latch(["--help"])).out.contains(&format!("\n  {name} ")));
+    }
+}
+
+#[test]
+fn latch_alone_tells_what_there_is() {
+    let place = Place::new();
+    let ended = end(&mut place.latch([]));
+    assert_clean_error(&ended, 64, "no subcommand given");
+    for name in ["latch run NAME -- CMD", "status", "ls", "release", "engines", "completions", "latch --help"]
+    {
+        assert!(ended.err.contains(name), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_typing_mistake_gets_the_word_that_was_meant() {
+    let place = Place::new();
+    for (word, meant) in
+        [("stauts", "'status'"), ("relase", "'release'"), ("engine", "'engines'"), ("runn", "'run'")]
+    {
+        assert_clean_error(&end(&mut place.latch([word])), 64, meant);
+    }
+    assert_clean_error(&end(&mut place.latch(["release", "x", "--froce"])), 64, "'--force'");
+}
+
+#[test]
+fn a_wrong_call_gets_the_usage_of_its_own_subcommand() {
+    let place = Place::new();
+    for (arguments, usage) in [
+        (&["status", "a", "b"][..], "hint: latch status [OPTIONS] [NAME]; more in latch status --help"),
+        (&["ls", "a", "b"], "hint: latch ls [OPTIONS] [PREFIX]; more in latch ls --help"),
+        (&["release"], "hint: latch release [OPTIONS] <NAME>; more in latch release --help"),
+        (&["run", "x", "-E", "256", "--", "ls"], "more in latch run --help"),
+    ] {
+        assert_clean_error(&end(&mut place.latch(arguments.iter().copied())), 64, usage);
+    }
+}

@@ -1,0 +1,113 @@
+//! `latch ls`.
+
+use std::process::Command;
+
+use crate::pty::Pty;
+use crate::support::{Place, end};
+use crate::watch::{Background, document};
+
+fn hold_all(place: &Place, names: &[&str]) -> Vec<Background> {
+    names.iter().map(|name| Background::holding(place, name)).collect()
+}
+
+#[test]
+fn every_lock_in_use_has_one_line_and_the_lines_are_sorted() {
+    let place = Place::new();
+    let _holders = hold_all(&place, &["orders/2", "a", "orders/10", "b"]);
+    let _waiters = [Background::waiting(&place, "a"), Background::waiting(&place, "a")];
+    let ended = end(&mut place.latch(["ls"]));
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    let rows: Vec<Vec<_>> = ended.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0].join(" "), "NAME HELD FOR LEASE LEFT WAITING HOLDER");
+    let names: Vec<_> = rows[1..].iter().map(|row| row[0]).collect();
+    assert_eq!(names, ["a", "b", "orders/10", "orders/2"]);
+    let before_the_note =
+        |row: &Vec<&str>| row[row.iter().position(|word| *word == "pid").unwrap() - 1].to_owned();
+    let waiting: Vec<_> = rows[1..].iter().map(before_the_note).collect();
+    assert_eq!(waiting, ["2", "0", "0", "0"], "{ended:?}");
+}
+
+#[test]
+fn a_prefix_selects() {
+    let place = Place::new();
+    let _holders = hold_all(&place, &["orders/2", "order", "orders%"]);
+    let names = |prefix: &str| {
+        let locks = document(&mut place.latch(["ls", "--json", prefix]));
+        let names =
+            locks["locks"].as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names("orders"), ["orders%", "orders/2"]);
+    assert_eq!(names("orders/"), ["orders/2"]);
+    assert_eq!(names(""), ["order", "orders%", "orders/2"]);
+    assert!(names("Orders").is_empty());
+}
+
+#[test]
+fn columns_survive_awkward_names() {
+    let place = Place::new();
+    let names = [
+        "x".repeat(512),
+        "a  5s  30s  0  pid 1 on evil".into(),
+        "naïve".into(),
+        "\u{202e}rtl".into(),
+        "\"".into(),
+    ];
+    let _holders = hold_all(&place, &names.each_ref().map(String::as_str));
+    let ended = end(&mut place.latch(["ls"]));
+    let column = |line: &str, word: &str| line[..line.rfind(word).unwrap()].chars().count();
+    let lines: Vec<_> = ended.out.lines().collect();
+    assert_eq!(lines.len(), 1 + names.len(), "{ended:?}");
+    for line in &lines[1..] {
+        assert_eq!(column(line, "pid "), column(lines[0], "HOLDER"), "{line}");
+    }
+    assert!(ended.out.contains("\"a  5s  30s  0  pid 1 on evil\"") && ended.out.contains("\\u{202e}rtl"));
+}
+
+#[test]
+fn on_a_terminal_every_lock_stays_one_line() {
+    let place = Place::new();
+    let _holders = hold_all(&place, &[&"x".repeat(512), "short"]);
+    let mut shell = Command::new("sh");
+    let script = format!("stty cols 70 rows 24; {} ls; echo done", env!("CARGO_BIN_EXE_latch"));
+    shell.args(["-c", &script]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    let mut pty = Pty::start(&shell);
+    pty.see("done");
+    let screen = pty.screen();
+    let lines: Vec<_> = screen.lines().map(str::trim_end).collect();
+    assert!(
+        lines[0].ends_with("HOLDER") && lines[1].starts_with("short ") && lines[2].contains("x… "),
+        "{screen}"
+    );
+    assert!(lines.iter().all(|line| line.chars().count() <= 70) && lines[3] == "done", "{screen}");
+}
+
+#[test]
+fn nothing_to_list_is_said_on_stderr_and_is_no_error() {
+    let place = Place::new();
+    for (arguments, says) in [(&["ls"][..], "no lock is held"), (&["ls", "or\nders"], "\"or\\nders\"")] {
+        let ended = end(&mut place.latch(arguments.iter().copied()));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""));
+        assert!(ended.err.starts_with("latch: ") && ended.err.contains(says), "{ended:?}");
+    }
+    assert_eq!(document(&mut place.latch(["ls", "--json"])), serde_json::json!({"locks": []}));
+}
+
+#[test]
+fn json_tells_of_every_lock_what_status_tells_of_one() {
+    let place = Place::new();
+    let _holders = hold_all(&place, &["a", "b"]);
+    let locks = document(&mut place.latch(["ls", "--json"]));
+    for (at, name) in ["a", "b"].into_iter().enumerate() {
+        let one = document(&mut place.latch(["status", name, "--json"]));
+        let listed = &locks["locks"][at];
+        assert_eq!(listed["name"], name);
+        assert_eq!(listed["holders"][0]["token"], one["holders"][0]["token"]);
+        assert_eq!(keys(listed), keys(&one));
+        assert_eq!(keys(&listed["holders"][0]), keys(&one["holders"][0]));
+    }
+}
+
+fn keys(value: &serde_json::Value) -> Vec<&String> {
+    value.as_object().unwrap().keys().collect()
+}

@@ -1,0 +1,18 @@
+//! The subcommands that look after locks, as a user meets them. Every test has a database of its own.
+
+mod closed_output;
+mod completions;
+mod engines;
+mod help;
+mod hostile;
+mod json;
+mod ls;
+#[path = "../run/pty.rs"]
+#[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
+mod pty;
+mod release;
+mod status;
+#[path = "../run/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
+mod support;
+mod watch;
