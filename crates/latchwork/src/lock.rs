@@ -29,10 +29,12 @@ impl From<Duration> for Wait {
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
     core: Arc<Core>,
-    name: String,
-    owner: Option<String>,
+    /// Or the text that is none.
+    name: Result<LockName, Arc<str>>,
     wait: Wait,
-    terms: Terms,
+    terms: Arc<Terms>,
+    /// What was given as an owner and is none.
+    bad_owner: Option<Arc<str>>,
 }
 
 impl Lock {
@@ -41,17 +43,21 @@ impl Lock {
             mode: Mode::Exclusive,
             owner: None,
             lease: LeaseTerms { ttl: defaults::TTL, stop_margin: None, max_hold: None },
-            wait_lease: Duration::ZERO,
             pass_for: defaults::PASS_FOR,
             lifetime: Lifetime::Lease,
             note,
         };
-        Self { core, name: name.to_owned(), owner: None, wait: Wait::Forever, terms }
+        let name = LockName::new(name).map_err(|_| name.into());
+        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None }
+    }
+
+    fn terms_mut(&mut self) -> &mut Terms {
+        Arc::make_mut(&mut self.terms)
     }
 
     /// How long a holder that vanished may block others. Default 30 s; renewed while the guard lives.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.terms.lease.ttl = ttl;
+        self.terms_mut().lease.ttl = ttl;
         self
     }
 
@@ -64,14 +70,14 @@ impl Lock {
     /// How long before the end of an unrenewed lease the holder is told to stop. Default a tenth of the ttl, at least
     /// 50 ms; never more than half of what is left.
     pub fn stop_margin(mut self, margin: Duration) -> Self {
-        self.terms.lease.stop_margin = Some(margin);
+        self.terms_mut().lease.stop_margin = Some(margin);
         self
     }
 
     /// How long one guard may hold the lock, however well renewals go: then it is lost, and once its lease ends the lock
     /// is free. Against work that never ends. Default: as long as the guard lives.
     pub fn max_hold(mut self, most: Duration) -> Self {
-        self.terms.lease.max_hold = Some(most);
+        self.terms_mut().lease.max_hold = Some(most);
         self
     }
 
@@ -100,7 +106,10 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub fn owner(mut self, id: impl AsRef<str>) -> Self {
-        self.owner = Some(id.as_ref().to_owned());
+        match OwnerId::new(&id) {
+            Ok(owner) => self.terms_mut().owner = Some(owner),
+            Err(_) => self.bad_owner = Some(id.as_ref().into()),
+        }
         self
     }
 
@@ -113,13 +122,13 @@ impl Lock {
     /// For how long a lock may go from task to task of this client, before other clients get their turn. Default 5 ms;
     /// more buys little throughput for much waiting elsewhere.
     pub fn pass_for(mut self, span: Duration) -> Self {
-        self.terms.pass_for = span;
+        self.terms_mut().pass_for = span;
         self
     }
 
     /// What ends the claim when nobody releases it. Default: its lease.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
-        self.terms.lifetime = lifetime;
+        self.terms_mut().lifetime = lifetime;
         self
     }
 
@@ -230,8 +239,8 @@ impl Lock {
     }
 
     async fn attempt(&self, wait: Wait) -> Result<Outcome> {
-        let name = LockName::new(&self.name)?;
-        self.check().map_err(|error| error.about(&name))?;
+        let name = self.checked_name()?;
+        self.check().map_err(|error| error.about(name))?;
         let patience = match wait {
             Wait::Never => Patience::None,
             Wait::UpTo(limit) => Patience::Until(self.core.clock.now().after(limit)),
@@ -239,13 +248,14 @@ impl Lock {
         };
         // A free lock is had without ever waiting: a loop of such calls must not keep its thread from other tasks.
         tokio::task::coop::consume_budget().await;
-        let mut terms = self.terms.clone();
-        terms.owner =
-            self.owner.as_ref().map(OwnerId::new).transpose().map_err(|error| error.about(&name))?;
-        if wait != Wait::Never {
-            terms.wait_lease = defaults::WAIT_LEASE.min(terms.lease.ttl);
+        core::acquire(&self.core, name, &self.terms, patience).await
+    }
+
+    fn checked_name(&self) -> Result<&LockName> {
+        match &self.name {
+            Ok(name) => Ok(name),
+            Err(text) => Err(LockName::new(text).expect_err("it was refused before")),
         }
-        core::acquire(&self.core, &name, &terms, patience).await
     }
 
     /// What the engine cannot do is an error when asked, never a silent downgrade.
@@ -266,7 +276,10 @@ impl Lock {
             let message = format!("{engine} cannot bind a claim to its session alone; use a lease");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        if self.owner.is_some() && !promised.takes_over {
+        if let Some(text) = &self.bad_owner {
+            return OwnerId::new(text).map(drop);
+        }
+        if terms.owner.is_some() && !promised.takes_over {
             let message = format!("{engine} knows no owners; leave .owner() out");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
@@ -283,9 +296,9 @@ impl Lock {
             ),
             _ => Error::new(ErrorKind::Busy, format!("held{by}")),
         };
-        match LockName::new(&self.name) {
-            Ok(name) => error.about(&name),
-            Err(invalid) => invalid,
+        match &self.name {
+            Ok(name) => error.about(name),
+            Err(_) => error,
         }
     }
 }
@@ -294,7 +307,6 @@ impl std::fmt::Debug for Lock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lock")
             .field("name", &self.name)
-            .field("owner", &self.owner)
             .field("wait", &self.wait)
             .field("terms", &self.terms)
             .finish()

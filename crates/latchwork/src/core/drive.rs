@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
 pub(crate) async fn acquire(
     core: &Arc<Core>,
     name: &LockName,
-    terms: &Terms,
+    terms: &Arc<Terms>,
     patience: Patience,
 ) -> Result<Outcome> {
     let mut watched = Watched { core, name, patience, began: Some(core.clock.now()) };
@@ -60,10 +60,16 @@ impl Drop for Watched<'_> {
     }
 }
 
-async fn attempt(core: &Arc<Core>, name: &LockName, terms: &Terms, patience: Patience) -> Result<Outcome> {
+async fn attempt(
+    core: &Arc<Core>,
+    name: &LockName,
+    terms: &Arc<Terms>,
+    patience: Patience,
+) -> Result<Outcome> {
     loop {
         match stand_in_line(core, name, terms, patience).await? {
-            Some(Turn::Drive(ticket)) => return drive(core, ticket, terms, patience).await,
+            // Boxed, so that the many who only stand in line stay small.
+            Some(Turn::Drive(ticket)) => return Box::pin(drive(core, ticket, terms, patience)).await,
             Some(Turn::Pass(grip)) if grip.hold().lease_loss().is_none() => return Ok(Outcome::Held(grip)),
             // Lost on the way, while this task was kept from running: given back, and stood for again.
             Some(Turn::Pass(_)) => {}
@@ -73,7 +79,7 @@ async fn attempt(core: &Arc<Core>, name: &LockName, terms: &Terms, patience: Pat
 }
 
 async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Patience) -> Result<Outcome> {
-    let claim = ticket.claim(terms);
+    let claim = ticket.claim(terms, patience);
     let [jitter, ..] = *claim.id.as_bytes();
     let (mut attempt, mut step) = Attempt::new(patience, terms.lease, jitter, core.clock.now());
     let mut busy = Busy::new(std::time::Duration::ZERO);

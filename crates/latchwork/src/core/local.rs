@@ -38,7 +38,7 @@ struct Shared {
 }
 
 struct Waiting {
-    terms: Terms,
+    terms: Arc<Terms>,
     baton: oneshot::Sender<Turn>,
 }
 
@@ -60,7 +60,7 @@ impl Local {
 pub(crate) async fn stand_in_line(
     core: &Arc<Core>,
     name: &LockName,
-    terms: &Terms,
+    terms: &Arc<Terms>,
     patience: Patience,
 ) -> Result<Option<Turn>> {
     let (_place, baton) = match step_up(core, name, terms, patience) {
@@ -70,7 +70,8 @@ pub(crate) async fn stand_in_line(
         None => return Ok(None),
     };
     Ok(match patience {
-        Patience::Until(end) => core.until(end, baton).await.and_then(|turn| turn.ok()),
+        // Boxed, so that those who wait without a limit stay small: a timer is larger than the rest.
+        Patience::Until(end) => Box::pin(core.until(end, baton)).await.and_then(|turn| turn.ok()),
         _ => baton.await.ok(),
     })
 }
@@ -85,7 +86,7 @@ enum Standing<'a> {
 fn step_up<'a>(
     core: &'a Arc<Core>,
     name: &'a LockName,
-    terms: &Terms,
+    terms: &Arc<Terms>,
     patience: Patience,
 ) -> Option<Standing<'a>> {
     let mut shard = core.local.shard(name);
@@ -203,8 +204,9 @@ pub(crate) fn share(tenure: Tenure) -> Grip {
 
 impl Terms {
     fn could_drive(&self, claim: &Claim) -> bool {
-        (self.mode, self.lease.ttl, self.wait_lease, self.lifetime, &self.owner)
-            == (claim.mode, claim.ttl, claim.wait_lease, claim.lifetime, &claim.owner)
+        let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner)
+            == (claim.mode, claim.ttl, claim.lifetime, &claim.owner);
+        is_same && !claim.wait_lease.is_zero()
     }
 
     fn could_hold(&self, tenure: &Tenure) -> bool {

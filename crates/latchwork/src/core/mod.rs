@@ -61,7 +61,6 @@ pub(crate) struct Terms {
     pub(crate) mode: Mode,
     pub(crate) owner: Option<OwnerId>,
     pub(crate) lease: LeaseTerms,
-    pub(crate) wait_lease: Duration,
     /// How long a claim may stay with this client, going from task to task. Zero: it is never passed.
     pub(crate) pass_for: Duration,
     pub(crate) lifetime: Lifetime,

@@ -14,7 +14,9 @@ use crate::engine::{Claim, Released};
 use crate::{Result, Token};
 
 /// The claim is held. Dropping it passes it to the next local waiter, or releases it in the background.
-pub(crate) struct Tenure(Option<Inner>);
+///
+/// Boxed, because it waits in every local waiter's channel.
+pub(crate) struct Tenure(Option<Box<Inner>>);
 
 struct Inner {
     core: Arc<Core>,
@@ -54,7 +56,7 @@ impl Tenure {
             lease_terms,
             strays,
         };
-        let tenure = Self(Some(inner));
+        let tenure = Self(Some(Box::new(inner)));
         match terms.owner {
             None => Grip::Alone(tenure),
             Some(_) => local::share(tenure),
@@ -131,7 +133,7 @@ impl Tenure {
             std::mem::forget(inner);
             return None;
         }
-        let Inner { core, hold, strays, .. } = inner;
+        let Inner { core, hold, strays, .. } = *inner;
         // Renewal ends before the release is sent, or a late one would look like a loss.
         core.keeper.remove(&hold);
         Some((Finish::new(core, hold.claim.name.clone(), strays), hold.claim.clone()))

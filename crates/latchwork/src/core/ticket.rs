@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::finish::Finish;
 use super::local::hand_duty;
-use super::{Core, Terms, defaults};
+use super::{Core, Patience, Terms, defaults};
 use crate::LockName;
 use crate::clock::Moment;
 use crate::engine::Claim;
@@ -32,13 +32,15 @@ impl Ticket {
     }
 
     /// The claim this ticket drives; made from `terms` unless it was inherited from a task that gave up.
-    pub(crate) fn claim(&mut self, terms: &Terms) -> Arc<Claim> {
+    pub(crate) fn claim(&mut self, terms: &Terms, patience: Patience) -> Arc<Claim> {
         let name = &self.name;
         let claim = self.claim.get_or_insert_with(|| {
             let mut claim = Claim::new(name.clone(), terms.lease.ttl);
             claim.mode = terms.mode;
             claim.owner = terms.owner.clone();
-            claim.wait_lease = terms.wait_lease;
+            if patience != Patience::None {
+                claim.wait_lease = defaults::WAIT_LEASE.min(claim.ttl);
+            }
             claim.lifetime = terms.lifetime;
             claim.note = terms.note.clone();
             Arc::new(claim)

@@ -69,7 +69,8 @@ struct Entry {
     claim: Claim,
     since: u64,
     held: Option<Held>,
-    bell: Arc<Notify>,
+    /// Made when somebody waits.
+    bell: Option<Arc<Notify>>,
 }
 
 #[derive(Clone, Copy)]
@@ -208,7 +209,7 @@ impl Engine for Memory {
             let bell = match self.state().entry(claim) {
                 None => return Ok(Wake::Recheck),
                 Some(Entry { held: Some(held), .. }) => return Ok(Wake::Granted(held.grant())),
-                Some(entry) => entry.bell.clone(),
+                Some(entry) => entry.bell.get_or_insert_default().clone(),
             };
             // Rung between the look and this line, the bell remembers it.
             bell.notified().await;
@@ -256,8 +257,8 @@ impl Engine for Memory {
 }
 
 impl State {
-    fn entry(&self, claim: &Claim) -> Option<&Entry> {
-        self.locks.get(&claim.name)?.entries.iter().find(|entry| entry.claim.id == claim.id)
+    fn entry(&mut self, claim: &Claim) -> Option<&mut Entry> {
+        self.locks.get_mut(&claim.name)?.entries.iter_mut().find(|entry| entry.claim.id == claim.id)
     }
 
     fn claim(&mut self, claim: &Claim, now: Moment) -> Verdict {
@@ -265,6 +266,9 @@ impl State {
         let queue = self.locks.entry(claim.name.clone()).or_default();
         queue.take_over(claim);
         if !queue.entries.iter().any(|entry| entry.claim.id == claim.id) {
+            if queue.entries.is_empty() {
+                queue.entries.reserve_exact(1); // Most locks are held by one and wanted by nobody else.
+            }
             queue.entries.push(Entry::waiting(claim));
         }
         self.settle(&claim.name, now);
@@ -326,7 +330,7 @@ impl State {
                 self.last_token += 1;
                 let until = now.after(entry.claim.ttl);
                 entry.held = Some(Held { token: self.last_token, until, revoked: false });
-                entry.bell.notify_one();
+                entry.bell.iter().for_each(|bell| bell.notify_one());
             } else {
                 break;
             }
@@ -357,7 +361,7 @@ impl Queue {
 
 impl Entry {
     fn waiting(claim: &Claim) -> Self {
-        Self { claim: claim.clone(), since: clock::wall_micros(), held: None, bell: Arc::new(Notify::new()) }
+        Self { claim: claim.clone(), since: clock::wall_micros(), held: None, bell: None }
     }
 
     fn is_taken_over_by(&self, claim: &Claim) -> bool {
