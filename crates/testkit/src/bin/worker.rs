@@ -4,7 +4,7 @@
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
-//! `worker churn URL NAME HISTORY` takes and releases locks until it is killed; each lock has a history of its own.
+//! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -75,12 +75,11 @@ async fn count(url: &str, name: &str, [file, history]: [&str; 2], tasks: u64, ti
 /// Two tasks on a contended name, which pass it on; one on a name that is never passed, so that it goes from process to
 /// process each time; and one on a name that hardly anybody else wants, so that the quiet path is killed too.
 async fn churn(url: &str, name: &str, history: &str) {
-    let client = connect(url).await;
+    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
     println!("started");
     let (wire, own) = (format!("{name}-wire"), format!("{name}-{}", std::process::id() % 4));
     for name in [name, name, wire.as_str(), own.as_str()] {
-        let recorder = recorders.entry(name).or_insert_with(|| recorder_of(history, name));
-        let lock = recorder.lock(name).with(|lock| lock.local_handoff(name != wire));
+        let lock = client.lock(name).with(|lock| lock.local_handoff(name != wire));
         tokio::spawn(async move {
             loop {
                 let guard = lock.acquire().await.expect("the lock comes free");
