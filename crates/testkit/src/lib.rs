@@ -7,9 +7,12 @@ pub mod cut;
 pub mod fixture;
 pub mod fixtures;
 pub mod flaky;
-pub mod holds;
+pub mod history;
 pub mod in_flight;
 pub mod recorder;
+pub mod seed;
+pub mod store;
+pub mod wire;
 pub mod worker;
 
 pub use fixture::Fixture;
