@@ -153,12 +153,13 @@ impl<'a> Pending<'a> {
     }
 
     fn failed(self, error: &Error) {
-        let held_until = self.lock.recorder.clock().now().after(self.lock.ttl);
+        let at_the_longest = || self.lock.recorder.clock().now().after(self.lock.ttl);
+        let held_until = error.may_be_held_until().unwrap_or_else(at_the_longest);
         self.answered(match (error.kind(), error.effect()) {
+            (_, Effect::Unknown) => What::Unknown { held_until },
             (ErrorKind::Busy, _) => What::GaveUp(GaveUp::Busy),
             (ErrorKind::TimedOut, _) => What::GaveUp(GaveUp::TimedOut),
             (_, Effect::None) => What::Failed,
-            (_, Effect::Unknown) => What::Unknown { held_until },
         });
     }
 }
@@ -225,9 +226,10 @@ mod tests {
         assert!(other.lock("a").try_acquire().await.unwrap().is_none());
         other.lock("a").wait(TTL).acquire().await.unwrap_err();
         memory.fail_next(Verb::Claim, Effect::None);
-        other.lock("a").acquire().await.unwrap_err();
-        memory.fail_next(Verb::Claim, Effect::Unknown);
-        other.lock("a").acquire().await.unwrap_err();
+        other.lock("a").try_acquire().await.unwrap_err();
+        memory.fail_always(Verb::Claim, Some(Effect::Unknown));
+        memory.fail_always(Verb::Release, Some(Effect::None));
+        other.lock("a").wait(TTL).acquire().await.unwrap_err();
         let outcomes: Vec<_> =
             kinds(&recorder).into_iter().skip(2).filter(|kind| kind != "invoked").collect();
         assert_eq!(outcomes, ["gave-up", "gave-up", "failed", "unknown"]);
