@@ -5,6 +5,7 @@
 //! can move it in tests. The memory engine counts on tokio's clock instead, so that paused time works.
 #![allow(clippy::disallowed_methods, reason = "this is their home")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::time::ClockId;
@@ -54,6 +55,48 @@ pub struct Clock(Source);
 enum Source {
     Boottime,
     Tokio { start: tokio::time::Instant },
+    Simulated(&'static Simulation),
+}
+
+/// Time and chance of a simulated machine, so that a run can be repeated exactly: tokio's clock, plus the spans that the
+/// machine slept through, and numbers that follow from a seed.
+#[derive(Debug)]
+pub struct Simulation {
+    start: tokio::time::Instant,
+    slept: AtomicU64,
+    chance: AtomicU64,
+}
+
+impl Simulation {
+    /// A machine that starts now. For the rest of the process: clocks are copied about freely.
+    pub fn begin(seed: u64) -> &'static Self {
+        let start = tokio::time::Instant::now();
+        Box::leak(Box::new(Self { start, slept: AtomicU64::new(0), chance: AtomicU64::new(seed) }))
+    }
+
+    /// Its clock.
+    pub fn clock(&'static self) -> Clock {
+        Clock(Source::Simulated(self))
+    }
+
+    /// The clock goes on by this much at once, while timers stand still: what a machine finds when it wakes up, or what
+    /// it does to others when its clock is set.
+    pub fn sleep(&self, span: Duration) {
+        self.slept.fetch_add(span.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed() + Duration::from_nanos(self.slept.load(Ordering::Relaxed))
+    }
+
+    /// The next number of a splitmix64 sequence.
+    fn number(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut mixed = self.chance.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
 }
 
 impl Clock {
@@ -69,7 +112,7 @@ impl Clock {
 
     /// Whether this is the runtime's own clock, whose timers only run inside that runtime.
     pub(crate) fn lives_in_the_runtime(self) -> bool {
-        matches!(self.0, Source::Tokio { .. })
+        !matches!(self.0, Source::Boottime)
     }
 
     /// Now.
@@ -79,8 +122,28 @@ impl Clock {
                 let now = nix::time::clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from);
                 Moment(now.map_or(u64::MAX, |since_boot| since_boot.as_nanos() as u64))
             }
-            // One second ahead, so that `before` has room at the start.
-            Source::Tokio { start } => Moment(start.elapsed().as_nanos() as u64 + 1_000_000_000),
+            Source::Tokio { start } => Self::counted_in_the_runtime(start.elapsed()),
+            Source::Simulated(machine) => Self::counted_in_the_runtime(machine.now()),
+        }
+    }
+
+    /// One second ahead, so that `before` has room at the start.
+    fn counted_in_the_runtime(since_start: Duration) -> Moment {
+        Moment(since_start.as_nanos() as u64 + 1_000_000_000)
+    }
+
+    /// Bytes that nobody can guess, or that follow from the seed of a simulation.
+    pub(crate) fn random_bytes<const N: usize>(self) -> [u8; N] {
+        match self.0 {
+            Source::Boottime | Source::Tokio { .. } => random_bytes(),
+            Source::Simulated(machine) => {
+                let mut bytes = [0; N];
+                bytes.chunks_mut(8).for_each(|chunk| {
+                    let number = machine.number().to_ne_bytes();
+                    chunk.copy_from_slice(&number[..chunk.len()]);
+                });
+                bytes
+            }
         }
     }
 

@@ -119,6 +119,7 @@ impl Hold {
             }
             let stop_at = self.look(|lease, _| lease.stop_at());
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = alarm::sleep_until(self.clock, stop_at) => {}
             }

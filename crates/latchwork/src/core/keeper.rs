@@ -211,6 +211,7 @@ impl Running {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = shared.clock.sleep_until(next) => {}
                 () = shared.bell.notified() => {}
             }

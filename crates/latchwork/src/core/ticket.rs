@@ -7,7 +7,7 @@ use super::local::hand_duty;
 use super::{Core, Patience, Terms, defaults};
 use crate::LockName;
 use crate::clock::Moment;
-use crate::engine::Claim;
+use crate::engine::{Claim, ClaimId};
 
 /// The right to drive the remote claim of one name. Dropping it hands the duty, and the place in the remote queue, to
 /// the next local waiter; without one, the claim is released and the name forgotten.
@@ -33,9 +33,12 @@ impl Ticket {
 
     /// The claim this ticket drives; made from `terms` unless it was inherited from a task that gave up.
     pub(crate) fn claim(&mut self, terms: &Terms, patience: Patience) -> Arc<Claim> {
-        let name = &self.name;
+        let (name, core) = (&self.name, &self.core);
         let claim = self.claim.get_or_insert_with(|| {
             let mut claim = Claim::new(name.clone(), terms.lease.ttl);
+            if let Some(core) = core {
+                claim.id = ClaimId::drawn(core.clock);
+            }
             claim.mode = terms.mode;
             claim.owner = terms.owner.clone();
             if patience != Patience::None {

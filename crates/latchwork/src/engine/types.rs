@@ -18,6 +18,11 @@ impl ClaimId {
         Self(clock::random_bytes())
     }
 
+    /// The same from a clock that may be simulated.
+    pub(crate) fn drawn(clock: clock::Clock) -> Self {
+        Self(clock.random_bytes())
+    }
+
     /// The id with these bytes, as read back from a server.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)

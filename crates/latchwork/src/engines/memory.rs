@@ -89,7 +89,12 @@ impl Held {
 impl Memory {
     /// An engine with no locks held.
     pub fn new() -> Self {
-        Self { clock: Clock::tokio(), state: Arc::default() }
+        Self::on(Clock::tokio())
+    }
+
+    /// The same on another clock that lives in the runtime, for simulations.
+    pub fn on(clock: Clock) -> Self {
+        Self { clock, state: Arc::default() }
     }
 
     pub(crate) async fn connect(url: &EngineUrl) -> Result<Self> {
