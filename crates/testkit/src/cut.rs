@@ -2,11 +2,19 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Polls `future` at most `polls` times and then drops it. `None` if it was not ready by then.
 pub async fn after_polls<F: Future>(future: F, polls: u32) -> Option<F::Output> {
     AfterPolls { future: Box::pin(future), left: polls }.await
+}
+
+/// What `future` is at once, without waiting for it.
+pub fn now<F: Future>(future: F) -> Option<F::Output> {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }
 
 struct AfterPolls<F> {

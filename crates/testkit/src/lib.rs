@@ -6,9 +6,12 @@ pub mod cases;
 pub mod cut;
 pub mod fixture;
 pub mod fixtures;
+pub mod history;
 pub mod holds;
 pub mod in_flight;
 pub mod recorder;
+pub mod seed;
+pub mod store;
 pub mod worker;
 
 pub use fixture::Fixture;

@@ -1,0 +1,35 @@
+//! What a check has looked at.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a check has looked at. A check that looked at nothing has shown nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// The check.
+    pub check: &'static str,
+    /// How many holds, attempts or claims it judged.
+    pub judged: usize,
+    /// How many it left out, because a fault struck under which the engine does not promise this.
+    pub excused: usize,
+    /// The longest that an attempt waited for its answer; only `progress` measures it.
+    pub longest_wait: Duration,
+    /// The longest that a lock was wanted and not held; only `progress` measures it.
+    pub longest_idle: Duration,
+}
+
+impl Stats {
+    pub(super) const fn new(check: &'static str) -> Self {
+        Self { check, judged: 0, excused: 0, longest_wait: Duration::ZERO, longest_idle: Duration::ZERO }
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} judged, {} excused", self.check, self.judged, self.excused)?;
+        if !self.longest_wait.is_zero() {
+            write!(f, ", longest wait {:?}, longest idle {:?}", self.longest_wait, self.longest_idle)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! The time for which a guard could rely on its lock.
+
+use latchwork::LockName;
+use latchwork::clock::Moment;
+use latchwork::engine::Mode;
+
+use super::point::Point;
+use super::tag::Tag;
+
+/// A held lock. Certain from `start` until `end`, and never a moment longer than the truth.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// Whose.
+    pub who: Tag,
+    /// The lock.
+    pub lock: LockName,
+    /// Who may hold beside it.
+    pub mode: Mode,
+    /// The fencing token, if the engine has them.
+    pub token: Option<u64>,
+    /// When the acquire was called: the engine granted the lock after that.
+    pub invoked: Point,
+    /// When the acquire had returned.
+    pub start: Point,
+    /// When it stopped being certain: release called, loss told, killed, or the end of the lease as last known.
+    pub end: Point,
+    /// The end of the lease as last known.
+    pub lease_end: Moment,
+    /// When its release was called.
+    pub release: Option<Point>,
+    /// When its loss was told to a listener.
+    pub told: Option<Point>,
+    /// When it had listened past the end of its lease and was told nothing.
+    pub unheard: Option<Point>,
+}
+
+/// A hold whose story is not over.
+pub(super) struct OpenHold {
+    pub(super) hold: Hold,
+    last_certain: Point,
+    listens: bool,
+    found_lost: bool,
+}
+
+impl OpenHold {
+    pub(super) fn new(hold: Hold) -> Self {
+        Self { last_certain: hold.start, hold, listens: false, found_lost: false }
+    }
+
+    pub(super) fn extended(&mut self, at: Point, lease_end: Moment) {
+        self.hold.lease_end = lease_end;
+        self.last_certain = at;
+    }
+
+    pub(super) fn listening(&mut self) {
+        self.listens = true;
+    }
+
+    pub(super) fn no_longer_listening(&mut self, at: Point, lease_end: Moment) {
+        self.hold.lease_end = lease_end;
+        if self.listens && at.at > lease_end {
+            self.hold.unheard.get_or_insert(at);
+        }
+        self.listens = false;
+    }
+
+    pub(super) fn told(&mut self, at: Point, lease_end: Moment) {
+        self.listens = false;
+        self.hold.lease_end = lease_end;
+        self.hold.told.get_or_insert(at);
+    }
+
+    pub(super) fn found_lost(&mut self) {
+        self.found_lost = true;
+    }
+
+    pub(super) fn released(&mut self, at: Point) {
+        self.hold.release.get_or_insert(at);
+    }
+
+    /// The hold with its certain end.
+    pub(super) fn close(mut self, killed: Option<Point>) -> Hold {
+        let hold = &mut self.hold;
+        let ends = [hold.release, hold.told, killed, self.found_lost.then_some(self.last_certain)];
+        let lease_end = Point::before_events_at(hold.lease_end);
+        let end = ends.into_iter().flatten().fold(lease_end, Point::min);
+        // Of a guard that was found lost, or whose process was dying, nothing is certain but its beginning.
+        hold.end = end.max(hold.start);
+        self.hold
+    }
+}

@@ -1,0 +1,266 @@
+//! The public API, recorded.
+
+use std::time::Duration;
+
+use latchwork::engine::Mode;
+use latchwork::{Client, Effect, Error, ErrorKind, Guard, Lock, LockName, Result, Wait};
+
+use super::event::{GaveUp, What};
+use super::recorded_guard::RecordedGuard;
+use super::recorder::Recorder;
+use super::tag::Tag;
+
+/// The ttl of a lock that asks for none.
+const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+/// A client whose locks are recorded.
+#[derive(Clone)]
+pub struct RecordedClient {
+    recorder: Recorder,
+    tag: Tag,
+    client: Client,
+}
+
+impl RecordedClient {
+    pub(super) fn new(recorder: Recorder, tag: Tag, client: Client) -> Self {
+        Self { recorder, tag, client }
+    }
+
+    /// Describes a lock, as [`Client::lock`] does.
+    ///
+    /// # Panics
+    /// If the name is not valid.
+    pub fn lock(&self, name: &str) -> RecordedLock {
+        RecordedLock {
+            recorder: self.recorder.clone(),
+            tag: self.tag,
+            name: LockName::new(name).expect("a valid name"),
+            lock: self.client.lock(name),
+            ttl: DEFAULT_TTL,
+        }
+    }
+
+    /// Under which tag it is recorded.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// The client itself.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// A lock whose attempts are recorded.
+#[derive(Clone)]
+pub struct RecordedLock {
+    recorder: Recorder,
+    tag: Tag,
+    name: LockName,
+    lock: Lock,
+    ttl: Duration,
+}
+
+impl RecordedLock {
+    /// As [`Lock::ttl`].
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self.with(|lock| lock.ttl(ttl))
+    }
+
+    /// As [`Lock::wait`].
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        self.with(|lock| lock.wait(wait))
+    }
+
+    /// Everything else that a [`Lock`] can be told.
+    pub fn with(mut self, change: impl FnOnce(Lock) -> Lock) -> Self {
+        self.lock = change(self.lock);
+        self
+    }
+
+    /// As [`Lock::acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it is recorded as cancelled: an attempt that never enters, whatever the engine did.
+    pub async fn acquire(&self) -> Result<RecordedGuard> {
+        let attempt = Pending::begin(self);
+        match self.lock.acquire().await {
+            Ok(guard) => Ok(attempt.acquired(guard)),
+            Err(error) => {
+                attempt.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`RecordedLock::acquire`].
+    pub async fn try_acquire(&self) -> Result<Option<RecordedGuard>> {
+        let attempt = Pending::begin(self);
+        match self.lock.try_acquire().await {
+            Ok(Some(guard)) => Ok(Some(attempt.acquired(guard))),
+            Ok(None) => {
+                attempt.answered(What::GaveUp(GaveUp::Busy));
+                Ok(None)
+            }
+            Err(error) => {
+                attempt.failed(&error);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// An attempt that was not answered. Dropped, it was cancelled; it is made before the call it watches over, and so
+/// dropped after it.
+struct Pending<'a> {
+    lock: &'a RecordedLock,
+    attempt: u64,
+    answered: bool,
+}
+
+impl<'a> Pending<'a> {
+    fn begin(lock: &'a RecordedLock) -> Self {
+        let attempt = lock.recorder.next_attempt();
+        let pending = Self { lock, attempt, answered: false };
+        pending.note(What::Invoked(Mode::Exclusive));
+        pending
+    }
+
+    fn note(&self, what: What) {
+        self.lock.recorder.note(self.lock.tag, self.attempt, Some(&self.lock.name), what);
+    }
+
+    fn answered(mut self, what: What) {
+        self.answered = true;
+        self.note(what);
+    }
+
+    fn acquired(self, guard: Guard) -> RecordedGuard {
+        let (recorder, tag, attempt) = (self.lock.recorder.clone(), self.lock.tag, self.attempt);
+        let (token, lease_end) = (guard.token().ok().map(|token| token.get()), guard.lease_end());
+        self.answered(What::Acquired { token, lease_end });
+        RecordedGuard::new(recorder, tag, attempt, guard, lease_end)
+    }
+
+    fn failed(self, error: &Error) {
+        let held_until = self.lock.recorder.clock().now().after(self.lock.ttl);
+        self.answered(match (error.kind(), error.effect()) {
+            (ErrorKind::Busy, _) => What::GaveUp(GaveUp::Busy),
+            (ErrorKind::TimedOut, _) => What::GaveUp(GaveUp::TimedOut),
+            (_, Effect::None) => What::Failed,
+            (_, Effect::Unknown) => What::Unknown { held_until },
+        });
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let held_until = self.lock.recorder.clock().now().after(self.lock.ttl);
+            self.note(What::Cancelled { held_until });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork::Loss;
+    use latchwork::engine::Engine;
+    use latchwork::engines::Memory;
+    use latchwork::engines::memory::Verb;
+
+    use super::*;
+    use crate::cut;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn setting() -> (Memory, Recorder, RecordedClient) {
+        let memory = Memory::new();
+        let recorder = Recorder::in_memory(memory.clock());
+        let client = recorder.client(Client::new(memory.clone()));
+        (memory, recorder, client)
+    }
+
+    fn kinds(recorder: &Recorder) -> Vec<String> {
+        let first_word = |what: What| what.to_string().split(' ').next().map(str::to_owned);
+        recorder.history().events().iter().filter_map(|event| first_word(event.what)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_is_recorded_from_its_invocation_to_its_release() {
+        let (_, recorder, client) = setting();
+        client.lock("a").acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(kinds(&recorder), ["invoked", "acquired", "release", "released"]);
+        drop(client.lock("a").acquire().await.unwrap());
+        assert_eq!(kinds(&recorder)[4..], ["invoked", "acquired", "release"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_acquire_is_recorded_as_cancelled() {
+        let (_, recorder, client) = setting();
+        let other = recorder.client(client.client().clone());
+        let _guard = client.lock("a").acquire().await.unwrap();
+        assert!(cut::after_polls(other.lock("a").acquire(), 1).await.is_none());
+        assert_eq!(kinds(&recorder)[2..], ["invoked", "cancelled"]);
+        let history = recorder.history();
+        assert_eq!((history.attempts().len(), history.holds().len()), (2, 1));
+        assert!(history.attempts()[1].ghost_until.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_outcome_has_its_name() {
+        let (memory, recorder, client) = setting();
+        let other = recorder.client(Client::new(memory.clone()));
+        let guard = client.lock("a").acquire().await.unwrap();
+        assert!(other.lock("a").try_acquire().await.unwrap().is_none());
+        other.lock("a").wait(TTL).acquire().await.unwrap_err();
+        memory.fail_next(Verb::Claim, Effect::None);
+        other.lock("a").acquire().await.unwrap_err();
+        memory.fail_next(Verb::Claim, Effect::Unknown);
+        other.lock("a").acquire().await.unwrap_err();
+        let outcomes: Vec<_> =
+            kinds(&recorder).into_iter().skip(2).filter(|kind| kind != "invoked").collect();
+        assert_eq!(outcomes, ["gave-up", "gave-up", "failed", "unknown"]);
+        drop(guard);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_is_recorded_when_it_is_told_and_only_to_who_listens() {
+        let (memory, recorder, client) = setting();
+        let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
+        memory.lose(&LockName::new("a").unwrap());
+        assert_eq!(guard.lost().await, Loss::Removed);
+        assert_eq!(kinds(&recorder)[2..], ["listening", "told"]);
+        let guard = client.lock("b").ttl(TTL).acquire().await.unwrap();
+        memory.lose(&LockName::new("b").unwrap());
+        tokio::time::sleep(TTL).await;
+        assert!(!guard.is_certain());
+        guard.release().await.unwrap_err();
+        assert_eq!(kinds(&recorder)[6..], ["found-lost", "release", "release-failed"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewed_lease_is_recorded_before_the_release() {
+        let (_, recorder, client) = setting();
+        let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
+        tokio::select! {
+            _ = guard.lost() => panic!("it is renewed"),
+            () = tokio::time::sleep(TTL * 3) => {}
+        }
+        guard.release().await.unwrap();
+        assert_eq!(kinds(&recorder)[2..], ["listening", "deaf", "release", "released"]);
+        let history = recorder.history();
+        assert_eq!(Some(history.holds()[0].end), history.holds()[0].release, "certain until the release");
+        assert!(history.holds()[0].unheard.is_none());
+    }
+}
