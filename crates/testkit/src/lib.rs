@@ -7,7 +7,6 @@ pub mod cut;
 pub mod fixture;
 pub mod fixtures;
 pub mod history;
-pub mod holds;
 pub mod in_flight;
 pub mod recorder;
 pub mod seed;

@@ -1,16 +1,16 @@
 //! A process for tests to start and kill.
 //!
 //! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
-//! `worker count URL NAME FILE LOG TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each, unprotected
-//! but for the lock.
+//! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
+//! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
-//! `worker churn URL NAME LOG` takes and releases locks until it is killed, logging every hold.
+//! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
 
 use std::path::Path;
 use std::time::Duration;
 
 use latchwork::Client;
-use testkit::holds::HoldLog;
+use testkit::history::Recorder;
 
 #[tokio::main]
 async fn main() {
@@ -18,11 +18,11 @@ async fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[1..] {
         ["hold", url, name, millis] => hold(url, name, number(millis)).await,
-        ["count", url, name, file, log, tasks, times] => {
-            count(url, name, [file, log], number(tasks), number(times)).await
+        ["count", url, name, file, history, tasks, times] => {
+            count(url, name, [file, history], number(tasks), number(times)).await
         }
         ["flock", file] => flock(file),
-        ["churn", url, name, log] => churn(url, name, log).await,
+        ["churn", url, name, history] => churn(url, name, history).await,
         _ => panic!("see the top of worker.rs"),
     }
 }
@@ -53,20 +53,16 @@ fn flock(file: &str) {
     }
 }
 
-async fn count(url: &str, name: &str, [file, log]: [&str; 2], tasks: u64, times: u64) {
-    let client = connect(url).await;
+async fn count(url: &str, name: &str, [file, history]: [&str; 2], tasks: u64, times: u64) {
+    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
     let add = |_| {
-        let (client, name, file, log) = (client.clone(), name.to_owned(), file.to_owned(), log.to_owned());
+        let (lock, file) = (client.lock(name), file.to_owned());
         tokio::spawn(async move {
-            let mut log = HoldLog::open(Path::new(&log));
             for _ in 0..times {
-                let guard = client.lock(&name).acquire().await.expect("the lock comes free");
-                let token = guard.token().expect("the engine has tokens");
-                log.enter(token);
+                let guard = lock.acquire().await.expect("the lock comes free");
                 let now = std::fs::read_to_string(&file).map_or(0, |text| number(&text));
                 tokio::task::yield_now().await;
                 std::fs::write(&file, (now + 1).to_string()).expect("the counter can be written");
-                log.leave(token);
                 guard.release().await.expect("held until here");
             }
         })
@@ -78,20 +74,16 @@ async fn count(url: &str, name: &str, [file, log]: [&str; 2], tasks: u64, times:
 
 /// Two tasks on a contended name, which pass it on; one on a name that is never passed, so that it goes from process to
 /// process each time; and one on a name that hardly anybody else wants, so that the quiet path is killed too.
-async fn churn(url: &str, name: &str, log: &str) {
-    let client = connect(url).await;
+async fn churn(url: &str, name: &str, history: &str) {
+    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
     println!("started");
     let (wire, own) = (format!("{name}-wire"), format!("{name}-{}", std::process::id() % 4));
     for name in [name, name, wire.as_str(), own.as_str()] {
-        let (lock, log) = (client.lock(name).local_handoff(name != wire), format!("{log}.{name}"));
+        let lock = client.lock(name).with(|lock| lock.local_handoff(name != wire));
         tokio::spawn(async move {
-            let mut log = HoldLog::open(Path::new(&log));
             loop {
                 let guard = lock.acquire().await.expect("the lock comes free");
-                let token = guard.token().expect("the engine has tokens");
-                log.enter(token);
                 tokio::task::yield_now().await;
-                log.leave(token);
                 guard.release().await.expect("held until here");
             }
         });

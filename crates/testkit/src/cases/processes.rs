@@ -1,5 +1,6 @@
 //! Many processes, some of which are killed.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,26 +8,39 @@ use latchwork::clock::Clock;
 use nix::sys::signal::Signal;
 
 use super::support::{hold, nothing_left, pause, waiters};
+use crate::Fixture;
+use crate::history::History;
+use crate::history::checks::{Expectations, check_all};
 use crate::worker::Worker;
-use crate::{Fixture, holds};
+
+/// Longer than any wait in these cases.
+const CASE_LIMIT: Duration = Duration::from_secs(100);
 
 fn url<F: Fixture>(fixture: &F) -> String {
     fixture.url().expect("this engine is shared between processes")
 }
 
+/// Checks a history in which every process ended by itself, and returns the number of its holds.
+fn all_is_well<F: Fixture>(path: &Path) -> usize {
+    let history = History::read(path);
+    let expected =
+        Expectations { answer_within: CASE_LIMIT, idle_at_most: CASE_LIMIT, queued_after: None, left: None };
+    let stats = check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    assert!(stats.iter().all(|stats| stats.excused == 0));
+    history.holds().len()
+}
+
 pub(super) async fn four_processes_count_to_ten_thousand<F: Fixture>(fixture: Arc<F>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (url, file, log) = (url(&*fixture), path("counter"), path("log"));
+    let (url, file, history) = (url(&*fixture), path("counter"), path("history"));
     fixture.client().await;
-    let start = |_| Worker::start(&["count", &url, "count", &file, &log, "25", "100"]);
+    let start = |_| Worker::start(&["count", &url, "count", &file, &history, "25", "100"]);
     for mut worker in (0..4).map(start).collect::<Vec<_>>() {
         worker.done().await;
     }
     assert_eq!(std::fs::read_to_string(&file).expect("counted"), "10000");
-    let held = holds::read(log.as_ref());
-    assert_eq!(held.len(), 10_000);
-    holds::check(&held, |_| None);
+    assert_eq!(all_is_well::<F>(history.as_ref()), 10_000);
     nothing_left(&fixture.client().await, "count").await;
 }
 
@@ -151,12 +165,12 @@ pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fi
 pub(super) async fn two_hundred_processes_all_get_their_turn<F: Fixture>(fixture: Arc<F>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (url, file, log) = (url(&*fixture), path("counter"), path("log"));
-    let start = |_| Worker::start(&["count", &url, "crowd", &file, &log, "1", "1"]);
+    let (url, file, history) = (url(&*fixture), path("counter"), path("history"));
+    let start = |_| Worker::start(&["count", &url, "crowd", &file, &history, "1", "1"]);
     for mut worker in (0..200).map(start).collect::<Vec<_>>() {
         worker.done().await;
     }
     assert_eq!(std::fs::read_to_string(&file).expect("counted"), "200");
-    holds::check(&holds::read(log.as_ref()), |_| None);
+    assert_eq!(all_is_well::<F>(history.as_ref()), 200);
     nothing_left(&fixture.client().await, "crowd").await;
 }

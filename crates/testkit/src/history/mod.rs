@@ -30,6 +30,8 @@ pub use tag::Tag;
 pub use violation::Violation;
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use latchwork::LockName;
@@ -78,13 +80,17 @@ impl History {
     /// # Panics
     /// If the file cannot be read, or has a whole line that is no event.
     pub fn read(path: &Path) -> Self {
-        let text = std::fs::read_to_string(path).expect("the history can be read");
-        Self::parse(&text)
+        let file = File::open(path).expect("the history can be read");
+        Self::parse(BufReader::new(file))
     }
 
-    fn parse(text: &str) -> Self {
+    fn parse(text: impl BufRead) -> Self {
         let (mut events, mut torn, mut names) = (Vec::new(), 0, HashSet::new());
-        for line in text.lines().filter(|line| !line.is_empty()) {
+        for line in text.lines() {
+            let line = line.expect("the history can be read");
+            if line.is_empty() {
+                continue;
+            }
             let Some(whole) = line.strip_suffix(recorder::END_OF_LINE) else {
                 torn += 1;
                 continue;
@@ -233,7 +239,7 @@ pub(crate) mod tests {
     #[test]
     fn a_line_that_a_kill_cut_short_is_left_out_and_spoils_no_other() {
         let text = "\n1.0 1.1 #1 a queued .\n2.0 1.1 #1 a acquired token=4\n3.0 2.1 #1 a queued .";
-        let history = History::parse(text);
+        let history = History::parse(text.as_bytes());
         assert_eq!((history.events().len(), history.torn()), (2, 1));
     }
 }

@@ -28,18 +28,18 @@ struct Inner {
     process: u32,
     clients: AtomicU32,
     attempts: AtomicU64,
-    sink: Mutex<Sink>,
+    sink: Sink,
 }
 
 enum Sink {
-    Memory(Vec<Event>),
-    File { file: File, line: String },
+    Memory(Mutex<Vec<Event>>),
+    File(File),
 }
 
 impl Recorder {
     /// Records in memory, for one process, on the engine's own clock: lease ends are compared with it.
     pub fn in_memory(clock: Clock) -> Self {
-        Self::new(clock, Sink::Memory(Vec::new()))
+        Self::new(clock, Sink::Memory(Mutex::default()))
     }
 
     /// Records to a file that many processes may append to, on the clock that they share. Every event is one write of
@@ -49,7 +49,7 @@ impl Recorder {
     /// If the file cannot be opened.
     pub fn shared(path: &Path) -> Self {
         let file = OpenOptions::new().append(true).create(true).open(path).expect("the history opens");
-        let recorder = Self::new(Clock::boottime(), Sink::File { file, line: String::new() });
+        let recorder = Self::new(Clock::boottime(), Sink::File(file));
         recorder.note(Tag::process(recorder.0.process), 0, None, What::Started);
         recorder
     }
@@ -60,7 +60,7 @@ impl Recorder {
             process: std::process::id(),
             clients: AtomicU32::new(0),
             attempts: AtomicU64::new(0),
-            sink: Mutex::new(sink),
+            sink,
         }))
     }
 
@@ -80,16 +80,18 @@ impl Recorder {
     /// # Panics
     /// If it cannot be written: a test must not go on without its record.
     pub fn note(&self, who: Tag, attempt: u64, lock: Option<&LockName>, what: What) {
-        let mut sink = self.0.sink.lock().expect("no panic while recording");
-        // Read inside, so that the order of the record is the order of time.
-        let event = Event { at: self.0.clock.now(), who, attempt, lock: lock.cloned(), what };
-        match &mut *sink {
-            Sink::Memory(events) => events.push(event),
-            Sink::File { file, line } => {
-                line.clear();
+        let event = || Event { at: self.0.clock.now(), who, attempt, lock: lock.cloned(), what };
+        match &self.0.sink {
+            Sink::Memory(events) => {
+                let mut events = events.lock().expect("no panic while recording");
+                // The clock is read inside: paused time stands still, and only the order of the record tells more.
+                events.push(event());
+            }
+            Sink::File(file) => {
+                let mut line = String::with_capacity(128);
                 // The line break comes first, so that a line cut short by a kill does not swallow the next one.
-                write!(line, "\n{event}{END_OF_LINE}").expect("a string takes everything");
-                let written = file.write(line.as_bytes()).expect("the history takes a line");
+                write!(line, "\n{}{END_OF_LINE}", event()).expect("a string takes everything");
+                let written = (&*file).write(line.as_bytes()).expect("the history takes a line");
                 assert_eq!(written, line.len(), "the history takes whole lines");
             }
         }
@@ -120,9 +122,9 @@ impl Recorder {
     /// # Panics
     /// If this recorder writes to a file: read that instead.
     pub fn history(&self) -> History {
-        match &*self.0.sink.lock().expect("no panic while recording") {
-            Sink::Memory(events) => History::new(events.clone()),
-            Sink::File { .. } => panic!("read the file with History::read"),
+        match &self.0.sink {
+            Sink::Memory(events) => History::new(events.lock().expect("no panic while recording").clone()),
+            Sink::File(_) => panic!("read the file with History::read"),
         }
     }
 

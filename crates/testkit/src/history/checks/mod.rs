@@ -2,6 +2,8 @@
 //!
 //! Each takes time in proportion to `n log n` and either says what it looked at or returns the first [`Violation`].
 
+#[cfg(test)]
+mod every_pair;
 mod exclusion;
 mod excuses;
 mod fifo;
