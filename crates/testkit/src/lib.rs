@@ -11,6 +11,7 @@ pub mod in_flight;
 pub mod recorder;
 pub mod seed;
 pub mod store;
+pub mod wire;
 pub mod worker;
 
 pub use fixture::Fixture;

@@ -251,16 +251,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_renewed_lease_is_recorded_before_the_release() {
-        let (_, recorder, client) = setting();
-        let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
-        tokio::select! {
-            _ = guard.lost() => panic!("it is renewed"),
-            () = tokio::time::sleep(TTL * 3) => {}
+        for listens in [true, false] {
+            let (_, recorder, client) = setting();
+            let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
+            tokio::select! {
+                _ = guard.lost(), if listens => panic!("it is renewed"),
+                () = tokio::time::sleep(TTL * 3) => {}
+            }
+            guard.release().await.unwrap();
+            let noted: &[&str] = if listens { &["listening", "deaf"] } else { &["extended"] };
+            assert_eq!(kinds(&recorder)[2..], [noted, &["release", "released"]].concat());
+            let history = recorder.history();
+            assert_eq!(Some(history.holds()[0].end), history.holds()[0].release, "certain until the release");
+            assert!(history.holds()[0].unheard.is_none());
         }
-        guard.release().await.unwrap();
-        assert_eq!(kinds(&recorder)[2..], ["listening", "deaf", "release", "released"]);
-        let history = recorder.history();
-        assert_eq!(Some(history.holds()[0].end), history.holds()[0].release, "certain until the release");
-        assert!(history.holds()[0].unheard.is_none());
     }
 }

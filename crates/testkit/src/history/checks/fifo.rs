@@ -84,33 +84,20 @@ impl Served {
     }
 }
 
-/// The last served of those that queued so far, and the last of any other client.
+/// The last served of those that queued so far. Earlier attempts of a late comer's own client were over when it came, so
+/// if one of them is the last, nobody was overtaken; `tokens` sees to it that theirs are lower.
 #[derive(Default)]
-struct LastServed {
-    last: Option<Served>,
-    last_of_others: Option<Served>,
-}
+struct LastServed(Option<Served>);
 
 impl LastServed {
     fn add(&mut self, new: Served) {
-        match self.last {
-            Some(last) if new.token < last.token => {
-                if new.who != last.who && self.last_of_others.is_none_or(|other| new.token > other.token) {
-                    self.last_of_others = Some(new);
-                }
-            }
-            last => {
-                let other = last.filter(|last| last.who != new.who);
-                self.last_of_others = other.or(self.last_of_others.filter(|other| other.who != new.who));
-                self.last = Some(new);
-            }
+        if self.0.is_none_or(|last| new.token > last.token) {
+            self.0 = Some(new);
         }
     }
 
     fn served_after(&self, late: &Served) -> Option<Served> {
-        let of_another = |served: &Served| served.who != late.who;
-        let rival = self.last.filter(of_another).or(self.last_of_others.filter(of_another))?;
-        (rival.token > late.token).then_some(rival)
+        self.0.filter(|last| last.who != late.who && last.token > late.token)
     }
 }
 
@@ -182,23 +169,6 @@ mod tests {
         let inherited =
             format!("1.5 3.1 #9 a invoked exclusive\n1.6 3.1 #9 a cancelled until=9.0\n{QUEUE}{THREE_FIRST}");
         check(&inherited).expect("the place of a task that left may be taken over");
-    }
-
-    #[test]
-    fn the_last_served_of_another_client_is_remembered() {
-        // Two and three are both seen; two is served last of all, and another attempt of two comes in between.
-        let lines = format!(
-            "{QUEUE}4.5 3.1 #1 a queued
-             5.5 2.1 #2 a invoked exclusive
-             6.0 3.1 #1 a acquired token=512 until=99.0
-             6.1 3.1 #1 a release
-             6.2 4.1 #1 a invoked exclusive
-             6.3 4.1 #1 a acquired token=600 until=99.0"
-        );
-        check(&lines).expect("two is still waiting, which is for the check of progress");
-        let lines = lines.replace("token=600", "token=768");
-        check(&format!("{lines}\n7.0 2.1 #1 a acquired token=1024 until=99.0"))
-            .expect_err("two was overtaken twice");
     }
 
     #[test]
