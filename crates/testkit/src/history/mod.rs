@@ -86,11 +86,13 @@ impl History {
 
     fn parse(text: impl BufRead) -> Self {
         let (mut events, mut torn, mut names) = (Vec::new(), 0, HashSet::new());
-        for line in text.lines() {
+        for line in text.split(b'\n') {
             let line = line.expect("the history can be read");
             if line.is_empty() {
                 continue;
             }
+            // Cut short in the middle of a character, it is no text at all.
+            let line = str::from_utf8(&line).unwrap_or_default();
             let Some(whole) = line.strip_suffix(recorder::END_OF_LINE) else {
                 torn += 1;
                 continue;
@@ -238,8 +240,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_line_that_a_kill_cut_short_is_left_out_and_spoils_no_other() {
-        let text = "\n1.0 1.1 #1 a queued .\n2.0 1.1 #1 a acquired token=4\n3.0 2.1 #1 a queued .";
-        let history = History::parse(text.as_bytes());
-        assert_eq!((history.events().len(), history.torn()), (2, 1));
+        let text = b"\n1.0 1.1 #1 a queued .\n2.0 1.1 #1 a acquired token=4\n2.5 1.1 #1 na\xc3\n3.0 2.1 #1 a queued .";
+        let history = History::parse(text.as_slice());
+        assert_eq!((history.events().len(), history.torn()), (2, 2));
     }
 }

@@ -164,6 +164,13 @@ mod tests {
     fn tasks_of_one_client_and_what_they_pass_on_are_exempt() {
         let same_client = format!("{QUEUE}{THREE_FIRST}").replace("3.1 #1", "2.1 #2");
         check(&same_client).expect("they queue among themselves");
+        let went_back = "2.0 2.1 #1 a invoked exclusive
+             3.0 2.1 #1 a queued
+             6.0 2.1 #1 a acquired token=768 until=99.0
+             7.0 2.1 #1 a release
+             8.0 2.1 #2 a invoked exclusive
+             9.0 2.1 #2 a acquired token=512 until=99.0";
+        check(went_back).expect("its own earlier hold; that the token went back is for another check");
         let passed = format!("{QUEUE}{THREE_FIRST}").replace("token=512", "token=257");
         check(&passed).expect("passed on, not granted");
         let inherited =
