@@ -11,6 +11,7 @@ pub mod history;
 pub mod in_flight;
 pub mod recorder;
 pub mod seed;
+pub mod simulation;
 pub mod store;
 pub mod wire;
 pub mod worker;

@@ -120,11 +120,9 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                 attempt.woken(core.clock.now(), None)
             }
             Step::Hold { token, lease } => {
-                ticket.expect_strays(attempt.stray_until());
                 return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms)));
             }
             Step::Undo(end) => {
-                ticket.expect_strays(attempt.stray_until());
                 let is_undone = ticket.withdraw().await;
                 let left = (!is_undone).then(|| may_hold_until(&attempt, &claim));
                 return give_up(end, busy.holder, failure)
@@ -139,10 +137,20 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
     }
 }
 
-/// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then undoes it.
-async fn ask(core: &Arc<Core>, claim: &Arc<Claim>, ticket: Ticket) -> (Result<Verdict>, Ticket) {
-    let (engine, claim) = (core.engine.clone(), claim.clone());
-    Shield::new(core, async move { (engine.claim(claim).await, ticket) }).await
+/// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then undoes it. It ends also
+/// when the engine never answers, or nobody in this client would get the lock again.
+async fn ask(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket) -> (Result<Verdict>, Ticket) {
+    let (asking, claim) = (core.clone(), claim.clone());
+    Shield::new(core, async move {
+        let answer = asking.answer(asking.engine.clone().claim(claim.clone())).await;
+        if let Err(error) = &answer
+            && error.effect() == Effect::Unknown
+        {
+            ticket.expect_strays(Some(asking.clock.now().after(claim.ttl)));
+        }
+        (answer, ticket)
+    })
+    .await
 }
 
 /// One `wait`; `None` if it took until `until`. It may be dropped at any point (C6), so it needs no shield.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::local::hand_duty;
 use super::shield::Shield;
-use super::ticket::Strays;
+use super::ticket::{Inherited, Strays};
 use super::{Core, janitor};
 use crate::clock::Moment;
 use crate::engine::{Claim, Released};
@@ -58,6 +58,6 @@ impl Finish {
 
 impl Drop for Finish {
     fn drop(&mut self) {
-        hand_duty(&self.core, &self.name, None);
+        hand_duty(&self.core, &self.name, Inherited::default());
     }
 }

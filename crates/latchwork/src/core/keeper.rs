@@ -142,7 +142,8 @@ impl Shared {
     }
 
     async fn fork(&self) -> Option<SharedEngine> {
-        self.engine.upgrade()?.fork().await.ok()
+        let forking = self.engine.upgrade()?.fork();
+        tokio::time::timeout(defaults::REQUEST_LIMIT, forking).await.ok()?.ok()
     }
 
     /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.

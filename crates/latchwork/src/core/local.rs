@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::oneshot;
 
 use super::grip::Grip;
+use super::ticket::{Inherited, Strays};
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::engine::Claim;
 use crate::locked::locked;
@@ -92,7 +93,7 @@ fn step_up<'a>(
     let mut shard = core.local.shard(name);
     let Some(queue) = shard.get_mut(name) else {
         shard.insert(name.clone(), Queue::default());
-        return Some(Standing::First(Ticket::new(core.clone(), name.clone(), None)));
+        return Some(Standing::First(Ticket::new(core.clone(), name.clone(), Inherited::default())));
     };
     let shared = queue.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim));
     if let Some(tenure) = shared.and_then(|shared| shared.tenure.upgrade()) {
@@ -137,33 +138,34 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Gives the duty to the next in line, with `claim` as its own if it wants the same. Returns the claim if nobody took
-/// it; the name stays closed then, until its release is answered.
+/// Gives the duty to the next in line, with the claim that is left as its own if it wants the same. Returns the claim if
+/// nobody took it; the name stays closed then, until its release is answered.
 pub(crate) fn hand_duty(
     core: &Arc<Core>,
     name: &LockName,
-    mut claim: Option<Arc<Claim>>,
-) -> Option<Arc<Claim>> {
+    mut left: Inherited,
+) -> Option<(Arc<Claim>, Strays)> {
     loop {
         let baton = {
             let mut shard = core.local.shard(name);
             let queue = shard.get_mut(name)?;
-            match queue.waiting.first_entry() {
-                None => {
-                    if claim.is_none() {
-                        shard.remove(name);
-                    }
-                    return claim;
+            match (queue.waiting.first_entry(), left.claim) {
+                (None, None) => {
+                    shard.remove(name);
+                    return None;
                 }
-                Some(first) if claim.as_ref().is_some_and(|claim| !first.get().terms.could_drive(claim)) => {
-                    return claim;
+                (None, Some(claim)) => return Some((claim, left.strays)),
+                (Some(first), Some(claim)) if !first.get().terms.could_drive(&claim) => {
+                    return Some((claim, left.strays));
                 }
-                Some(first) => first.remove().baton,
+                (Some(first), claim) => {
+                    left.claim = claim;
+                    first.remove().baton
+                }
             }
         };
-        let ticket = Ticket::new(core.clone(), name.clone(), claim.take());
-        match baton.send(Turn::Drive(ticket)) {
-            Err(Turn::Drive(unwanted)) => claim = unwanted.disarm(),
+        match baton.send(Turn::Drive(Ticket::new(core.clone(), name.clone(), left))) {
+            Err(Turn::Drive(unwanted)) => left = unwanted.disarm(),
             _ => return None,
         }
     }

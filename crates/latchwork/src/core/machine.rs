@@ -39,8 +39,8 @@ pub(crate) struct Attempt {
     jitter: u8,
     /// Since when claims have failed, without an answer in between.
     failing_since: Option<Moment>,
-    /// Until when a claim whose reply is missing may hold the lock; it may still be under way.
-    stray_until: Option<Moment>,
+    /// Whether the reply to a claim is missing: it may still be under way.
+    has_strays: bool,
 }
 
 /// How a request failed.
@@ -97,7 +97,7 @@ impl Attempt {
             pause: defaults::FAILED_FIRST_PAUSE,
             jitter,
             failing_since: None,
-            stray_until: None,
+            has_strays: false,
         };
         (attempt, Step::Ask)
     }
@@ -118,8 +118,7 @@ impl Attempt {
     }
 
     /// No answer came in time.
-    pub(crate) fn unanswered(&mut self, now: Moment) -> End {
-        self.stray_until = Some(self.may_hold_until());
+    pub(crate) fn unanswered(&self, now: Moment) -> End {
         match self.patience {
             Patience::Until(end) if now >= end => End::TimedOut,
             _ => End::Unanswered,
@@ -129,11 +128,6 @@ impl Attempt {
     /// Until when the newest claim may hold the lock if nothing undoes it.
     pub(crate) fn may_hold_until(&self) -> Moment {
         self.sent.after(self.terms.ttl)
-    }
-
-    /// The same of a claim whose reply is missing, if there is one.
-    pub(crate) fn stray_until(&self) -> Option<Moment> {
-        self.stray_until
     }
 
     /// The claim was answered, or failed.
@@ -149,7 +143,7 @@ impl Attempt {
                 self.pause = defaults::FAILED_FIRST_PAUSE;
                 match self.patience {
                     // The claim whose reply is missing may arrive behind this one.
-                    Patience::None if self.stray_until.is_some() => Step::Undo(End::Busy),
+                    Patience::None if self.has_strays => Step::Undo(End::Busy),
                     Patience::None => Step::Stop(End::Busy),
                     Patience::Until(end) if now >= end => Step::Undo(End::TimedOut),
                     Patience::Until(end) => Step::Wait(self.again_at.min(end)),
@@ -165,11 +159,11 @@ impl Attempt {
         let first = self.failing_since.is_none();
         let since = *self.failing_since.get_or_insert(now);
         if failed.effect == Effect::Unknown {
-            self.stray_until = Some(self.may_hold_until());
+            self.has_strays = true;
         }
         let again = match self.patience {
             // Nothing to find out, and nobody wants to wait.
-            Patience::None if self.stray_until.is_none() => return Step::Stop(End::Failed),
+            Patience::None if !self.has_strays => return Step::Stop(End::Failed),
             Patience::None => first,
             Patience::Until(end) => now < end.min(since.after(defaults::OUTAGE_LIMIT)),
             Patience::Endless => now < since.after(defaults::OUTAGE_LIMIT),

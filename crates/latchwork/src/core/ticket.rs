@@ -18,12 +18,20 @@ pub(crate) struct Ticket {
     strays: Strays,
 }
 
+/// What a task that gives up leaves to the next.
+#[derive(Default)]
+pub(crate) struct Inherited {
+    pub(crate) claim: Option<Arc<Claim>>,
+    pub(crate) strays: Strays,
+}
+
 /// Until when requests of a claim whose replies are missing may still arrive and take effect, if there are any.
 pub(crate) type Strays = Option<Moment>;
 
 impl Ticket {
-    pub(crate) fn new(core: Arc<Core>, name: LockName, claim: Option<Arc<Claim>>) -> Self {
-        Self { core: Some(core), name, claim, strays: None }
+    pub(crate) fn new(core: Arc<Core>, name: LockName, inherited: Inherited) -> Self {
+        let Inherited { claim, strays } = inherited;
+        Self { core: Some(core), name, claim, strays }
     }
 
     /// Requests of its claim may still be under way.
@@ -73,16 +81,17 @@ impl Ticket {
     }
 
     /// Takes the claim back from a ticket that nobody wanted.
-    pub(crate) fn disarm(mut self) -> Option<Arc<Claim>> {
+    pub(crate) fn disarm(mut self) -> Inherited {
         self.core = None;
-        self.claim.take()
+        Inherited { claim: self.claim.take(), strays: self.strays }
     }
 
     /// Gives duty and claim to the next local waiter; what nobody takes comes back.
     fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
         let core = self.core.take()?;
-        let claim = hand_duty(&core, &self.name, self.claim.take())?;
-        Some((Finish::new(core, self.name.clone(), self.strays), claim))
+        let left = Inherited { claim: self.claim.take(), strays: self.strays };
+        let (claim, strays) = hand_duty(&core, &self.name, left)?;
+        Some((Finish::new(core, self.name.clone(), strays), claim))
     }
 }
 

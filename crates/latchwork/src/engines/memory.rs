@@ -68,6 +68,8 @@ struct Queue {
 struct Entry {
     claim: Claim,
     since: u64,
+    /// When it last claimed.
+    seen: Moment,
     held: Option<Held>,
     /// Made when somebody waits.
     bell: Option<Arc<Notify>>,
@@ -269,21 +271,17 @@ impl State {
     fn claim(&mut self, claim: &Claim, now: Moment) -> Verdict {
         self.settle(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
-        queue.take_over(claim);
-        if !queue.entries.iter().any(|entry| entry.claim.id == claim.id) {
-            if queue.entries.is_empty() {
-                queue.entries.reserve_exact(1); // Most locks are held by one and wanted by nobody else.
-            }
-            queue.entries.push(Entry::waiting(claim));
-        }
-        self.settle(&claim.name, now);
+        queue.take_over(claim, now);
+        queue.enrol(claim, now);
+        self.admit(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
         let position = queue.entries.iter().position(|entry| entry.claim.id == claim.id).unwrap_or_default();
         if let Some(Some(held)) = queue.entries.get(position).map(|entry| entry.held) {
             return Verdict::Granted(held.grant());
         }
         let first_end = queue.entries.iter().filter_map(|entry| entry.held).map(|held| held.until).min();
-        let mut busy = Busy::new(first_end.unwrap_or(now).since(now));
+        let heartbeat = claim.wait_lease / 3;
+        let mut busy = Busy::new(first_end.unwrap_or(now).since(now).min(heartbeat));
         busy.floor = Some(self.last_token);
         busy.holder = queue.entries.first().map(|entry| entry.describe(now));
         if claim.wait_lease.is_zero() {
@@ -322,7 +320,12 @@ impl State {
     /// Drops what has expired, grants what the rule admits, and forgets a lock nobody wants.
     fn settle(&mut self, name: &LockName, now: Moment) {
         let Some(queue) = self.locks.get_mut(name) else { return };
-        queue.entries.retain(|entry| entry.held.is_none_or(|held| held.until > now));
+        queue.entries.retain(|entry| entry.lives_until() > now);
+        self.admit(name, now);
+    }
+
+    fn admit(&mut self, name: &LockName, now: Moment) {
+        let Some(queue) = self.locks.get_mut(name) else { return };
         let mut admission = Admission::default();
         for entry in &mut queue.entries {
             if admission.is_full() {
@@ -348,10 +351,22 @@ impl State {
 
 impl Queue {
     /// Puts a claim in the place of the holder it takes over from; whoever waits goes on waiting.
-    fn take_over(&mut self, claim: &Claim) {
+    fn take_over(&mut self, claim: &Claim, now: Moment) {
         let Some(place) = self.entries.iter().position(|entry| entry.is_taken_over_by(claim)) else { return };
         self.entries.retain(|entry| entry.claim.id != claim.id);
-        self.entries[place] = Entry::waiting(claim);
+        self.entries[place] = Entry::waiting(claim, now);
+    }
+
+    /// Takes a place at the end of the queue, or shows that the claim that has one is still there.
+    fn enrol(&mut self, claim: &Claim, now: Moment) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.claim.id == claim.id) {
+            entry.seen = now;
+            return;
+        }
+        if self.entries.is_empty() {
+            self.entries.reserve_exact(1); // Most locks are held by one and wanted by nobody else.
+        }
+        self.entries.push(Entry::waiting(claim, now));
     }
 
     fn describe(&self, name: &LockName, now: Moment) -> LockState {
@@ -365,8 +380,12 @@ impl Queue {
 }
 
 impl Entry {
-    fn waiting(claim: &Claim) -> Self {
-        Self { claim: claim.clone(), since: clock::wall_micros(), held: None, bell: None }
+    fn waiting(claim: &Claim, now: Moment) -> Self {
+        Self { claim: claim.clone(), since: clock::wall_micros(), seen: now, held: None, bell: None }
+    }
+
+    fn lives_until(&self) -> Moment {
+        self.held.map_or_else(|| self.seen.after(self.claim.wait_lease), |held| held.until)
     }
 
     fn is_taken_over_by(&self, claim: &Claim) -> bool {

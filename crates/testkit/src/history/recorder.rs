@@ -128,6 +128,14 @@ impl Recorder {
         }
     }
 
+    /// How much was recorded in memory so far.
+    pub fn count(&self) -> usize {
+        match &self.0.sink {
+            Sink::Memory(events) => events.lock().expect("no panic while recording").len(),
+            Sink::File(_) => panic!("read the file with History::read"),
+        }
+    }
+
     pub(super) fn next_attempt(&self) -> u64 {
         self.0.attempts.fetch_add(1, Ordering::Relaxed) + 1
     }

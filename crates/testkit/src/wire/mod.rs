@@ -8,15 +8,13 @@ mod weather;
 pub use network::Network;
 pub use weather::Weather;
 
-use std::collections::HashMap;
 use std::future::{Future, pending};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{
-    Busy, Claim, ClaimId, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Valid,
-    Verdict, Wake,
+    Busy, Claim, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
 };
 use latchwork::{Effect, Error, ErrorKind, Guarantees, LockName, Result};
 use network::{Fate, Outcome};
@@ -26,20 +24,26 @@ use tokio::sync::oneshot;
 /// arrives whatever becomes of the caller, because a dropped future does not recall it.
 ///
 /// It speaks like a server with a clock of its own: where `inner` names the instant at which a lease ends, it names the
-/// span that was left of it when the request was sent (C4).
+/// span that was left of it on the server's clock when the request took effect.
 pub struct Wire<E> {
     inner: Arc<E>,
     network: Network,
     forget: Arc<dyn Fn(&LockName) + Send + Sync>,
-    /// When the newest answered claim of each id was sent: the core counts a pushed grant from there.
-    answered: Arc<Mutex<HashMap<ClaimId, Moment>>>,
+    /// The client's, which need not agree with the server's.
+    clock: Clock,
 }
 
 impl<E: Engine> Wire<E> {
     /// A client's connection to `inner`, over this network.
     pub fn new(inner: E, network: &Network) -> Self {
-        let (inner, network) = (Arc::new(inner), network.clone());
-        Self { inner, network, forget: Arc::new(|_| {}), answered: Arc::default() }
+        let clock = inner.clock();
+        Self { inner: Arc::new(inner), network: network.clone(), forget: Arc::new(|_| {}), clock }
+    }
+
+    /// The same for a client with a clock of its own.
+    pub fn on(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// How the server behind it forgets who holds a lock, for [`Weather::forgets`].
@@ -70,10 +74,6 @@ impl<E: Engine> Wire<E> {
             Ok(answer) => answer,
             Err(_) => pending().await,
         }
-    }
-
-    fn sent(&self, claim: &Claim) -> Option<Moment> {
-        self.answered.lock().expect("no panic while noting").get(&claim.id).copied()
     }
 }
 
@@ -114,11 +114,11 @@ fn failure(message: &'static str, effect: Effect) -> Error {
     Error::new(ErrorKind::Unreachable, message).with_effect(effect)
 }
 
-/// The same validity as a span from `sent` on. A claim without an end has none on any clock.
-fn counted_from(sent: Moment, valid: Valid) -> Valid {
+/// The same validity as a span from `now` on. A claim without an end has none on any clock.
+fn left_of(valid: Valid, now: Moment) -> Valid {
     match valid {
         Valid::Until(Moment::NEVER) | Valid::For(_) => valid,
-        Valid::Until(until) => Valid::For(until.since(sent)),
+        Valid::Until(until) => Valid::For(until.since(now)),
     }
 }
 
@@ -128,7 +128,7 @@ impl<E: Engine> Engine for Wire<E> {
     }
 
     fn clock(&self) -> Clock {
-        self.inner.clock()
+        self.clock
     }
 
     async fn fork(&self) -> Result<Self> {
@@ -136,54 +136,56 @@ impl<E: Engine> Engine for Wire<E> {
             inner: Arc::new(self.inner.fork().await?),
             network: self.network.clone(),
             forget: self.forget.clone(),
-            answered: self.answered.clone(),
+            clock: self.clock,
         })
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        let sent = self.clock().now();
         let ask = |inner: Arc<E>| {
             let claim = claim.clone();
-            async move { inner.claim(&claim).await }
-        };
-        let verdict = self.carry("claim", &claim.name, ask).await??;
-        self.answered.lock().expect("no panic while noting").insert(claim.id, sent);
-        Ok(match verdict {
-            Verdict::Granted(Grant { token, valid }) => {
-                Verdict::Granted(Grant { token, valid: counted_from(sent, valid) })
+            async move {
+                let verdict = inner.claim(&claim).await?;
+                Ok(match verdict {
+                    Verdict::Granted(Grant { token, valid }) => {
+                        Verdict::Granted(Grant { token, valid: left_of(valid, inner.clock().now()) })
+                    }
+                    busy => busy,
+                })
             }
-            busy => busy,
-        })
+        };
+        self.carry("claim", &claim.name, ask).await?
     }
 
-    /// A push is no request: it only travels one way, and one that is lost leaves the caller waiting.
+    /// The server pushes when something happens; only that push can be lost or late.
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
-        let wake = self.inner.wait(claim, busy).await?;
+        let wake = match self.inner.wait(claim, busy).await? {
+            Wake::Granted(Grant { token, valid }) => {
+                Wake::Granted(Grant { token, valid: left_of(valid, self.inner.clock().now()) })
+            }
+            recheck => recheck,
+        };
         match self.network.decide_push(&claim.name) {
             Some(delay) => sleep(self.clock(), delay).await,
             None => pending().await,
         }
-        Ok(match (wake, self.sent(claim)) {
-            (Wake::Granted(Grant { token, valid }), Some(sent)) => {
-                Wake::Granted(Grant { token, valid: counted_from(sent, valid) })
-            }
-            _ => Wake::Recheck,
-        })
+        Ok(wake)
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let Some(first) = claims.first() else { return Vec::new() };
-        let sent = self.clock().now();
         let ask = |inner: Arc<E>| {
             let claims = claims.to_vec();
-            async move { inner.renew(&claims).await }
-        };
-        let kept = |renewal| match renewal {
-            Renewal::Kept(valid) => Renewal::Kept(counted_from(sent, valid)),
-            lost => lost,
+            async move {
+                let (answers, now) = (inner.renew(&claims).await, inner.clock().now());
+                let kept = |renewal| match renewal {
+                    Renewal::Kept(valid) => Renewal::Kept(left_of(valid, now)),
+                    lost => lost,
+                };
+                answers.into_iter().map(|answer| answer.map(kept)).collect()
+            }
         };
         match self.carry("renew", &first.name, ask).await {
-            Ok(answers) => answers.into_iter().map(|answer| answer.map(kept)).collect(),
+            Ok(answers) => answers,
             Err(error) => claims.iter().map(|_| Err(failure("the batch failed", error.effect()))).collect(),
         }
     }
@@ -193,9 +195,7 @@ impl<E: Engine> Engine for Wire<E> {
             let claim = claim.clone();
             async move { inner.release(&claim).await }
         };
-        let released = self.carry("release", &claim.name, ask).await??;
-        self.answered.lock().expect("no panic while noting").remove(&claim.id);
-        Ok(released)
+        self.carry("release", &claim.name, ask).await?
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {

@@ -56,13 +56,13 @@ async fn a_request_takes_its_time_both_ways_and_the_lease_counts_from_its_sendin
     let (claim, sent) = (Arc::new(claim("a")), clock.now());
     let Verdict::Granted(grant) = wire.claim(&claim).await.unwrap() else { panic!("free") };
     assert_eq!(clock.now().since(sent), REQUEST + REPLY);
-    assert_eq!(span(grant.valid), REQUEST + TTL, "granted when it arrived, told from when it was sent");
+    assert_eq!(span(grant.valid), TTL, "what was left when it took effect");
     let sent = clock.now();
     let renewals = wire.renew(&[claim.clone(), claim.clone()]).await;
     assert_eq!(clock.now().since(sent), REQUEST + REPLY, "one request for the batch");
     assert_eq!(renewals.len(), 2);
     let Ok(Renewal::Kept(valid)) = renewals[0] else { panic!("held") };
-    assert_eq!(span(valid), REQUEST + TTL);
+    assert_eq!(span(valid), TTL);
     assert_eq!(wire.release(&claim).await.unwrap(), Released::Freed);
     assert_eq!(holders(&memory, "a").await, 0);
 }
@@ -85,7 +85,7 @@ async fn a_pushed_grant_counts_from_the_newest_answered_claim() {
     memory.release(&holder).await.unwrap();
     let Wake::Granted(grant) = wire.wait(&waiter, &busy).await.unwrap() else { panic!("handed over") };
     assert_eq!(clock.now().since(granted), REPLY, "a push travels one way");
-    assert_eq!(sent.after(span(grant.valid)), granted.after(TTL), "exactly as long as the server keeps it");
+    assert!(sent.after(span(grant.valid)) < granted.after(TTL), "never longer than the server keeps it");
 }
 
 #[tokio::test(start_paused = true)]

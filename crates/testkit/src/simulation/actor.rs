@@ -1,0 +1,124 @@
+//! A task that wants locks, in every way the API offers.
+
+use std::time::Duration;
+
+use latchwork::{Guard, Result, Wait};
+
+use super::day::World;
+use super::{LOCKS, OWNED};
+use crate::cut;
+use crate::history::{RecordedClient, RecordedGuard, RecordedLock};
+use crate::seed::Seed;
+
+const MILLI: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One task of one client.
+pub(super) struct Actor {
+    world: World,
+    client: RecordedClient,
+    /// Which client.
+    number: u32,
+    chance: Seed,
+}
+
+impl Actor {
+    pub(super) fn new(world: World, client: RecordedClient, number: u32, chance: Seed) -> Self {
+        Self { world, client, number, chance }
+    }
+
+    pub(super) async fn act(mut self) {
+        while !self.world.is_over() {
+            match self.chance.below(10) {
+                0..=7 => self.want_a_lock().await,
+                _ => self.want_the_owned_lock().await,
+            }
+            let pause = self.chance.span(&(Duration::ZERO..=200 * MILLI));
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn want_a_lock(&mut self) {
+        let (name, ttl) = LOCKS[self.chance.below(2) as usize];
+        let passes = self.chance.percent(70);
+        let lock = self.client.lock(name).ttl(ttl).with(|lock| lock.local_handoff(passes));
+        let calm_before = self.world.calm();
+        if let Some(guard) = self.attempt(lock).await {
+            self.hold(name, ttl, guard, calm_before).await;
+        }
+    }
+
+    async fn attempt(&mut self, lock: RecordedLock) -> Option<RecordedGuard> {
+        let patience = self.chance.span(&(50 * MILLI..=6 * SECOND));
+        match self.chance.below(10) {
+            0..=3 => lock.wait(patience).acquire().await.ok(),
+            4..=5 => lock.wait(Wait::Forever).acquire().await.ok(),
+            6..=7 => lock.try_acquire().await.ok().flatten(),
+            8 => tokio::time::timeout(patience / 8, lock.acquire()).await.ok().and_then(Result::ok),
+            _ => {
+                let polls = 1 + self.chance.below(5) as u32;
+                cut::after_polls(lock.acquire(), polls).await.and_then(Result::ok)
+            }
+        }
+    }
+
+    /// For no time at all, for some, or for longer than the lease; listening for a loss, or looking now and then.
+    async fn hold(
+        &mut self,
+        name: &'static str,
+        ttl: Duration,
+        guard: RecordedGuard,
+        calm_before: Option<u32>,
+    ) {
+        let longest = if self.chance.percent(20) { ttl * 2 } else { ttl / 20 };
+        let held = self.chance.span(&(Duration::ZERO..=longest));
+        if self.chance.percent(50) {
+            tokio::select! {
+                biased;
+                _ = guard.lost() => {}
+                () = tokio::time::sleep(held) => {}
+            }
+        } else {
+            for _ in 0..4 {
+                if guard.is_certain() {
+                    self.world.write(name, guard.token().expect("tokens").get(), calm_before);
+                }
+                tokio::time::sleep(held / 4).await;
+            }
+        }
+        if self.chance.percent(70) { drop(guard.release().await) } else { drop(guard) }
+    }
+
+    /// All clients call themselves by one owner here, so nobody waits for long: they take over from each other.
+    async fn want_the_owned_lock(&mut self) {
+        let (name, ttl) = OWNED;
+        let lock = self.client.client().lock(name).ttl(ttl).owner("the owner").wait(SECOND);
+        let acquired = match self.chance.percent(80) {
+            true => lock.acquire().await,
+            false => match tokio::time::timeout(20 * MILLI, lock.acquire()).await {
+                Ok(acquired) => acquired,
+                Err(_) => return self.world.cancelled(),
+            },
+        };
+        match acquired {
+            Ok(guard) => self.hold_the_owned_lock(ttl, guard).await,
+            Err(error) => self.world.tell(format!("{} does not get {name}: {error}", self.number)),
+        }
+    }
+
+    async fn hold_the_owned_lock(&mut self, ttl: Duration, guard: Guard) {
+        let token = guard.token().expect("tokens").get();
+        self.world.owned(token, self.number);
+        self.world.tell(format!("{} holds the owned lock by {token}", self.number));
+        let held = self.chance.span(&(Duration::ZERO..=ttl * 2));
+        tokio::select! {
+            biased;
+            why = guard.lost() => {
+                self.world.tell(format!("{} lost it: {why}", self.number));
+                self.world.lost(why);
+            }
+            () = tokio::time::sleep(held) => {}
+        }
+        if self.chance.percent(50) { drop(guard.release().await) } else { drop(guard) }
+    }
+}

@@ -1,0 +1,248 @@
+//! One simulated day.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use latchwork::clock::Simulation;
+use latchwork::engine::{Engine, Filter, LockState};
+use latchwork::engines::Memory;
+use latchwork::{Client, Guarantees, Loss, Promise};
+
+use super::EVENTS;
+use super::actor::Actor;
+use super::nemesis::Nemesis;
+use crate::history::checks::{Expectations, check_all};
+use crate::history::{Fault, History, RecordedClient, Recorder, What};
+use crate::seed::Seed;
+use crate::wire::{Network, Wire};
+
+const CLIENTS: u32 = 3;
+const TASKS_PER_CLIENT: u32 = 3;
+/// How long after the last fault everybody must have been answered: each holder may hold for two leases, and a claim that
+/// was delivered twice may hold for one more, for nobody.
+const ALL_ANSWERED_WITHIN: Duration = Duration::from_secs(400);
+/// How long until nothing is left of requests that were delivered twice.
+const UNTIL_REST: Duration = Duration::from_secs(120);
+
+/// What became of a day.
+#[derive(Debug)]
+pub struct Day {
+    /// Everything that was decided or happened, in order.
+    pub trace: Vec<String>,
+    /// How much was recorded.
+    pub events: usize,
+    /// Losses that holders were told of or found.
+    pub losses: usize,
+    /// Writes of certain holders to stores that check tokens.
+    pub writes: usize,
+    /// Attempts that were dropped.
+    pub cancels: usize,
+    /// Guards that another process took over from.
+    pub take_overs: usize,
+}
+
+/// A promise that was broken, and how to see it again.
+#[derive(Debug)]
+pub struct Failure {
+    seed: u64,
+    what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, what } = self;
+        write!(f, "{what}\nrepeat: LATCH_SEED={seed} cargo test -p testkit --test simulation -- --nocapture")
+    }
+}
+
+/// What everybody in the simulation shares.
+#[derive(Clone)]
+pub(super) struct World {
+    /// The clock and the chance of all clients.
+    pub(super) machine: &'static Simulation,
+    /// The clock that leases are judged on.
+    pub(super) server: &'static Simulation,
+    pub(super) memory: Memory,
+    pub(super) network: Network,
+    pub(super) recorder: Recorder,
+    notes: Arc<Mutex<Notes>>,
+}
+
+/// What the record of holds does not say.
+#[derive(Default)]
+struct Notes {
+    /// How many faults there were under which two may call themselves certain, and whether one is under way.
+    faults: u32,
+    fault_is_on: bool,
+    /// How often a certain holder wrote.
+    writes: usize,
+    /// The greatest token each store has seen.
+    stores: HashMap<&'static str, u64>,
+    /// Which client a token of the owned lock belongs to.
+    owners: HashMap<u64, u32>,
+    lines: Vec<String>,
+    losses: usize,
+    cancels: usize,
+    take_overs: usize,
+    broken: Option<String>,
+}
+
+impl World {
+    fn begin(seed: u64) -> Self {
+        let (machine, server) = (Simulation::begin(seed), Simulation::begin(!seed));
+        let (memory, network) = (Memory::on(server.clock()), Network::new(seed, machine.clock()));
+        let recorder = Recorder::in_memory(machine.clock());
+        Self { machine, server, memory, network, recorder, notes: Arc::default() }
+    }
+
+    fn client(&self) -> RecordedClient {
+        let wire = Wire::new(self.memory.clone(), &self.network).on(self.machine.clock());
+        self.recorder.client(Client::new(wire))
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().expect("no panic while noting")
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.recorder.count() >= EVENTS
+    }
+
+    pub(super) fn tell(&self, line: String) {
+        self.notes().lines.push(line);
+    }
+
+    /// A fault begins under which two may call themselves certain, or ends.
+    pub(super) fn fault(&self, fault: Fault, begins: bool) {
+        let mut notes = self.notes();
+        if begins {
+            (notes.faults, notes.fault_is_on) = (notes.faults + 1, true);
+            self.recorder.fault_began(fault);
+        } else {
+            notes.fault_is_on = false;
+            self.recorder.fault_ended(fault);
+        }
+    }
+
+    /// How many such faults there were, if none is under way.
+    pub(super) fn calm(&self) -> Option<u32> {
+        let notes = self.notes();
+        (!notes.fault_is_on).then_some(notes.faults)
+    }
+
+    /// A holder that is certain writes to a store that checks tokens, which must take it if no fault came between.
+    pub(super) fn write(&self, lock: &'static str, token: u64, calm_before: Option<u32>) {
+        let is_calm = calm_before.is_some() && self.calm() == calm_before;
+        let mut notes = self.notes();
+        let seen = notes.stores.entry(lock).or_default();
+        let refused = (token < *seen).then_some(*seen);
+        *seen = token.max(*seen);
+        notes.writes += 1;
+        if let Some(seen) = refused.filter(|_| is_calm) {
+            notes.broken =
+                Some(format!("a certain holder of {lock} wrote with {token}, and {seen} was there before"));
+        }
+    }
+
+    /// A guard on the owned lock: its token may be shared within its client, and with nobody else.
+    pub(super) fn owned(&self, token: u64, client: u32) {
+        let mut notes = self.notes();
+        let owner = *notes.owners.entry(token).or_insert(client);
+        if owner != client {
+            notes.broken = Some(format!("clients {owner} and {client} hold by the same token {token}"));
+        }
+    }
+
+    pub(super) fn lost(&self, why: Loss) {
+        let mut notes = self.notes();
+        notes.losses += 1;
+        notes.take_overs += usize::from(why == Loss::TakenOver);
+    }
+
+    pub(super) fn cancelled(&self) {
+        self.notes().cancels += 1;
+    }
+}
+
+impl Day {
+    pub(super) async fn live(seed: u64) -> Result<Self, Failure> {
+        let failure = |what: String| Failure { seed, what };
+        let world = World::begin(seed);
+        let mut chance = Seed::new(seed);
+        let clients: Vec<_> = (0..CLIENTS).map(|_| world.client()).collect();
+        let mut tasks = Vec::new();
+        for number in 0..CLIENTS * TASKS_PER_CLIENT {
+            let client = clients[(number % CLIENTS) as usize].clone();
+            let actor = Actor::new(world.clone(), client, number % CLIENTS, Seed::new(chance.number()));
+            tasks.push(tokio::spawn(actor.act()));
+        }
+        Nemesis::new(world.clone(), Seed::new(chance.number())).rage().await;
+        for task in tasks {
+            let done = tokio::time::timeout(ALL_ANSWERED_WITHIN, task).await;
+            done.map_err(|_| failure(format!("somebody waits for ever\n{}", tail(&world))))?
+                .map_err(|panic| failure(format!("{panic}\n{}", tail(&world))))?;
+        }
+        for client in &clients {
+            client.client().close().await.map_err(|error| failure(error.to_string()))?;
+        }
+        tokio::time::sleep(UNTIL_REST).await;
+        world.recorder.quiesced();
+        let left = world.memory.inspect(&Filter::Prefix(String::new())).await.expect("memory answers");
+        world.judge(left).map_err(failure)
+    }
+}
+
+/// The end of the record, to see what led to a failure that no check names.
+fn tail(world: &World) -> String {
+    let history = world.recorder.history();
+    let from = history.events().len().saturating_sub(60);
+    history.events()[from..].iter().map(|event| format!("{event}\n")).collect()
+}
+
+impl World {
+    fn judge(&self, left: Vec<LockState>) -> Result<Day, String> {
+        let (history, mut notes) = (self.recorder.history(), self.notes());
+        if let Some(broken) = notes.broken.take() {
+            return Err(broken);
+        }
+        let expected = Expectations {
+            answer_within: ALL_ANSWERED_WITHIN,
+            idle_at_most: UNTIL_REST,
+            queued_after: None,
+            left: Some(left),
+        };
+        check_all(&history, &promised(&self.memory), &expected).map_err(|violation| violation.to_string())?;
+        Ok(Day::sum_up(&history, &self.network, &mut notes))
+    }
+}
+
+/// What the core promises on a server that keeps its tokens, judges leases by its own clock, and may have that set.
+fn promised(memory: &Memory) -> Guarantees {
+    let mut promised = memory.guarantees();
+    promised.tokens_survive_data_loss = true;
+    promised.faults.holder_pause = Promise::Exclusive;
+    promised.faults.clock_step = Promise::FencedOnly;
+    promised
+}
+
+impl Day {
+    fn sum_up(history: &History, network: &Network, notes: &mut Notes) -> Self {
+        let count =
+            |wanted: fn(&What) -> bool| history.events().iter().filter(|event| wanted(&event.what)).count();
+        let losses = count(|what| matches!(what, What::Told { .. } | What::FoundLost(_)));
+        let cancels = count(|what| matches!(what, What::Cancelled { .. }));
+        let mut trace = network.trace();
+        trace.extend(history.events().iter().map(ToString::to_string));
+        trace.append(&mut notes.lines);
+        Self {
+            trace,
+            events: history.events().len(),
+            losses: losses + notes.losses,
+            writes: notes.writes,
+            cancels: cancels + notes.cancels,
+            take_overs: notes.take_overs,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whoever wants the locks to break.
+
+use std::time::Duration;
+
+use latchwork::engine::{Engine, Filter, LockState, Revoke};
+
+use super::day::World;
+use super::{LOCKS, OWNED, name};
+use crate::history::Fault;
+use crate::seed::Seed;
+use crate::wire::Weather;
+
+const MILLI: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// Until no answer from before is under way any more.
+const ANSWERS_ARRIVE: Duration = Duration::from_secs(3);
+
+pub(super) struct Nemesis {
+    world: World,
+    chance: Seed,
+}
+
+impl Nemesis {
+    pub(super) fn new(world: World, chance: Seed) -> Self {
+        Self { world, chance }
+    }
+
+    /// Until the day is over; then the weather is fine.
+    pub(super) async fn rage(mut self) {
+        while !self.world.is_over() {
+            self.pass(100 * MILLI, 2 * SECOND).await;
+            match self.chance.below(9) {
+                0..=2 => self.bad_weather(Weather::storm()).await,
+                3 => self.bad_weather(Weather { refused: 100, ..Weather::calm() }).await,
+                4 => self.bad_weather(Weather { vanished: 50, silent: 50, ..Weather::calm() }).await,
+                5 => self.forget().await,
+                6 => self.revoke().await,
+                7 => self.sleep(),
+                _ => self.set_the_servers_clock().await,
+            }
+        }
+    }
+
+    async fn pass(&mut self, least: Duration, most: Duration) {
+        let span = self.chance.span(&(least..=most));
+        tokio::time::sleep(span).await;
+    }
+
+    async fn bad_weather(&mut self, weather: Weather) {
+        self.world.recorder.fault_began(Fault::Trouble);
+        self.world.network.set(weather);
+        self.pass(200 * MILLI, 5 * SECOND).await;
+        self.world.network.set(Weather::calm());
+        self.world.recorder.fault_ended(Fault::Trouble);
+    }
+
+    fn some_lock(&mut self) -> &'static str {
+        [LOCKS[0].0, LOCKS[1].0, OWNED.0][self.chance.below(3) as usize]
+    }
+
+    /// The server forgets who holds.
+    async fn forget(&mut self) {
+        let lock = name(self.some_lock());
+        self.world.fault(Fault::DataDeleted, true);
+        self.world.memory.lose(&lock);
+        // A grant from before may still be under way.
+        tokio::time::sleep(ANSWERS_ARRIVE).await;
+        self.world.fault(Fault::DataDeleted, false);
+    }
+
+    /// An operator takes a lock away: in good order, or at once.
+    async fn revoke(&mut self) {
+        let filter = Filter::Name(name(self.some_lock()));
+        let found = self.world.memory.inspect(&filter).await.expect("memory answers");
+        let Some(state) = found.first() else { return };
+        if self.chance.percent(50) {
+            return self.take(state, Revoke::AtLeaseEnd).await;
+        }
+        self.world.fault(Fault::Revoked, true);
+        self.take(state, Revoke::Now).await;
+        tokio::time::sleep(ANSWERS_ARRIVE).await;
+        self.world.fault(Fault::Revoked, false);
+    }
+
+    async fn take(&self, state: &LockState, how: Revoke) {
+        self.world.memory.revoke(state, how).await.expect("memory answers");
+    }
+
+    /// The machine that everything runs on sleeps: clocks go on, timers do not.
+    fn sleep(&mut self) {
+        let span = self.chance.span(&(100 * MILLI..=15 * SECOND));
+        self.world.recorder.fault_began(Fault::HolderPause);
+        self.world.machine.sleep(span);
+        self.world.server.sleep(span);
+        self.world.recorder.fault_ended(Fault::HolderPause);
+    }
+
+    /// Leases end before their time.
+    async fn set_the_servers_clock(&mut self) {
+        let span = self.chance.span(&(100 * MILLI..=15 * SECOND));
+        self.world.fault(Fault::ClockStep, true);
+        self.world.server.sleep(span);
+        tokio::time::sleep(ANSWERS_ARRIVE).await;
+        self.world.fault(Fault::ClockStep, false);
+    }
+}
