@@ -32,6 +32,11 @@ impl Client {
         Lock::new(self.core.clone(), name.as_ref(), self.note.clone())
     }
 
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// What the engine promises.
     pub fn guarantees(&self) -> Guarantees {
         self.core.engine.guarantees()

@@ -54,7 +54,8 @@ impl Keeper {
         let mut schedule = self.shared.schedule();
         let due = schedule.insert(hold);
         match schedule.wakes_at {
-            Some(wakes_at) if wakes_at <= due => {}
+            // It need not be rung for a lock that can wait until it wakes up anyway: most are released before.
+            Some(wakes_at) if wakes_at <= hold.look(|lease, now| lease.renew_at(now, u8::MAX)) => {}
             Some(_) => self.shared.bell.notify_one(),
             None => {
                 // In the same breath, so that two first locks do not start two loops.

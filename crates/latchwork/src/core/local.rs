@@ -222,3 +222,42 @@ impl Terms {
         self.owner.is_some() && self.owner == claim.owner && self.mode == claim.mode
     }
 }
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Client;
+    use crate::engines::Memory;
+
+    #[tokio::test(start_paused = true)]
+    async fn local_waiters_that_give_up_leave_nothing_in_the_queue() {
+        let client = Client::new(Memory::new());
+        let name = LockName::new("a").expect("a good name");
+        let waiting = |core: &Core| core.local.shard(&name).get(&name).map(|queue| queue.waiting.len());
+        let guard = client.lock("a").acquire().await.expect("free");
+        let lock = client.lock("a").wait(Duration::from_millis(5));
+        let timed_out: Vec<_> = (0..20)
+            .map(|_| {
+                let lock = lock.clone();
+                tokio::spawn(async move { lock.acquire().await.is_err() })
+            })
+            .collect();
+        let dropped: Vec<_> = (0..20)
+            .map(|_| {
+                let lock = client.lock("a");
+                tokio::spawn(async move { drop(lock.acquire().await) })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(waiting(client.core()), Some(40));
+        dropped.into_iter().for_each(|task| task.abort());
+        for task in timed_out {
+            assert!(task.await.expect("no panic"));
+        }
+        assert_eq!(waiting(client.core()), Some(0));
+        guard.release().await.expect("held");
+        assert_eq!(waiting(client.core()), None, "the name is forgotten");
+    }
+}

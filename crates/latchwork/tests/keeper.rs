@@ -1,0 +1,45 @@
+//! The keeper sleeps while nothing has to be renewed.
+#![cfg(feature = "sqlite")]
+
+use std::fs;
+use std::time::Duration;
+
+use latchwork::Client;
+use latchwork::engines::Sqlite;
+
+/// How often the keeper's thread went to sleep, which is how often it was woken.
+fn naps() -> u64 {
+    let threads =
+        fs::read_dir("/proc/self/task").expect("Linux").map(|thread| thread.expect("a thread").path());
+    let keeper = threads
+        .filter(|path| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "latch-keeper"));
+    let status = keeper.map(|path| fs::read_to_string(path.join("status")).expect("it lives"));
+    let naps = status.map(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|count| count.trim().parse::<u64>().ok()).expect("the kernel counts")
+    });
+    naps.sum()
+}
+
+#[tokio::test]
+async fn a_lock_released_before_its_first_renewal_never_wakes_the_keeper() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = Client::new(Sqlite::open(folder.path().join("locks.db")).expect("it opens"));
+    let turn = async || {
+        let lock = client.lock("short").ttl(Duration::from_secs(60));
+        lock.acquire().await.expect("free").release().await.expect("held");
+    };
+    turn().await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let before = naps();
+    assert!(before > 0, "the first lock starts it");
+    for _ in 0..500 {
+        turn().await;
+    }
+    let woken = naps() - before;
+    assert!(woken <= 3, "woken {woken} times by 500 short locks");
+    // It does wake up where there is something to do.
+    let _guard = client.lock("long").ttl(Duration::from_millis(200)).acquire().await.expect("free");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(naps() - before > woken + 3, "it renews");
+}
