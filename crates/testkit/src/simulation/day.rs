@@ -65,7 +65,8 @@ pub(super) struct World {
     /// The clock that leases are judged on.
     pub(super) server: &'static Simulation,
     pub(super) memory: Memory,
-    pub(super) network: Network,
+    /// Each client's own.
+    pub(super) networks: Vec<Network>,
     pub(super) recorder: Recorder,
     notes: Arc<Mutex<Notes>>,
 }
@@ -92,13 +93,14 @@ struct Notes {
 impl World {
     fn begin(seed: u64) -> Self {
         let (machine, server) = (Simulation::begin(seed), Simulation::begin(!seed));
-        let (memory, network) = (Memory::on(server.clock()), Network::new(seed, machine.clock()));
-        let recorder = Recorder::in_memory(machine.clock());
-        Self { machine, server, memory, network, recorder, notes: Arc::default() }
+        let (memory, recorder) = (Memory::on(server.clock()), Recorder::in_memory(machine.clock()));
+        let mut chance = Seed::new(seed);
+        let networks = (0..CLIENTS).map(|_| Network::new(chance.number(), machine.clock())).collect();
+        Self { machine, server, memory, networks, recorder, notes: Arc::default() }
     }
 
-    fn client(&self) -> RecordedClient {
-        let wire = Wire::new(self.memory.clone(), &self.network).on(self.machine.clock());
+    fn client(&self, network: &Network) -> RecordedClient {
+        let wire = Wire::new(self.memory.clone(), network).on(self.machine.clock());
         self.recorder.client(Client::new(wire))
     }
 
@@ -171,7 +173,7 @@ impl Day {
         let failure = |what: String| Failure { seed, what };
         let world = World::begin(seed);
         let mut chance = Seed::new(seed);
-        let clients: Vec<_> = (0..CLIENTS).map(|_| world.client()).collect();
+        let clients: Vec<_> = world.networks.iter().map(|network| world.client(network)).collect();
         let mut tasks = Vec::new();
         for number in 0..CLIENTS * TASKS_PER_CLIENT {
             let client = clients[(number % CLIENTS) as usize].clone();
@@ -214,7 +216,7 @@ impl World {
             left: Some(left),
         };
         check_all(&history, &promised(&self.memory), &expected).map_err(|violation| violation.to_string())?;
-        Ok(Day::sum_up(&history, &self.network, &mut notes))
+        Ok(Day::sum_up(&history, &self.networks, &mut notes))
     }
 }
 
@@ -228,12 +230,12 @@ fn promised(memory: &Memory) -> Guarantees {
 }
 
 impl Day {
-    fn sum_up(history: &History, network: &Network, notes: &mut Notes) -> Self {
+    fn sum_up(history: &History, networks: &[Network], notes: &mut Notes) -> Self {
         let count =
             |wanted: fn(&What) -> bool| history.events().iter().filter(|event| wanted(&event.what)).count();
         let losses = count(|what| matches!(what, What::Told { .. } | What::FoundLost(_)));
         let cancels = count(|what| matches!(what, What::Cancelled { .. }));
-        let mut trace = network.trace();
+        let mut trace: Vec<_> = networks.iter().flat_map(Network::trace).collect();
         trace.extend(history.events().iter().map(ToString::to_string));
         trace.append(&mut notes.lines);
         Self {

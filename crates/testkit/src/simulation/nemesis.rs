@@ -8,7 +8,7 @@ use super::day::World;
 use super::{LOCKS, OWNED, name};
 use crate::history::Fault;
 use crate::seed::Seed;
-use crate::wire::Weather;
+use crate::wire::{Network, Weather};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +30,8 @@ impl Nemesis {
         while !self.world.is_over() {
             self.pass(100 * MILLI, 2 * SECOND).await;
             match self.chance.below(9) {
-                0..=2 => self.bad_weather(Weather::storm()).await,
+                0..=1 => self.bad_weather(Weather::storm()).await,
+                2 => self.slow_then_cut_off().await,
                 3 => self.bad_weather(Weather { refused: 100, ..Weather::calm() }).await,
                 4 => self.bad_weather(Weather { vanished: 50, silent: 50, ..Weather::calm() }).await,
                 5 => self.forget().await,
@@ -46,12 +47,33 @@ impl Nemesis {
         tokio::time::sleep(span).await;
     }
 
+    /// For everybody, or for one client alone.
     async fn bad_weather(&mut self, weather: Weather) {
+        let struck = self.some_networks();
+        self.weather_over(&struck, weather).await;
+    }
+
+    async fn weather_over(&mut self, struck: &[Network], weather: Weather) {
         self.world.recorder.fault_began(Fault::Trouble);
-        self.world.network.set(weather);
+        struck.iter().for_each(|network| network.set(weather.clone()));
         self.pass(200 * MILLI, 5 * SECOND).await;
-        self.world.network.set(Weather::calm());
+        struck.iter().for_each(|network| network.set(Weather::calm()));
         self.world.recorder.fault_ended(Fault::Trouble);
+    }
+
+    /// Whoever counts a lease from its late answer believes in it for too long, and nothing corrects that.
+    async fn slow_then_cut_off(&mut self) {
+        let struck = self.some_networks();
+        self.weather_over(&struck, Weather { reply: MILLI..=2 * SECOND, ..Weather::calm() }).await;
+        self.weather_over(&struck, Weather { refused: 100, ..Weather::calm() }).await;
+    }
+
+    fn some_networks(&mut self) -> Vec<Network> {
+        let networks = &self.world.networks;
+        match self.chance.below(2 * networks.len() as u64) as usize {
+            one if one < networks.len() => vec![networks[one].clone()],
+            _ => networks.clone(),
+        }
     }
 
     fn some_lock(&mut self) -> &'static str {
