@@ -10,6 +10,7 @@ pub mod flaky;
 pub mod holds;
 pub mod in_flight;
 pub mod recorder;
+pub mod store;
 pub mod worker;
 
 pub use fixture::Fixture;
