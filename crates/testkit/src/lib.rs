@@ -10,7 +10,10 @@ pub mod flaky;
 pub mod holds;
 pub mod in_flight;
 pub mod recorder;
+pub mod shim;
 pub mod store;
+pub mod stuck;
+pub mod subject;
 pub mod worker;
 
 pub use fixture::Fixture;

@@ -27,7 +27,8 @@ pub(super) async fn threads_take_turns_without_a_runtime<F: Fixture>(fixture: Ar
     let (one, two) = (client(&*fixture).await, client(&*fixture).await);
     let count = Arc::new(AtomicU64::new(0));
     let work = |number: usize| {
-        let (client, count) = (if number.is_multiple_of(2) { one.clone() } else { two.clone() }, count.clone());
+        let (client, count) =
+            (if number.is_multiple_of(2) { one.clone() } else { two.clone() }, count.clone());
         outside(move || {
             for _ in 0..TIMES {
                 let guard = client.lock("threads").ttl(LONG).acquire().expect("it comes free");
@@ -54,7 +55,9 @@ pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: 
     client.close().expect("released");
     assert!(client.inspect(&Filter::Name(name("inside"))).expect("answers").is_empty());
     let token = client.lock("inside").run(|held| held.token()).expect("tokens");
-    assert!(client.lock("inside").try_acquire().expect("answers").expect("free").token().expect("tokens") > token);
+    assert!(
+        client.lock("inside").try_acquire().expect("answers").expect("free").token().expect("tokens") > token
+    );
 }
 
 pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
