@@ -42,7 +42,7 @@ async fn a_machine_that_slept_has_lost_its_locks_and_knows_it_at_the_next_look()
 
 #[tokio::test]
 async fn whoever_waits_for_a_loss_is_told_after_the_sleep() {
-    const TTL: i64 = 6_000;
+    const TTL: i64 = 3_000;
     let (scene, shim) = (Scene::new().await, Clocks::new());
     let mut subject = Subject::with_clocks(&scene.url(), &shim);
     hold(&mut subject, LOCK, &TTL.to_string()).await;
@@ -99,7 +99,7 @@ async fn a_wall_clock_off_by(offset: i64) {
         assert!(token(&answer) > newest, "tokens rise");
         newest = token(&answer);
         shim.move_wall(offset - wall);
-        pause(2 * TTL).await;
+        pause(TTL * 3 / 2).await;
         shim.move_wall(wall);
         assert_eq!(subject.ask(&format!("certain {LOCK}")).await, "true", "it is renewed all the same");
         assert!(scene.is_held(LOCK).await);

@@ -61,16 +61,16 @@ async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_look_and_can_harm_
 /// A quarter of the ttl: at least half of the lease is left whenever it begins.
 #[tokio::test]
 async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
-    const TTL: u64 = 3_000;
+    const TTL: u64 = 2_000;
     let scene = Scene::new().await;
     let mut subject = scene.subject(Api::Blocking);
     hold(&mut subject, LOCK, &TTL.to_string()).await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         stop(&mut subject, &format!("certain {LOCK}")).await;
         pause(TTL / 4).await;
         subject.signal(Signal::SIGCONT);
         assert_eq!(subject.answer().await, "true");
-        pause(TTL / 8).await;
+        pause(TTL / 4).await;
     }
     assert!(scene.is_held(LOCK).await);
     assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
