@@ -29,8 +29,8 @@ impl Talk {
         (heard > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// Answers.
+    /// Answers. When nobody listens any more, nobody will give another order either.
     pub(super) fn say(&mut self, answer: &str) {
-        writeln!(self.mouth, "{answer}").and_then(|()| self.mouth.flush()).expect("the test reads");
+        let _ = writeln!(self.mouth, "{answer}").and_then(|()| self.mouth.flush());
     }
 }
