@@ -21,13 +21,6 @@ pub(super) enum Grip {
     Blocking(blocking::Guard),
 }
 
-/// A lock to take: its name and how.
-pub(super) struct Wish<'a> {
-    pub(super) name: &'a str,
-    pub(super) ttl: Duration,
-    pub(super) max_hold: Option<Duration>,
-}
-
 impl Hands {
     /// Connects inside a runtime.
     pub(super) async fn in_the_runtime(url: &str) -> Self {
@@ -40,17 +33,10 @@ impl Hands {
     }
 
     /// Takes a lock if it is free.
-    pub(super) async fn take(&self, wish: &Wish<'_>) -> Result<Option<Grip>> {
-        let most = wish.max_hold.unwrap_or(Duration::from_secs(3_600));
+    pub(super) async fn take(&self, name: &str, ttl: Duration) -> Result<Option<Grip>> {
         match self {
-            Self::Async(client) => {
-                let lock = client.lock(wish.name).ttl(wish.ttl).max_hold(most);
-                Ok(lock.try_acquire().await?.map(Grip::Async))
-            }
-            Self::Blocking(client) => {
-                let lock = client.lock(wish.name).ttl(wish.ttl).max_hold(most);
-                Ok(lock.try_acquire()?.map(Grip::Blocking))
-            }
+            Self::Async(client) => Ok(client.lock(name).ttl(ttl).try_acquire().await?.map(Grip::Async)),
+            Self::Blocking(client) => Ok(client.lock(name).ttl(ttl).try_acquire()?.map(Grip::Blocking)),
         }
     }
 

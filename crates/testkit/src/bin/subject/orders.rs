@@ -1,6 +1,6 @@
 //! What a subject can be told. LOCK is a name; every answer is one line.
 //!
-//! - `hold LOCK MILLIS [MOST]`: takes it if it is free, with that ttl and max_hold; `held TOKEN`, `busy`, or an error.
+//! - `hold LOCK MILLIS`: takes it if it is free, with that ttl; `held TOKEN`, `busy`, or an error.
 //! - `certain LOCK`, `remaining LOCK`: what is known of it, without waiting for anything.
 //! - `lost LOCK MILLIS`: waits for its loss that long; the reason and whether the lease still ran, or `no`.
 //! - `write LOCK STORE`, `overwrite STORE`: to a store, with the token and without.
@@ -21,7 +21,7 @@ use nix::sys::wait::wait;
 use nix::time::{ClockId, clock_gettime};
 use testkit::store::Store;
 
-use super::hands::{Grip, Hands, Wish};
+use super::hands::{Grip, Hands};
 use super::talk::Talk;
 
 /// One subject's state.
@@ -46,50 +46,55 @@ impl Orders {
                 ["exit"] => std::process::exit(0),
                 ["panic"] => std::panic::resume_unwind(Box::new("as told")),
                 ["fork", socket] => self.fork(socket),
-                ["hold", name, ttl] => self.hold(Wish { name, ttl: millis(ttl), max_hold: None }).await,
-                ["hold", name, ttl, most] => {
-                    self.hold(Wish { name, ttl: millis(ttl), max_hold: Some(millis(most)) }).await
-                }
-                ["lost", name, within] => self.lost(name, millis(within)).await,
-                ["release", name] => said(self.grip(name).release().await),
-                ["drop", name] => {
-                    drop(self.grip(name));
-                    said(Ok(()))
-                }
-                ["leak", name] => {
-                    std::mem::forget(self.grip(name));
-                    said(Ok(()))
-                }
-                ["close"] => said(self.hands().close().await),
-                ["inspect"] => match self.hands().inspect().await {
-                    Ok(locks) => locks.len().to_string(),
-                    Err(error) => said(Err(error)),
-                },
-                ["disconnect"] => {
-                    drop(self.hands.take());
-                    said(Ok(()))
-                }
-                // Not in the runtime it had: a fork's shares its descriptors with the parent's.
-                ["connect"] => {
-                    self.hands = Some(Hands::in_no_runtime(&self.url).await);
-                    said(Ok(()))
-                }
-                ["certain", name] => self.grips[name].held().is_certain().to_string(),
-                ["remaining", name] => self.grips[name].held().remaining().as_millis().to_string(),
-                ["write", name, store] => {
-                    let token = self.grips[name].held().token().expect("the engine has tokens");
-                    format!("{:?}", Store::open(Path::new(store)).write(token, "the subject"))
-                }
-                ["overwrite", store] => {
-                    Store::open(Path::new(store)).write_unchecked("the subject");
-                    said(Ok(()))
-                }
-                ["clocks"] => clocks(),
                 ["reap"] => format!("{:?}", wait().expect("it has forked")),
                 ["thread", name] => self.in_a_thread(name),
-                _ => panic!("{order:?} is no order; see the top of orders.rs"),
+                ["clocks"] => clocks(),
+                [verb, name] => self.use_lock(verb, name).await,
+                [verb, name, more] => self.use_lock_with(verb, name, more).await,
+                [verb] => self.use_client(verb).await,
+                _ => unknown(&order),
             };
             self.talk.say(&answer);
+        }
+    }
+
+    async fn use_client(&mut self, verb: &str) -> String {
+        match verb {
+            "close" => return said(self.hands().close().await),
+            "inspect" => match self.hands().inspect().await {
+                Ok(locks) => return locks.len().to_string(),
+                Err(error) => return said(Err(error)),
+            },
+            "disconnect" => self.hands = None,
+            // Not in the runtime it had: a fork's shares its descriptors with the parent's.
+            "connect" => self.hands = Some(Hands::in_no_runtime(&self.url).await),
+            _ => unknown(verb),
+        }
+        said(Ok(()))
+    }
+
+    async fn use_lock(&mut self, verb: &str, name: &str) -> String {
+        match verb {
+            "certain" => return self.grips[name].held().is_certain().to_string(),
+            "remaining" => return self.grips[name].held().remaining().as_millis().to_string(),
+            "release" => return said(self.grip(name).release().await),
+            "drop" => drop(self.grip(name)),
+            "leak" => std::mem::forget(self.grip(name)),
+            "overwrite" => Store::open(Path::new(name)).write_unchecked("the subject"),
+            _ => unknown(verb),
+        }
+        said(Ok(()))
+    }
+
+    async fn use_lock_with(&mut self, verb: &str, name: &str, more: &str) -> String {
+        match verb {
+            "hold" => self.hold(name, millis(more)).await,
+            "lost" => self.lost(name, millis(more)).await,
+            "write" => {
+                let token = self.grips[name].held().token().expect("the engine has tokens");
+                format!("{:?}", Store::open(Path::new(more)).write(token, "the subject"))
+            }
+            _ => unknown(verb),
         }
     }
 
@@ -101,11 +106,11 @@ impl Orders {
         self.grips.remove(name).expect("it was told to hold that")
     }
 
-    async fn hold(&mut self, wish: Wish<'_>) -> String {
-        match self.hands().take(&wish).await {
+    async fn hold(&mut self, name: &str, ttl: Duration) -> String {
+        match self.hands().take(name, ttl).await {
             Ok(Some(grip)) => {
                 let token = grip.held().token().expect("the engine has tokens");
-                self.grips.insert(wish.name.to_owned(), grip);
+                self.grips.insert(name.to_owned(), grip);
                 format!("held {token}")
             }
             Ok(None) => "busy".to_owned(),
@@ -149,6 +154,10 @@ impl Orders {
         });
         thread.join().map_or("panicked".to_owned(), |held| held.to_string())
     }
+}
+
+fn unknown<T>(order: &str) -> T {
+    panic!("{order:?} is no order; see the top of orders.rs")
 }
 
 fn millis(text: &str) -> Duration {
