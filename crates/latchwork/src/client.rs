@@ -45,7 +45,8 @@ impl Client {
     /// Who holds and who waits.
     ///
     /// # Errors
-    /// What the engine says.
+    /// What the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that
+    /// connected.
     ///
     /// # Cancel safety
     /// Reads only; may be dropped at any time.
@@ -63,13 +64,15 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.core.refuse_a_copy()?;
         self.core.answer(self.core.engine.clone().inspect(filter.clone())).await
     }
 
     /// Takes a lock away from the holders named in `state`, as an operator.
     ///
     /// # Errors
-    /// What the engine says.
+    /// What the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that
+    /// connected.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lock may or may not have been taken away.
@@ -87,6 +90,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.core.refuse_a_copy()?;
         self.core.answer(self.core.engine.clone().revoke(state.clone(), how)).await
     }
 
@@ -97,7 +101,8 @@ impl Client {
     /// ends, or a lock whose guard was just dropped stays held until its lease ends (on sqlite it does not).
     ///
     /// # Errors
-    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if something is not done by then; it goes on.
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if something is not done by then; it goes on. And
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork, where nothing goes on.
     ///
     /// # Cancel safety
     /// Only waits; may be dropped at any time.
@@ -113,6 +118,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn close(&self) -> Result<()> {
+        self.core.refuse_a_copy()?;
         self.core.flush().await
     }
 }

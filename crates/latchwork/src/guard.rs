@@ -50,11 +50,11 @@ impl Guard {
     /// ```
     pub async fn release(self) -> Result<()> {
         let Self { grip, held } = self;
-        let (loss, lease_end, now) = (held.loss(), held.lease_end(), grip.core().clock.now());
+        let (loss, now) = (held.loss(), grip.core().clock.now());
         let answer = match grip.release().await {
             None => Released::Freed,
             Some(Ok(answer)) => answer,
-            Some(Err(error)) => return Err(error.may_be_held(lease_end, now).about(held.name())),
+            Some(Err(error)) => return Err(error.may_be_held(held.lease_end(), now).about(held.name())),
         };
         match (answer, loss) {
             (Released::Freed, None) => Ok(()),

@@ -262,10 +262,7 @@ impl Lock {
     fn check(&self) -> Result<()> {
         let (promised, terms) = (self.core.engine.guarantees(), &self.terms);
         let engine = promised.engine;
-        if self.core.is_a_copy() {
-            let message = "this process is a fork of the one that connected; connect again after the fork";
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+        self.core.refuse_a_copy()?;
         let ttl = terms.lease.ttl;
         if ttl < promised.min_ttl || ttl > promised.max_ttl {
             let (min, max) = (promised.min_ttl, promised.max_ttl);

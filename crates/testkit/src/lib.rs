@@ -11,8 +11,11 @@ pub mod history;
 pub mod in_flight;
 pub mod recorder;
 pub mod seed;
+pub mod shim;
 pub mod simulation;
 pub mod store;
+pub mod stuck;
+pub mod subject;
 pub mod wire;
 pub mod worker;
 

@@ -3,6 +3,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::driver::Driver;
 use crate::{Held, Loss, Result};
 
@@ -44,7 +46,9 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _inside = self.driver.enter();
+        // At the end of a thread there may be nothing left to enter with, and the client's own thread does the work.
+        let ending = Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+        let _inside = (!ending).then(|| self.driver.enter());
         self.inner = None;
     }
 }

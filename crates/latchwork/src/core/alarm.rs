@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) async fn sleep_until(clock: Clock, moment: Moment) {
 
 /// Who is to be woken, and when.
 struct Alarm {
+    /// The process its thread runs in. A fork inherits the timer, and would move its parent's hour with it.
+    pid: u32,
     timer: TimerFd,
     sleepers: Mutex<Sleepers>,
 }
@@ -39,14 +41,23 @@ struct Sleepers {
 
 impl Alarm {
     fn of_this_process() -> Option<&'static Self> {
-        static ALARM: OnceLock<Option<&'static Alarm>> = OnceLock::new();
-        *ALARM.get_or_init(Self::start)
+        static ALARM: Mutex<Option<&'static Alarm>> = Mutex::new(None);
+        let mut alarm = locked(&ALARM);
+        if alarm.is_none_or(Self::is_of_another_process) {
+            *alarm = Self::start();
+        }
+        *alarm
+    }
+
+    fn is_of_another_process(&self) -> bool {
+        self.pid != std::process::id()
     }
 
     fn start() -> Option<&'static Self> {
         let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok()?;
         // For the rest of the process, like its thread.
-        let alarm: &'static Self = Box::leak(Box::new(Self { timer, sleepers: Mutex::default() }));
+        let (pid, sleepers) = (std::process::id(), Mutex::default());
+        let alarm: &'static Self = Box::leak(Box::new(Self { pid, timer, sleepers }));
         let thread = std::thread::Builder::new().name("latch-alarm".into()).spawn(|| alarm.ring());
         thread.ok().map(|_| alarm)
     }
@@ -104,7 +115,8 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if Clock::boottime().now() >= self.moment {
+        // What began to sleep before a fork looks again after it.
+        if Clock::boottime().now() >= self.moment || self.alarm.is_of_another_process() {
             return Poll::Ready(());
         }
         if self.moment != Moment::NEVER {
@@ -116,7 +128,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
+        if let Some(key) = self.key.filter(|_| !self.alarm.is_of_another_process()) {
             self.alarm.leave(self.moment, key);
         }
     }

@@ -5,7 +5,9 @@
 //! sleeps until something is due, and a lock released before its first renewal never wakes it.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -92,8 +94,11 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.shared.schedule().closed = true;
-        self.shared.bell.notify_one();
+        // In a fork no loop runs, and the schedule may be locked by a thread that is not there.
+        if self.shared.pid == std::process::id() {
+            self.shared.schedule().closed = true;
+            self.shared.bell.notify_one();
+        }
     }
 }
 
@@ -142,8 +147,13 @@ impl Shared {
         self.boot.get_or_init(|| clock::boot_id().ok()).as_ref()
     }
 
-    async fn fork(&self) -> Option<SharedEngine> {
-        let forking = self.engine.upgrade()?.fork();
+    /// The connection to renew through. If it is long in coming, what is `due` waits for it at risk.
+    async fn fork(&self, due: &[Arc<Hold>]) -> Option<SharedEngine> {
+        let (sent, mut forking) = (self.clock.now(), pin!(self.engine.upgrade()?.fork()));
+        if let Ok(fork) = tokio::time::timeout(patience(due), &mut forking).await {
+            return fork.ok();
+        }
+        due.iter().for_each(|hold| hold.renewed(sent, None));
         tokio::time::timeout(defaults::REQUEST_LIMIT, forking).await.ok()?.ok()
     }
 
@@ -153,10 +163,8 @@ impl Shared {
             return holds.iter().for_each(|hold| hold.lose(Loss::Copied));
         }
         let claims: Vec<_> = holds.iter().map(|hold| hold.claim.clone()).collect();
-        let patience =
-            holds.iter().map(|hold| hold.look(|lease, now| lease.patience(now))).min().unwrap_or_default();
         let sent = self.clock.now();
-        let answers = tokio::time::timeout(patience, engine.clone().renew(claims)).await;
+        let answers = tokio::time::timeout(patience(holds), engine.clone().renew(claims)).await;
         let mut answers = answers.unwrap_or_default().into_iter();
         for hold in holds {
             hold.renewed(sent, answers.next().and_then(Result::ok));
@@ -200,7 +208,7 @@ impl Running {
                 // Opened by the first renewal, not by the first lock: most locks are never renewed.
                 let fork = match &engine {
                     Some(fork) => Some(SharedEngine::clone(fork)),
-                    None => shared.fork().await,
+                    None => shared.fork(&due).await,
                 };
                 match &fork {
                     Some(engine) => renew_all(shared, engine, due),
@@ -219,6 +227,11 @@ impl Running {
             }
         }
     }
+}
+
+/// How long one request for all of these may take.
+fn patience(holds: &[Arc<Hold>]) -> Duration {
+    holds.iter().map(|hold| hold.look(|lease, now| lease.patience(now))).min().unwrap_or_default()
 }
 
 /// In tasks of their own: one stuck request must not delay the others.

@@ -104,6 +104,15 @@ impl Core {
         self.pid != std::process::id()
     }
 
+    /// A fork must not speak through its parent's connections.
+    pub(crate) fn refuse_a_copy(&self) -> Result<()> {
+        if self.is_a_copy() {
+            let message = "this process is a fork of the one that connected; connect again after the fork";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(())
+    }
+
     /// Waits until everything that goes on in the background is done, up to [`defaults::CLOSE_LIMIT`].
     pub(crate) async fn flush(&self) -> Result<()> {
         let limit = self.clock.now().after(defaults::CLOSE_LIMIT);

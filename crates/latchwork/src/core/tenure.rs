@@ -117,7 +117,10 @@ impl Tenure {
     }
 
     /// Gives the lock back, or passes it on, and waits for the answer.
-    pub(crate) async fn release(self) -> Result<Released> {
+    pub(crate) async fn release(mut self) -> Result<Released> {
+        if self.is_forgotten_in_a_fork() {
+            return Ok(Released::NotHeld);
+        }
         self.inner().end_turn();
         let Some(mut unwanted) = local::pass(self) else { return Ok(Released::Freed) };
         match unwanted.give_back() {
@@ -126,14 +129,17 @@ impl Tenure {
         }
     }
 
-    /// `None` in a fork: the lock is its parent's, and so is the duty to give it back.
+    /// In a fork the lock is its parent's, and so is the duty to give it back. Asked first: a mutex that one of the
+    /// parent's threads had locked stays locked here for ever.
+    fn is_forgotten_in_a_fork(&mut self) -> bool {
+        let copied = self.0.take_if(|inner| inner.core.is_a_copy());
+        let is_copied = copied.is_some();
+        std::mem::forget(copied);
+        is_copied
+    }
+
     fn give_back(&mut self) -> Option<(Finish, Arc<Claim>)> {
-        let inner = self.0.take()?;
-        if inner.core.is_a_copy() {
-            std::mem::forget(inner);
-            return None;
-        }
-        let Inner { core, hold, strays, .. } = *inner;
+        let Inner { core, hold, strays, .. } = *self.0.take()?;
         // Renewal ends before the release is sent, or a late one would look like a loss.
         core.keeper.remove(&hold);
         Some((Finish::new(core, hold.claim.name.clone(), strays), hold.claim.clone()))
@@ -142,6 +148,9 @@ impl Tenure {
 
 impl Drop for Tenure {
     fn drop(&mut self) {
+        if self.is_forgotten_in_a_fork() {
+            return;
+        }
         let Some(inner) = self.0.take() else { return };
         inner.end_turn();
         let Some(mut unwanted) = local::pass(Self(Some(inner))) else { return };

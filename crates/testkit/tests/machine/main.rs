@@ -1,0 +1,10 @@
+//! What a machine does to processes that hold locks: it stops them, forks them, sleeps under them, starves and ends them.
+//!
+//! On real processes and a real lock database.
+
+mod dropped;
+mod forked;
+mod scene;
+mod slept;
+mod starved;
+mod stopped;

@@ -1,0 +1,86 @@
+//! User code that blocks every worker, and engines that are stuck: nobody believes in a lost lock, and everybody is
+//! told before the lease can end.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::{Client, ErrorKind, Held, Loss, blocking};
+use testkit::Fixture;
+use testkit::stuck::Stuck;
+
+use super::scene::{LOCK, Scene};
+
+const TTL: Duration = Duration::from_millis(600);
+/// For those who must be told before the lease ends: room for a busy machine to run the thread that is told.
+const ROOMY: Duration = Duration::from_millis(1_500);
+const ROOM: Duration = Duration::from_millis(700);
+
+/// What a single look says, without waiting.
+fn lost_by_now(held: &Held) -> Option<Loss> {
+    match pin!(held.lost()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(loss) => Some(loss),
+        Poll::Pending => None,
+    }
+}
+
+fn lease_runs(held: &Held) -> bool {
+    Clock::boottime().now() < held.lease_end()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_lost_while_every_worker_was_blocked_is_not_believed_in() {
+    let scene = Scene::new().await;
+    let guard = scene.client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+    assert!(guard.is_certain() && lost_by_now(&guard).is_none());
+    scene.fixture.breaks().await;
+    let worker = tokio::spawn(async move {
+        // More of these than workers, and this one: nothing else runs in this runtime meanwhile.
+        let blockers: Vec<_> = (0..4).map(|_| tokio::spawn(async { std::thread::sleep(TTL * 3) })).collect();
+        std::thread::sleep(TTL * 3);
+        let seen = (guard.is_certain(), lost_by_now(&guard));
+        for blocker in blockers {
+            blocker.await.expect("no panic");
+        }
+        seen
+    });
+    assert_eq!(worker.await.expect("no panic"), (false, Some(Loss::Unreachable)));
+}
+
+#[tokio::test]
+async fn a_loss_is_told_before_the_lease_ends_though_the_database_is_stuck() {
+    let scene = Scene::new().await;
+    let guard = scene.client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
+    let halt = scene.halt();
+    let loss = guard.lost().await;
+    assert!(lease_runs(&guard), "told in time");
+    assert_eq!(loss, Loss::Unreachable);
+    drop(halt);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert!(!scene.is_held(LOCK).await);
+}
+
+#[tokio::test]
+async fn a_loss_is_told_before_the_lease_ends_though_the_keepers_thread_is_stuck() {
+    let scene = Scene::new().await;
+    let client = Client::new(Stuck::new(scene.fixture.engine().await, ROOMY));
+    let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
+    let loss = guard.lost().await;
+    assert!(lease_runs(&guard), "told in time");
+    assert_eq!(loss, Loss::Expired, "not even the keeper knows");
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+}
+
+/// Nothing but the alarm can wake this runtime: it has no timers, and the renewal never answers.
+#[test]
+fn a_loss_is_told_before_the_lease_ends_in_a_runtime_without_timers() {
+    let with_timers = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let scene = with_timers.block_on(Scene::new());
+    let engine = with_timers.block_on(scene.fixture.engine());
+    let client = blocking::Client::new(Stuck::new(engine, ROOMY)).expect("a thread is left");
+    let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().expect("free");
+    let without = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    assert_eq!(without.block_on(guard.held().lost()), Loss::Expired);
+    assert!(lease_runs(&guard), "told in time");
+}

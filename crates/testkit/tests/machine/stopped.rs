@@ -1,0 +1,78 @@
+//! A holder that is stopped (`SIGSTOP`, a debugger, a hypervisor) and goes on as if nothing had happened.
+
+use nix::sys::signal::Signal;
+use testkit::store::{Store, Written};
+use testkit::subject::{Api, Subject};
+
+use super::scene::{LOCK, Scene, hold, pause};
+
+const TTL: u64 = 600;
+
+/// Stops the subject, and has told it what to do first when it goes on.
+async fn stop(subject: &mut Subject, then: &str) {
+    subject.signal(Signal::SIGSTOP);
+    subject.tell(then).await;
+}
+
+async fn a_holder_stopped_for(millis: u64, api: Api) {
+    let scene = Scene::new().await;
+    let (mut subject, path) = (scene.subject(api), scene.store());
+    let (mut store, path) = (Store::open(&path), path.display().to_string());
+    hold(&mut subject, LOCK, &TTL.to_string()).await;
+    assert_eq!(subject.ask(&format!("write {LOCK} {path}")).await, "Accepted");
+
+    stop(&mut subject, &format!("certain {LOCK}")).await;
+    pause(millis).await;
+    let next = scene.take_at_once(LOCK).await;
+    let token = next.token().expect("sqlite has tokens");
+    assert_eq!(store.write(token, "the test"), Written::Accepted);
+    subject.signal(Signal::SIGCONT);
+
+    assert_eq!(subject.answer().await, "false", "the first thing it sees");
+    assert_eq!(subject.ask(&format!("remaining {LOCK}")).await, "0");
+    assert_eq!(subject.ask(&format!("lost {LOCK} 10000")).await, "expired late");
+    let refused = format!("{:?}", Written::Refused { seen: token.get() });
+    assert_eq!(subject.ask(&format!("write {LOCK} {path}")).await, refused);
+    assert_eq!(store.read().value, "the test");
+    let error = subject.ask(&format!("release {LOCK}")).await;
+    assert!(error.starts_with("Lost: "), "{error}");
+    assert_eq!(scene.holders(LOCK).await, [token.engine_token()], "its release was harmless");
+    assert!(next.is_certain());
+    assert_eq!(subject.ask(&format!("overwrite {path}")).await, "ok");
+    assert_eq!(store.read().value, "the subject", "what the token saved the test from");
+    next.release().await.expect("held to the end");
+}
+
+#[tokio::test]
+async fn a_holder_stopped_for_one_ttl_knows_at_its_first_look_and_can_harm_nobody() {
+    a_holder_stopped_for(TTL, Api::Blocking).await;
+}
+
+#[tokio::test]
+async fn a_holder_stopped_for_three_ttl_knows_at_its_first_look_and_can_harm_nobody() {
+    a_holder_stopped_for(3 * TTL, Api::Blocking).await;
+}
+
+#[tokio::test]
+async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_look_and_can_harm_nobody() {
+    a_holder_stopped_for(TTL, Api::Async).await;
+}
+
+/// A quarter of the ttl: at least half of the lease is left whenever it begins.
+#[tokio::test]
+async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
+    const TTL: u64 = 2_000;
+    let scene = Scene::new().await;
+    let mut subject = scene.subject(Api::Blocking);
+    hold(&mut subject, LOCK, &TTL.to_string()).await;
+    for _ in 0..2 {
+        stop(&mut subject, &format!("certain {LOCK}")).await;
+        pause(TTL / 4).await;
+        subject.signal(Signal::SIGCONT);
+        assert_eq!(subject.answer().await, "true");
+        pause(TTL / 4).await;
+    }
+    assert!(scene.is_held(LOCK).await);
+    assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
+    assert!(!scene.is_held(LOCK).await);
+}
