@@ -1,4 +1,4 @@
-//! An engine whose claims and releases fail as a test says.
+//! An engine whose requests go wrong as a test says.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,16 +9,18 @@ use latchwork::engine::{
     Busy, Claim, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
 };
 use latchwork::{Effect, Error, ErrorKind, Guarantees, Result};
+use tokio::task::JoinHandle;
 
-/// What to do to claims and releases of an engine; may be changed while it is used.
+/// What to do to the requests of an engine; may be changed while it is used.
 #[derive(Default)]
 pub struct Faults {
     claim: Mutex<Option<Fault>>,
     release_fails: AtomicBool,
+    renewal_blocks: Mutex<Duration>,
     claims: AtomicU32,
 }
 
-/// How a claim fails.
+/// What happens to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It is not sent.
@@ -27,6 +29,8 @@ pub enum Fault {
     ReplyLost,
     /// Its reply is lost, and it acts this much later.
     ArrivesLate(Duration),
+    /// It is under way for so long, and arrives whatever becomes of the caller: a release that is sent blind overtakes it.
+    Slow(Duration),
 }
 
 impl Faults {
@@ -38,6 +42,11 @@ impl Faults {
     /// Releases fail from now on, or no longer.
     pub fn release(&self, fails: bool) {
         self.release_fails.store(fails, Ordering::Relaxed);
+    }
+
+    /// Renewals block their thread for so long: a system call that hangs, a page that is swapped out.
+    pub fn renewal_blocks(&self, span: Duration) {
+        *self.renewal_blocks.lock().expect("no panic here") = span;
     }
 
     /// How many claims were asked for.
@@ -57,6 +66,16 @@ impl<E> Flaky<E> {
     pub fn new(inner: E) -> (Self, Arc<Faults>) {
         let faults = Arc::<Faults>::default();
         (Self { inner: Arc::new(inner), faults: faults.clone() }, faults)
+    }
+}
+
+impl<E: Engine> Flaky<E> {
+    fn send(&self, claim: &Claim, arrives_after: Duration) -> JoinHandle<Result<Verdict>> {
+        let (inner, claim) = (self.inner.clone(), claim.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(arrives_after).await;
+            inner.claim(&claim).await
+        })
     }
 }
 
@@ -88,13 +107,10 @@ impl<E: Engine> Engine for Flaky<E> {
                 Err(failure(Effect::Unknown))
             }
             Some(Fault::ArrivesLate(by)) => {
-                let (inner, claim) = (self.inner.clone(), claim.clone());
-                tokio::spawn(async move {
-                    tokio::time::sleep(by).await;
-                    inner.claim(&claim).await
-                });
+                drop(self.send(claim, by));
                 Err(failure(Effect::Unknown))
             }
+            Some(Fault::Slow(by)) => self.send(claim, by).await.expect("no panic"),
         }
     }
 
@@ -103,6 +119,8 @@ impl<E: Engine> Engine for Flaky<E> {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let blocked = *self.faults.renewal_blocks.lock().expect("no panic here");
+        std::thread::sleep(blocked);
         self.inner.renew(claims).await
     }
 

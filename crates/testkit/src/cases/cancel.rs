@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::Client;
 
 use super::support::{hold, nothing_left, pause};
-use crate::in_flight::InFlight;
+use crate::flaky::{Fault, Flaky};
 use crate::{Fixture, cut};
 
 /// The most polls an acquire needs in these scenes; the cases fail if it ever needs more, so no point is left out.
@@ -26,7 +26,8 @@ const SCENES: [Scene; 4] =
 
 pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fixture>(fixture: Arc<F>) {
     let two = fixture.client().await;
-    let slow = InFlight::new(fixture.engine().await, Duration::from_millis(5));
+    let (slow, faults) = Flaky::new(fixture.engine().await);
+    faults.claim(Some(Fault::Slow(Duration::from_millis(5))));
     let mut points = 0;
     for (one, delay) in [
         (fixture.client().await, Duration::ZERO),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::{Client, ErrorKind, Held, Loss, blocking};
 use testkit::Fixture;
-use testkit::stuck::Stuck;
+use testkit::flaky::Flaky;
 
 use super::scene::{LOCK, Scene};
 
@@ -64,7 +64,9 @@ async fn a_loss_is_told_before_the_lease_ends_though_the_database_is_stuck() {
 #[tokio::test]
 async fn a_loss_is_told_before_the_lease_ends_though_the_keepers_thread_is_stuck() {
     let scene = Scene::new().await;
-    let client = Client::new(Stuck::new(scene.fixture.engine().await, ROOMY));
+    let (stuck, faults) = Flaky::new(scene.fixture.engine().await);
+    faults.renewal_blocks(ROOMY);
+    let client = Client::new(stuck);
     let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
     let loss = guard.lost().await;
     assert!(lease_runs(&guard), "told in time");
@@ -78,7 +80,9 @@ fn a_loss_is_told_before_the_lease_ends_in_a_runtime_without_timers() {
     let with_timers = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let scene = with_timers.block_on(Scene::new());
     let engine = with_timers.block_on(scene.fixture.engine());
-    let client = blocking::Client::new(Stuck::new(engine, ROOMY)).expect("a thread is left");
+    let (stuck, faults) = Flaky::new(engine);
+    faults.renewal_blocks(ROOMY);
+    let client = blocking::Client::new(stuck).expect("a thread is left");
     let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().expect("free");
     let without = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     assert_eq!(without.block_on(guard.held().lost()), Loss::Expired);
