@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::crowd::Part;
 use crate::plan::{Engine, Side, Workload};
 
 /// Measures Latchwork's locks against the raw floor, interleaved in one run.
@@ -13,10 +14,10 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     /// How often each side is measured
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, global = true, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// How long one side of one round takes
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, global = true, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
     pub(crate) millis: u64,
     /// Which engine
     #[arg(long, default_value = "sqlite")]
@@ -25,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
     /// Where databases and lock files go; the system's temporary folder if not given
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) dir: Option<PathBuf>,
     /// One JSON object per line, for machines
     #[arg(long, global = true)]
@@ -43,8 +44,17 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start-up: `latch run x -- true` against `flock FILE true`
     Startup(Startup),
+    /// Passes of one lock between tasks of one client, against `tokio::sync::Mutex`
+    Pass,
+    /// Many held locks, then many waiting tasks: what each costs
+    Crowd(Crowd),
+    /// What telemetry costs while nobody listens: this binary against one built without it
+    Telemetry(Telemetry),
     #[command(hide = true)]
     Worker(Job),
+    /// What this binary was built with
+    #[command(hide = true)]
+    Features,
 }
 
 /// What to start, and how often.
@@ -56,6 +66,28 @@ pub(crate) struct Startup {
     /// How often each is started
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
+}
+
+/// How large a crowd, and for how long.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Crowd {
+    /// How many locks are held, and how many tasks wait
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) locks: u32,
+    /// How long the held locks are watched while they are only renewed
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Set in the child process of that part
+    #[arg(long, hide = true)]
+    pub(crate) part: Option<Part>,
+}
+
+/// The other binary.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Telemetry {
+    /// A `bench` that was built with --no-default-features
+    #[arg(long)]
+    pub(crate) without: PathBuf,
 }
 
 /// What one child process is to do.

@@ -23,10 +23,16 @@ enum News {
     Done(usize, Result<Vec<u8>>),
 }
 
-/// Runs one side and returns what each process brings home.
-pub(crate) fn run(workload: Workload, side: Side, folder: &Path, millis: u64) -> Result<Vec<Tally>> {
+/// Runs one side with `program`, a build of this one, and returns what each process brings home.
+pub(crate) fn run(
+    program: &Path,
+    workload: Workload,
+    side: Side,
+    folder: &Path,
+    millis: u64,
+) -> Result<Vec<Tally>> {
     let (sender, news) = mpsc::channel();
-    let mut fleet = Fleet { children: Vec::new() };
+    let mut fleet = Fleet { program, children: Vec::new() };
     for index in 0..workload.processes() {
         fleet.start(workload, side, index, folder, millis, &sender)?;
         // One after the other: the first makes the files, and raw floors have nothing that keeps two from doing so.
@@ -40,11 +46,12 @@ pub(crate) fn run(workload: Workload, side: Side, folder: &Path, millis: u64) ->
 }
 
 /// Children that do not outlive this value.
-struct Fleet {
+struct Fleet<'a> {
+    program: &'a Path,
     children: Vec<Child>,
 }
 
-impl Fleet {
+impl Fleet<'_> {
     fn start(
         &mut self,
         workload: Workload,
@@ -54,7 +61,7 @@ impl Fleet {
         millis: u64,
         sender: &Sender<News>,
     ) -> Result<()> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(self.program);
         command.arg("worker").arg("--folder").arg(folder);
         command.args(["--workload", &spelled(workload), "--side", &spelled(side)]);
         command.args(["--index", &index.to_string(), "--millis", &millis.to_string()]);
@@ -93,7 +100,7 @@ impl Fleet {
     }
 }
 
-impl Drop for Fleet {
+impl Drop for Fleet<'_> {
     fn drop(&mut self) {
         for child in &mut self.children {
             // An error means that it is gone already.

@@ -5,16 +5,19 @@
 
 mod args;
 mod contend;
+mod crowd;
 mod fleet;
 mod floors;
 mod metrics;
 mod ours;
+mod passing;
 mod pin;
 mod plan;
 mod report;
 mod rounds;
 mod startup;
 mod stats;
+mod telemetry;
 mod turn;
 mod window;
 mod worker;
@@ -40,12 +43,17 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<()> {
-    if let Some(Command::Worker(job)) = &args.command {
-        return worker::run(job);
+    match &args.command {
+        Some(Command::Worker(job)) => return worker::run(job),
+        Some(Command::Features) => return telemetry::tell(),
+        _ => {}
     }
     let pinning = pin::settle(args.pin, args.pinned)?;
     match &args.command {
         Some(Command::Startup(startup)) => startup::run(startup, &pinning, args.json),
+        Some(Command::Crowd(crowd)) => crowd::run(crowd, &pinning, args.json),
+        Some(Command::Telemetry(telemetry)) => telemetry::run(telemetry, &args, &pinning),
+        Some(Command::Pass) => rounds::passes(&args, &pinning),
         _ => rounds::run(&args, &pinning),
     }
 }

@@ -1,15 +1,23 @@
 //! From the turns of all processes to the figures of one side in one round.
 
+use std::time::Duration;
+
+use crate::passing;
 use crate::plan::Workload;
 use crate::stats::{jain, percentile};
 use crate::turn::{Tally, Turn};
+
+/// As in the library's defaults.rs; a test holds the two together.
+const PASS_FOR: Duration = Duration::from_millis(5);
 
 /// How the figures of several rounds become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     Median,
-    /// A worst case stays one.
-    Worst,
+    /// The worst of what should be little stays.
+    Most,
+    /// The worst of what should be much stays.
+    Least,
 }
 
 /// One figure.
@@ -27,6 +35,7 @@ pub(crate) fn measure(workload: Workload, tallies: &[Tally], length: u64) -> Vec
             let rates = tallies.iter().map(|tally| tally.counted as f64 * 1e9 / tally.nanos as f64);
             vec![median_of("pairs/s", rates.sum())]
         }
+        Workload::Pair | Workload::Ring => passes(&Merged::new(workload, tallies, length), tallies),
         Workload::HandOver => hand_overs(&Merged::new(workload, tallies, length)),
         _ => contended(workload, &Merged::new(workload, tallies, length)),
     }
@@ -42,11 +51,16 @@ fn contended(workload: Workload, merged: &Merged) -> Vec<Metric> {
         metrics.push(median_of("process changes/s", per_second(merged.changes(|turn| merged.process(turn)))));
     }
     metrics.push(median_of("pairs/s", per_second(merged.turns.len())));
-    metrics.push(worst_of("max wait ms", merged.longest_wait as f64 / 1e6));
+    metrics.push(most_of("max wait ms", merged.longest_wait as f64 / 1e6));
+    if workload == Workload::Processes {
+        metrics.push(median_of("goal: at most", merged.wait_goal()));
+    }
     metrics.push(median_of("Jain/task", jain(&merged.shares(merged.tasks, |turn| turn.task))));
     if workload == Workload::Processes {
         let shares = merged.shares(merged.processes, |turn| merged.process(turn));
         metrics.push(median_of("Jain/process", jain(&shares)));
+        let fewest = shares.iter().min().copied().unwrap_or_default();
+        metrics.push(Metric { name: "fewest/process", fold: Fold::Least, value: fewest as f64 });
     }
     metrics
 }
@@ -57,9 +71,21 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
     vec![
         median_of("p50 us", percentile(&micros, 50.0)),
         median_of("p99 us", percentile(&micros, 99.0)),
-        worst_of("max us", percentile(&micros, 100.0)),
+        most_of("max us", percentile(&micros, 100.0)),
         median_of("hand-overs", micros.len() as f64),
         median_of("kept by owner", stayed as f64),
+    ]
+}
+
+/// The median of the blocks is the pass alone; the mean has the engine's part in it, once in 256 turns.
+fn passes(merged: &Merged, tallies: &[Tally]) -> Vec<Metric> {
+    let block = passing::BLOCK as f64;
+    let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
+    let turns: u64 = tallies.iter().map(|tally| tally.counted).sum();
+    vec![
+        median_of("ns/pass", percentile(&blocks, 50.0)),
+        median_of("mean ns/pass", blocks.iter().sum::<f64>() / blocks.len() as f64),
+        median_of("turns/pass", turns as f64 / (merged.turns.len() as f64 * block)),
     ]
 }
 
@@ -67,8 +93,8 @@ fn median_of(name: &'static str, value: f64) -> Metric {
     Metric { name, fold: Fold::Median, value }
 }
 
-fn worst_of(name: &'static str, value: f64) -> Metric {
-    Metric { name, fold: Fold::Worst, value }
+fn most_of(name: &'static str, value: f64) -> Metric {
+    Metric { name, fold: Fold::Most, value }
 }
 
 /// The turns of all processes within the window, in the order in which the lock went round.
@@ -102,6 +128,18 @@ impl Merged {
 
     fn changes(&self, owner: impl Fn(&Turn) -> u64) -> usize {
         self.turns.windows(2).filter(|pair| owner(&pair[0]) != owner(&pair[1])).count()
+    }
+
+    /// Nanoseconds from each noted turn to the next.
+    fn gaps(&self) -> impl Iterator<Item = u64> {
+        self.turns.windows(2).map(|pair| pair[1].acquired - pair[0].acquired)
+    }
+
+    /// Milliseconds that nobody should wait longer than: four rounds of every process keeping the lock to the full.
+    fn wait_goal(&self) -> f64 {
+        let holds: Vec<_> = self.turns.iter().map(|turn| (turn.released - turn.acquired) as f64).collect();
+        let hold = if holds.is_empty() { 0.0 } else { percentile(&holds, 50.0) };
+        4.0 * self.processes as f64 * (PASS_FOR.as_secs_f64() * 1e3 + hold / 1e6)
     }
 
     fn shares(&self, of: u64, owner: impl Fn(&Turn) -> u64) -> Vec<u64> {
@@ -138,6 +176,36 @@ mod tests {
         assert_eq!(merged.changes(|turn| merged.process(turn)), 3);
         assert_eq!(merged.shares(4, |turn| merged.process(turn)), [2, 2, 0, 0]);
         assert_eq!(merged.shares(16, |turn| turn.task).len(), 16);
+    }
+
+    #[test]
+    fn the_goal_of_waits_counts_on_the_librarys_pass_for_and_on_what_is_held() {
+        let defaults = include_str!("../../latchwork/src/core/defaults.rs");
+        assert!(
+            defaults.contains("PASS_FOR: Duration = Duration::from_millis(5);"),
+            "set PASS_FOR as it is there"
+        );
+        let tally = |hold: u64| [Tally::of(vec![turn(0, 0, 10, 10 + hold)])];
+        let goal = |hold| Merged::new(Workload::Processes, &tally(hold), 1_000_000_000).wait_goal();
+        assert_eq!((goal(0), goal(2_000_000)), (80.0, 112.0));
+    }
+
+    #[test]
+    fn a_process_that_was_never_served_shows() {
+        let tallies =
+            [0, 1, 2, 3].map(|process| Tally::of((0..process).map(|at| turn(0, 0, at, at)).collect()));
+        let metrics = measure(Workload::Processes, &tallies, 1_000);
+        let fewest = metrics.iter().find(|metric| metric.name == "fewest/process").expect("it is there");
+        assert_eq!((fewest.value, fewest.fold), (0.0, Fold::Least));
+    }
+
+    #[test]
+    fn one_slow_block_moves_the_mean_of_passes_and_not_their_median() {
+        let noted = [0, 3_200, 6_400, 9_600, 22_400].map(|at| turn(0, 0, at, at));
+        let tally = Tally { counted: 320, nanos: 0, turns: noted.to_vec() };
+        let values: Vec<_> =
+            measure(Workload::Pair, &[tally], 1_000_000).iter().map(|metric| metric.value).collect();
+        assert_eq!(values, [100.0, 175.0, 2.0]);
     }
 
     #[test]

@@ -27,5 +27,7 @@ pub(crate) async fn locks(job: &Job) -> Result<Vec<Lock>> {
     };
     let client = latchwork::connect(&url).await?;
     client.lock("bench/warm").acquire().await?.release().await?;
-    Ok((0..job.workload.tasks()).map(|task| client.lock(job.workload.lock_name(task))).collect())
+    let passes = job.side != Side::SqliteUnpassed;
+    let lock = |task| client.lock(job.workload.lock_name(task)).local_handoff(passes);
+    Ok((0..job.workload.tasks()).map(lock).collect())
 }

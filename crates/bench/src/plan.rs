@@ -26,6 +26,10 @@ pub(crate) enum Workload {
     Processes,
     #[value(name = "W5", alias = "w5")]
     HandOver,
+    #[value(name = "P2", alias = "p2")]
+    Pair,
+    #[value(name = "P16", alias = "p16")]
+    Ring,
 }
 
 /// Who does it. The runtime is part of our side: the same lock differs between the two.
@@ -33,6 +37,8 @@ pub(crate) enum Workload {
 pub(crate) enum Side {
     SqliteMulti,
     SqliteCurrent,
+    /// Ours without local passes: every turn is fetched from the engine.
+    SqliteUnpassed,
     MemoryMulti,
     MemoryCurrent,
     /// The engine's own two statements through rusqlite.
@@ -59,6 +65,8 @@ impl Workload {
             Self::Contended => "W3",
             Self::Processes => "W4",
             Self::HandOver => "W5",
+            Self::Pair => "P2",
+            Self::Ring => "P16",
         }
     }
 
@@ -69,6 +77,8 @@ impl Workload {
             Self::Contended => "16 tasks on one lock",
             Self::Processes => "4 processes x 4 tasks on one lock",
             Self::HandOver => "hand-over between two processes",
+            Self::Pair => "2 tasks pass one lock to each other",
+            Self::Ring => "16 tasks pass one lock round",
         }
     }
 
@@ -85,9 +95,15 @@ impl Workload {
         match self {
             Self::Free | Self::HandOver => 1,
             Self::Distinct => 64,
-            Self::Contended => 16,
+            Self::Contended | Self::Ring => 16,
             Self::Processes => 4,
+            Self::Pair => 2,
         }
+    }
+
+    /// Whether single passes are timed, instead of turns.
+    pub(crate) fn is_passing(self) -> bool {
+        matches!(self, Self::Pair | Self::Ring)
     }
 
     /// The lock that a task takes.
@@ -99,15 +115,21 @@ impl Workload {
     /// What this workload compares on `engine`, ours first; nothing if it does not apply.
     pub(crate) fn sides(self, engine: Engine) -> &'static [Side] {
         use Side::{Bell, Flock, MemoryCurrent, MemoryMulti, MutexCurrent, MutexMulti};
-        use Side::{SqliteCurrent, SqliteMulti, Statements};
+        use Side::{SqliteCurrent, SqliteMulti, SqliteUnpassed, Statements};
         match (engine, self) {
             (Engine::Sqlite, Self::Free | Self::Distinct) => &[SqliteMulti, SqliteCurrent, Statements],
-            (Engine::Sqlite, Self::Contended | Self::Processes) => &[SqliteMulti, SqliteCurrent, Flock],
+            (Engine::Sqlite, Self::Contended | Self::Processes) => {
+                &[SqliteMulti, SqliteCurrent, SqliteUnpassed, Flock]
+            }
             (Engine::Sqlite, Self::HandOver) => &[SqliteMulti, SqliteCurrent, Bell, Flock],
             (Engine::Memory, Self::Free | Self::Distinct | Self::Contended) => {
                 &[MemoryMulti, MutexMulti, MemoryCurrent, MutexCurrent]
             }
             (Engine::Memory, Self::Processes | Self::HandOver) => &[],
+            // Both engines side by side: a pass asks neither, so they should not differ.
+            (_, Self::Pair | Self::Ring) => {
+                &[MemoryMulti, SqliteMulti, MutexMulti, MemoryCurrent, SqliteCurrent, MutexCurrent]
+            }
         }
     }
 }
@@ -115,8 +137,11 @@ impl Workload {
 impl Side {
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::SqliteMulti | Self::MemoryMulti => "ours, multi-thread",
-            Self::SqliteCurrent | Self::MemoryCurrent => "ours, current-thread",
+            Self::SqliteMulti => "ours: sqlite, multi-thread",
+            Self::SqliteCurrent => "ours: sqlite, current-thread",
+            Self::SqliteUnpassed => "ours: sqlite, never passed",
+            Self::MemoryMulti => "ours: memory, multi-thread",
+            Self::MemoryCurrent => "ours: memory, current-thread",
             Self::Statements => "floor: raw statements",
             Self::Bell => "floor: raw release + bell",
             Self::Flock => "floor: flock",
@@ -132,9 +157,12 @@ impl Side {
             (Self::SqliteMulti | Self::SqliteCurrent, Workload::Free | Workload::Distinct) => {
                 &[Self::Statements]
             }
-            (Self::SqliteMulti | Self::SqliteCurrent, _) => &[Self::Flock],
-            (Self::MemoryMulti, _) => &[Self::MutexMulti],
-            (Self::MemoryCurrent, _) => &[Self::MutexCurrent],
+            (Self::SqliteMulti, Workload::Contended | Workload::Processes) => {
+                &[Self::Flock, Self::SqliteUnpassed]
+            }
+            (Self::SqliteCurrent, Workload::Contended | Workload::Processes) => &[Self::Flock],
+            (Self::SqliteMulti | Self::MemoryMulti, _) => &[Self::MutexMulti],
+            (Self::SqliteCurrent | Self::MemoryCurrent, _) => &[Self::MutexCurrent],
             _ => &[],
         }
     }

@@ -2,13 +2,13 @@
 
 use crate::metrics::{Fold, Metric};
 use crate::pin::Pinning;
-use crate::plan::{Engine, Side, Workload, spelled};
+use crate::plan::{Side, Workload, spelled};
 use crate::rounds::Series;
 use crate::stats::median;
 
 /// How the run was made.
 pub(crate) struct Settings<'a> {
-    pub(crate) engine: Engine,
+    pub(crate) engine: String,
     pub(crate) rounds: u32,
     pub(crate) millis: u64,
     pub(crate) pinning: &'a Pinning,
@@ -22,11 +22,10 @@ pub(crate) struct Ratio {
 }
 
 pub(crate) fn headline(settings: &Settings<'_>) -> String {
-    let (engine, rounds, millis) = (spelled(settings.engine), settings.rounds, settings.millis);
-    let pinning = settings.pinning;
+    let Settings { engine, rounds, millis, pinning } = settings;
     format!(
         "{engine}, {rounds} rounds of {millis} ms a side, interleaved, {pinning}\n\
-         Medians over the rounds, maxima over all; ratio: ours / floor of the first column, median [least-most] of the rounds"
+         Medians over the rounds, \"max\" and \"fewest\" over all; ratio: ours / floor of the first column, median [least-most] of the rounds"
     )
 }
 
@@ -34,11 +33,13 @@ pub(crate) fn table(workload: Workload, series: &[Series]) -> String {
     let mut text = format!("\n{} {}\n", workload.code(), workload.title());
     let names = series.first().map(|series| column_names(series)).unwrap_or_default();
     text += &format!("  {:28}", "");
-    names.iter().for_each(|name| text += &format!("{name:>19}"));
+    names.iter().for_each(|name| text += &format!("{name:>0$}", width(name)));
     text += "   ratio\n";
     for one in series {
         text += &format!("  {:28}", one.side.title());
-        (0..names.len()).for_each(|column| text += &format!("{:>19}", figure(folded(one, column))));
+        for (column, name) in names.iter().enumerate() {
+            text += &format!("{:>1$}", figure(folded(one, column)), width(name));
+        }
         for &floor in one.side.floors(workload) {
             if let Some(ratio) = ratio(one, floor, series) {
                 let [median, least, most] = [ratio.median, ratio.least, ratio.most].map(two_places);
@@ -68,7 +69,7 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
         text += &format!(
             "{{\"workload\":\"{}\",\"engine\":\"{}\",\"side\":\"{}\",\"millis\":{},\"pinned\":{},\"figures\":{{{figures}}},\"ratios\":{{{ratios}}}}}\n",
             workload.code(),
-            spelled(settings.engine),
+            settings.engine,
             spelled(one.side),
             settings.millis,
             settings.pinning.is_pinned(),
@@ -89,6 +90,10 @@ pub(crate) fn figure(value: f64) -> String {
     let digits = format!("{value:.0}");
     let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
     groups.collect::<Vec<_>>().join(",")
+}
+
+fn width(column: &str) -> usize {
+    (column.len() + 3).max(12)
 }
 
 fn two_places(value: f64) -> String {
@@ -130,7 +135,8 @@ fn values(series: &Series, index: usize) -> Vec<f64> {
 fn folded(series: &Series, index: usize) -> f64 {
     let values = values(series, index);
     match column(series, index).next().map(|metric| metric.fold) {
-        Some(Fold::Worst) => values.into_iter().fold(f64::NAN, f64::max),
+        Some(Fold::Most) => values.into_iter().fold(f64::NAN, f64::max),
+        Some(Fold::Least) => values.into_iter().fold(f64::NAN, f64::min),
         _ => median(&values),
     }
 }
@@ -156,6 +162,6 @@ mod tests {
             side: Side::Flock,
             rounds: [1.0, 9.0, 2.0].map(|value| metric(fold, value)).to_vec(),
         };
-        assert_eq!((folded(&of(Fold::Median), 0), folded(&of(Fold::Worst), 0)), (2.0, 9.0));
+        assert_eq!([Fold::Median, Fold::Most, Fold::Least].map(|fold| folded(&of(fold), 0)), [2.0, 9.0, 1.0]);
     }
 }

@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::fleet;
 use crate::metrics::{Metric, measure};
 use crate::pin::Pinning;
-use crate::plan::{Side, Workload};
+use crate::plan::{Side, Workload, spelled};
 use crate::report::{self, Settings};
 
 /// What one side did, round by round.
@@ -19,13 +19,23 @@ pub(crate) struct Series {
 const ALL: [Workload; 5] =
     [Workload::Free, Workload::Distinct, Workload::Contended, Workload::Processes, Workload::HandOver];
 
+/// The workloads that were asked for.
 pub(crate) fn run(args: &Args, pinning: &Pinning) -> Result<()> {
-    let settings = Settings { engine: args.engine, rounds: args.rounds, millis: args.millis, pinning };
+    let asked = if args.workload.is_empty() { &ALL[..] } else { &args.workload };
+    play_all(asked, spelled(args.engine), args, pinning)
+}
+
+/// Passes alone, on both engines.
+pub(crate) fn passes(args: &Args, pinning: &Pinning) -> Result<()> {
+    play_all(&[Workload::Pair, Workload::Ring], "memory and sqlite".into(), args, pinning)
+}
+
+fn play_all(workloads: &[Workload], engine: String, args: &Args, pinning: &Pinning) -> Result<()> {
+    let settings = Settings { engine, rounds: args.rounds, millis: args.millis, pinning };
     if !args.json {
         println!("{}", report::headline(&settings));
     }
-    let asked = if args.workload.is_empty() { &ALL[..] } else { &args.workload };
-    for &workload in asked {
+    for &workload in workloads {
         if workload.sides(args.engine).is_empty() {
             eprintln!("bench: {} does not apply: the memory engine lives in one process", workload.code());
             continue;
@@ -44,19 +54,19 @@ pub(crate) fn run(args: &Args, pinning: &Pinning) -> Result<()> {
 fn play(workload: Workload, args: &Args) -> Result<Vec<Series>> {
     let sides = workload.sides(args.engine);
     let mut series: Vec<_> = sides.iter().map(|&side| Series { side, rounds: Vec::new() }).collect();
-    let default = std::env::temp_dir();
-    let base = args.dir.as_deref().unwrap_or(&default);
+    let program = std::env::current_exe()?;
     for _ in 0..args.rounds {
         for series in &mut series {
-            series.rounds.push(once(workload, series.side, base, args.millis)?);
+            series.rounds.push(once(&program, workload, series.side, args)?);
         }
     }
     Ok(series)
 }
 
-/// A fresh folder each time: nobody pays for the files of an earlier round.
-fn once(workload: Workload, side: Side, base: &Path, millis: u64) -> Result<Vec<Metric>> {
+/// One side once, in a fresh folder: nobody pays for the files of an earlier round.
+pub(crate) fn once(program: &Path, workload: Workload, side: Side, args: &Args) -> Result<Vec<Metric>> {
+    let base = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new().prefix("latchwork-bench-").tempdir_in(base)?;
-    let tallies = fleet::run(workload, side, folder.path(), millis)?;
-    Ok(measure(workload, &tallies, millis * 1_000_000))
+    let tallies = fleet::run(program, workload, side, folder.path(), args.millis)?;
+    Ok(measure(workload, &tallies, args.millis * 1_000_000))
 }

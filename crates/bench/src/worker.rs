@@ -10,6 +10,7 @@ use crate::args::Job;
 use crate::contend::{self, AsyncLock, BlockingLock};
 use crate::floors::{self, Bell, Flock, Statements};
 use crate::ours;
+use crate::passing;
 use crate::plan::{Flavor, Side, Workload};
 use crate::turn::Tally;
 use crate::window::Window;
@@ -19,7 +20,11 @@ const WARM_UP: u32 = 8;
 
 pub(crate) fn run(job: &Job) -> Result<()> {
     let tally = match job.side {
-        Side::SqliteMulti | Side::SqliteCurrent | Side::MemoryMulti | Side::MemoryCurrent => {
+        Side::SqliteMulti
+        | Side::SqliteCurrent
+        | Side::SqliteUnpassed
+        | Side::MemoryMulti
+        | Side::MemoryCurrent => {
             let runtime = runtime(job)?;
             let locks = runtime.block_on(ours::locks(job))?;
             tasks(job, &runtime, locks)?
@@ -60,6 +65,9 @@ fn tasks<L: AsyncLock>(job: &Job, runtime: &Runtime, locks: Vec<L>) -> Result<Ta
         if job.workload == Workload::Free {
             let lock = locks.into_iter().next().ok_or("no lock to count on")?;
             return tokio::spawn(contend::count(lock, window)).await?;
+        }
+        if job.workload.is_passing() {
+            return passing::run(locks, window).await;
         }
         let tasks = (0..).zip(locks);
         let running: Vec<_> =

@@ -62,7 +62,8 @@ impl BlockingLock for Statements<'_> {
         self.id = self.id.wrapping_add(1);
         let (id, session) = (self.id.to_ne_bytes(), i64::MAX);
         let name = &self.names[self.turn % self.names.len()];
-        let mut rows = self.claim.query(params![name, wall, id, session, until, self.note])?;
+        let owner = None::<&str>;
+        let mut rows = self.claim.query(params![name, wall, id, session, until, self.note, owner])?;
         let token: Option<i64> = rows.next()?.map(|row| row.get(0)).transpose()?;
         // Stepped to its end: an unfinished RETURNING would keep its transaction open.
         while rows.next()?.is_some() {}
