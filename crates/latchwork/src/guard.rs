@@ -50,15 +50,11 @@ impl Guard {
     /// ```
     pub async fn release(self) -> Result<()> {
         let Self { grip, held } = self;
-        let (loss, now) = (held.loss(), grip.core().clock.now());
-        let answer = match grip.release().await {
-            None => Released::Freed,
-            Some(Ok(answer)) => answer,
-            Some(Err(error)) => return Err(error.may_be_held(held.lease_end(), now).about(held.name())),
-        };
-        match (answer, loss) {
-            (Released::Freed, None) => Ok(()),
-            (_, loss) => Err(held.lost_error(loss.unwrap_or(Loss::Removed))),
+        let clock = grip.core().clock;
+        match grip.release().await {
+            (Err(error), _) => Err(error.may_be_held(held.lease_end(), clock.now()).about(held.name())),
+            (Ok(Released::Freed), None) => Ok(()),
+            (Ok(_), loss) => Err(held.lost_error(loss.unwrap_or(Loss::Removed))),
         }
     }
 }

@@ -64,10 +64,15 @@ impl Hold {
 
     /// Why it is lost, if it is: to a fork of the process that took it, it always is.
     pub(crate) fn loss(&self) -> Option<Loss> {
+        self.loss_now().0
+    }
+
+    /// The same, and when that was asked. A fork does not touch the mutex: a thread that is not there may have locked it.
+    pub(crate) fn loss_now(&self) -> (Option<Loss>, Moment) {
         if self.pid != std::process::id() {
-            return Some(Loss::Copied);
+            return (Some(Loss::Copied), self.clock.now());
         }
-        self.lease_loss()
+        self.look(|lease, now| (lease.loss(now), now))
     }
 
     /// Takes in the answer to a renewal, and tells whoever waits for the loss.
@@ -84,12 +89,9 @@ impl Hold {
     }
 
     /// The next guard holds from now on.
-    pub(crate) fn begin_turn(&self, turn: u8) -> Moment {
+    pub(crate) fn begin_turn(&self, turn: u8, now: Moment) {
         self.turn.store(u32::from(turn), Ordering::Release);
-        self.look(|lease, now| {
-            lease.begin_turn(now);
-            now
-        })
+        locked(&self.lease).begin_turn(now);
     }
 
     /// Whether the guard of this turn still holds it.

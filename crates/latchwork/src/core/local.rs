@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::grip::Grip;
 use super::ticket::{Inherited, Strays};
 use super::{Core, Patience, Tenure, Terms, Ticket};
+use crate::clock::Moment;
 use crate::engine::Claim;
 use crate::locked::locked;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -172,8 +173,8 @@ pub(crate) fn hand_duty(
 }
 
 /// Passes a held lock to the next in line if it wants the same. Returns the tenure if nobody took it.
-pub(crate) fn pass(mut tenure: Tenure) -> Option<Tenure> {
-    while tenure.may_pass() {
+pub(crate) fn pass(mut tenure: Tenure, now: Moment) -> Option<Tenure> {
+    while tenure.may_pass(now) {
         let core = tenure.core().clone();
         let next = {
             let mut shard = core.local.shard(&tenure.claim().name);
@@ -181,7 +182,7 @@ pub(crate) fn pass(mut tenure: Tenure) -> Option<Tenure> {
             first.filter(|first| first.get().terms.could_hold(&tenure)).map(|first| first.remove())
         };
         let Some(next) = next else { break };
-        match next.baton.send(Turn::Pass(Grip::Alone(tenure.passed()))) {
+        match next.baton.send(Turn::Pass(Grip::Alone(tenure.passed(now)))) {
             Err(Turn::Pass(Grip::Alone(unwanted))) => tenure = unwanted,
             _ => return None,
         }

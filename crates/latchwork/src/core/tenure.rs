@@ -11,7 +11,7 @@ use super::ticket::{Strays, Ticket};
 use super::{Core, Terms, local};
 use crate::clock::Moment;
 use crate::engine::{Claim, Released};
-use crate::{Result, Token};
+use crate::{Loss, Result, Token};
 
 /// The claim is held. Dropping it passes it to the next local waiter, or releases it in the background.
 ///
@@ -30,12 +30,6 @@ struct Inner {
     pass_for: Duration,
     lease_terms: LeaseTerms,
     strays: Strays,
-}
-
-impl Inner {
-    fn end_turn(&self) {
-        self.core.telemetry.held(&self.hold.claim, self.core.clock.now().since(self.turn_since));
-    }
 }
 
 impl Tenure {
@@ -97,48 +91,48 @@ impl Tenure {
         inner.engine_token.map(|token| Token::new(token, inner.pass))
     }
 
-    /// Whether another task of this client may have it next: not for ever, because other clients are assumed to wait,
-    /// and not when it may be lost.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Whether another task of this client may have it next: not for ever, because other clients are assumed to wait.
+    pub(crate) fn may_pass(&self, now: Moment) -> bool {
         let inner = self.inner();
-        inner.pass < u8::MAX
-            && inner.core.clock.now().since(inner.since) < inner.pass_for
-            && inner.hold.lease_loss().is_none()
+        inner.pass < u8::MAX && now.since(inner.since) < inner.pass_for
     }
 
     /// The same claim for the next task, with a greater token.
-    pub(crate) fn passed(mut self) -> Self {
+    pub(crate) fn passed(mut self, now: Moment) -> Self {
         let mut inner = self.0.take();
         if let Some(inner) = &mut inner {
             inner.pass += 1;
-            inner.turn_since = inner.hold.begin_turn(inner.pass);
+            inner.turn_since = now;
+            inner.hold.begin_turn(inner.pass, now);
         }
         Self(inner)
     }
 
-    /// Gives the lock back, or passes it on, and waits for the answer.
-    pub(crate) async fn release(mut self) -> Result<Released> {
-        if self.is_forgotten_in_a_fork() {
-            return Ok(Released::NotHeld);
-        }
-        self.inner().end_turn();
-        let Some(mut unwanted) = local::pass(self) else { return Ok(Released::Freed) };
-        match unwanted.give_back() {
-            Some((finish, claim)) => finish.release(claim).await,
-            None => Ok(Released::NotHeld),
+    /// Gives the lock back, or passes it on, and waits for the answer; and why it was lost before, if it was.
+    pub(crate) async fn release(mut self) -> (Result<Released>, Option<Loss>) {
+        let (unwanted, loss) = self.end_turn();
+        match unwanted {
+            Some((finish, claim)) => (finish.release(claim).await, loss),
+            None => (Ok(Released::Freed), loss),
         }
     }
 
-    /// In a fork the lock is its parent's, and so is the duty to give it back. Asked first: a mutex that one of the
-    /// parent's threads had locked stays locked here for ever.
-    fn is_forgotten_in_a_fork(&mut self) -> bool {
-        let copied = self.0.take_if(|inner| inner.core.is_a_copy());
-        let is_copied = copied.is_some();
-        std::mem::forget(copied);
-        is_copied
+    /// Passes the claim on; what nobody takes is to be given back. A copy of the process that took it (a fork, a restored
+    /// image) does neither: claim and duty are still the original's.
+    fn end_turn(&mut self) -> (Option<(Finish, Arc<Claim>)>, Option<Loss>) {
+        let Some(inner) = self.0.take() else { return (None, None) };
+        let (loss, now) = inner.hold.loss_now();
+        if loss == Some(Loss::Copied) {
+            std::mem::forget(inner);
+            return (None, loss);
+        }
+        inner.core.telemetry.held(&inner.hold.claim, now.since(inner.turn_since));
+        let tenure = Self(Some(inner));
+        let unwanted = if loss.is_none() { local::pass(tenure, now) } else { Some(tenure) };
+        (unwanted.and_then(Self::give_back), loss)
     }
 
-    fn give_back(&mut self) -> Option<(Finish, Arc<Claim>)> {
+    fn give_back(mut self) -> Option<(Finish, Arc<Claim>)> {
         let Inner { core, hold, strays, .. } = *self.0.take()?;
         // Renewal ends before the release is sent, or a late one would look like a loss.
         core.keeper.remove(&hold);
@@ -148,13 +142,7 @@ impl Tenure {
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        if self.is_forgotten_in_a_fork() {
-            return;
-        }
-        let Some(inner) = self.0.take() else { return };
-        inner.end_turn();
-        let Some(mut unwanted) = local::pass(Self(Some(inner))) else { return };
-        if let Some((finish, claim)) = unwanted.give_back() {
+        if let (Some((finish, claim)), _) = self.end_turn() {
             finish.release_in_background(claim);
         }
     }

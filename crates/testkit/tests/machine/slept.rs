@@ -79,6 +79,7 @@ async fn a_process_restored_on_another_boot_is_a_copy() {
     assert!(subject.ask(&format!("lost {LOCK} 10000")).await.starts_with("copied"));
     let error = subject.ask(&format!("release {LOCK}")).await;
     assert!(error.starts_with("Lost: ") && error.contains("copy"), "{error}");
+    assert!(scene.is_held(LOCK).await, "it is the original's to give back");
 }
 
 /// Holder and rival disagree about the hour, and about nothing else.
