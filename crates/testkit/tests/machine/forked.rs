@@ -86,6 +86,26 @@ async fn a_fork_that_just_ends_takes_nothing_from_its_parent() {
     goes_on(&scene, &mut parent, sessions).await;
 }
 
+/// Without a guard, which would keep the client: this one is really dropped.
+#[tokio::test]
+async fn a_fork_that_drops_its_client_does_not_end_its_parents_session() {
+    for api in [Api::Blocking, Api::Async] {
+        let scene = Scene::new().await;
+        let mut parent = scene.subject(api);
+        assert_eq!(parent.ask("inspect").await, "0");
+        let sessions = scene.sessions();
+        let mut fork = parent.fork().await;
+        assert_eq!(fork.answer().await, "fork");
+        assert_eq!(fork.ask("disconnect").await, "ok");
+        assert_eq!(scene.sessions(), sessions);
+        fork.end_fork("return").await;
+        assert!(parent.ask("reap").await.ends_with(", 0)"));
+        assert_eq!(scene.sessions(), sessions);
+        hold(&mut parent, LOCK, LONG).await;
+        assert!(scene.is_held(LOCK).await);
+    }
+}
+
 #[tokio::test]
 async fn a_fork_that_connects_again_is_another_client() {
     for api in [Api::Blocking, Api::Async] {
@@ -136,6 +156,7 @@ async fn a_fork_does_not_silence_its_parents_alarm() {
     assert_eq!(fork.ask("connect").await, "ok");
     hold(&mut fork, "own", LONG).await;
     let halt = scene.halt();
+    assert_eq!(fork.ask("lost own 1").await, "no", "it can wait on its own");
     let setting = async {
         loop {
             assert_eq!(fork.ask("lost own 1").await, "no");

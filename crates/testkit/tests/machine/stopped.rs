@@ -14,7 +14,22 @@ async fn stop(subject: &mut Subject, then: &str) {
     subject.tell(then).await;
 }
 
+/// How the next holder comes to the lock: the engine keeps the two in different places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Straight after the stopped one, whose expired claim it clears away.
+    Follows,
+    /// After another had it, when nothing is left of the stopped one.
+    ComesLater,
+}
+
 async fn a_holder_stopped_for(millis: u64, api: Api) {
+    let follows = a_stopped_holder_and_the_next(millis, api, Next::Follows);
+    let comes_later = a_stopped_holder_and_the_next(millis, api, Next::ComesLater);
+    tokio::join!(follows, comes_later);
+}
+
+async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
     let scene = Scene::new().await;
     let (mut subject, path) = (scene.subject(api), scene.store());
     let (mut store, path) = (Store::open(&path), path.display().to_string());
@@ -23,6 +38,9 @@ async fn a_holder_stopped_for(millis: u64, api: Api) {
 
     stop(&mut subject, &format!("certain {LOCK}")).await;
     pause(millis).await;
+    if next == Next::ComesLater {
+        scene.take_at_once(LOCK).await.release().await.expect("held");
+    }
     let next = scene.take_at_once(LOCK).await;
     let token = next.token().expect("sqlite has tokens");
     assert_eq!(store.write(token, "the test"), Written::Accepted);

@@ -24,6 +24,9 @@ use testkit::store::Store;
 use super::hands::{Grip, Hands};
 use super::talk::Talk;
 
+/// In seconds; longer than any test.
+const LIFE_OF_A_FORK: u32 = 60;
+
 /// One subject's state.
 pub(super) struct Orders {
     url: String,
@@ -137,6 +140,8 @@ impl Orders {
         if std::process::id() == parent {
             return "parent".to_owned();
         }
+        // Nobody kills a fork whose test has failed, and one that hangs does not hear that its test has ended.
+        nix::unistd::alarm::set(LIFE_OF_A_FORK);
         self.talk = Talk::of_a_fork(socket);
         "fork".to_owned()
     }
