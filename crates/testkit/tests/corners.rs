@@ -2,7 +2,19 @@
 
 use std::time::Duration;
 
+use latchwork::clock::Moment;
+use latchwork::engine::{Engine, Filter};
+use latchwork::engines::{Memory, memory::Verb};
+use latchwork::{Client, Effect, ErrorKind, LockName};
+
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Until when the server keeps the lock for whoever holds it.
+async fn held_until(memory: &Memory) -> Moment {
+    let found = memory.inspect(&Filter::Prefix(String::new())).await.expect("memory answers");
+    let left = found[0].holders[0].expires_in.expect("a lease");
+    memory.clock().now().after(left)
+}
 
 /// Far more calls than a task may make before tokio wants it to return.
 #[test]
@@ -20,4 +32,18 @@ fn a_task_may_make_any_number_of_blocking_calls() {
         let _ = sender.send(());
     });
     done.recv_timeout(20 * SECOND).expect("they all return");
+}
+
+/// The claim still stands in the queue, and gets the lock for nobody.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_could_not_withdraw_says_that_the_lock_may_be_held() {
+    let memory = Memory::new();
+    let (first, second) = (Client::new(memory.clone()), Client::new(memory.clone()));
+    let _guard = first.lock("a").acquire().await.expect("free");
+    memory.fail_always(Verb::Release, Some(Effect::None));
+    let error = second.lock("a").wait(SECOND).acquire().await.expect_err("held");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
+    assert!(error.may_be_held_until().is_some(), "{error}");
+    memory.lose(&LockName::new("a").expect("a good name"));
+    assert!(held_until(&memory).await > memory.clock().now());
 }

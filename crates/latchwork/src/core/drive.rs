@@ -15,8 +15,13 @@ use crate::{Effect, Error, ErrorKind, LockName, Result};
 pub(crate) enum Outcome {
     /// The lock is held.
     Held(Grip),
-    /// It was not to be had within the caller's patience; who holds it, if that is known.
-    NotHeld(Option<Note>),
+    /// It was not to be had within the caller's patience.
+    NotHeld {
+        /// Who holds it, if that is known.
+        holder: Option<Note>,
+        /// Until when this attempt may hold it all the same, if its claim could not be withdrawn.
+        left: Option<Moment>,
+    },
 }
 
 /// Gets the lock, or gives up within `patience` and leaves nothing behind, also when dropped at any await.
@@ -73,7 +78,10 @@ async fn attempt(
             Some(Turn::Pass(grip)) if grip.hold().lease_loss().is_none() => return Ok(Outcome::Held(grip)),
             // Lost on the way, while this task was kept from running: given back, and stood for again.
             Some(Turn::Pass(_)) => {}
-            None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
+            None => {
+                let holder = Some(Note::new("another task of this client"));
+                return Ok(Outcome::NotHeld { holder, left: None });
+            }
         }
     }
 }
@@ -125,12 +133,12 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
             Step::Undo(end) => {
                 let is_undone = ticket.withdraw().await;
                 let left = (!is_undone).then(|| may_hold_until(&attempt, &claim));
-                return give_up(end, busy.holder, failure)
+                return give_up(end, busy.holder, failure, left)
                     .map_err(|error| complete(error, left, core, &claim));
             }
             Step::Stop(end) => {
                 ticket.forget_claim();
-                return give_up(end, busy.holder, failure)
+                return give_up(end, busy.holder, failure, None)
                     .map_err(|error| complete(error, None, core, &claim));
             }
         }
@@ -162,9 +170,16 @@ fn failed(error: &Error) -> Failed {
     Failed { effect: error.effect(), passing: error.kind() == ErrorKind::Unreachable }
 }
 
-fn give_up(end: End, holder: Option<ClaimState>, failure: Option<Error>) -> Result<Outcome> {
+fn give_up(
+    end: End,
+    holder: Option<ClaimState>,
+    failure: Option<Error>,
+    left: Option<Moment>,
+) -> Result<Outcome> {
     match (end, failure) {
-        (End::Busy | End::TimedOut, None) => Ok(Outcome::NotHeld(holder.map(|holder| holder.note))),
+        (End::Busy | End::TimedOut, None) => {
+            Ok(Outcome::NotHeld { holder: holder.map(|holder| holder.note), left })
+        }
         (End::TooLate, _) => {
             let message = "the engine answered too late for this ttl; raise ttl or look at the engine's load";
             Err(Error::new(ErrorKind::Unreachable, message))
