@@ -50,11 +50,14 @@ impl Guard {
     /// ```
     pub async fn release(self) -> Result<()> {
         let Self { grip, held } = self;
-        let (loss, now) = (held.loss(), grip.core().clock.now());
+        let (loss, clock) = (held.loss(), grip.core().clock);
         let answer = match grip.release().await {
             None => Released::Freed,
             Some(Ok(answer)) => answer,
-            Some(Err(error)) => return Err(error.may_be_held(held.lease_end(), now).about(held.name())),
+            Some(Err(error)) => {
+                let now = clock.now();
+                return Err(error.may_be_held(held.server_lease_over(now), now).about(held.name()));
+            }
         };
         match (answer, loss) {
             (Released::Freed, None) => Ok(()),

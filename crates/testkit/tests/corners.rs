@@ -47,3 +47,32 @@ async fn a_waiter_that_could_not_withdraw_says_that_the_lock_may_be_held() {
     memory.lose(&LockName::new("a").expect("a good name"));
     assert!(held_until(&memory).await > memory.clock().now());
 }
+
+/// The claim reaches the server only when its caller has given up; its lease counts from there.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_acts_late_holds_no_longer_than_its_error_said() {
+    let memory = Memory::new();
+    memory.delay(Verb::Claim, 5 * SECOND);
+    memory.fail_always(Verb::Release, Some(Effect::None));
+    let error = Client::new(memory.clone()).lock("a").wait(SECOND).acquire().await.expect_err("no answer");
+    let told = error.may_be_held_until().expect("the claim is under way");
+    tokio::time::sleep(10 * SECOND).await;
+    assert!(held_until(&memory).await <= told, "{error}");
+}
+
+/// A renewal is under way when the release fails, and lengthens the lease after it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_could_not_be_released_is_held_no_longer_than_the_error_said() {
+    let memory = Memory::new();
+    let guard = Client::new(memory.clone()).lock("a").acquire().await.expect("free");
+    let renewed_by = guard.lease_end();
+    memory.delay(Verb::Renew, 3 * SECOND);
+    memory.fail_always(Verb::Release, Some(Effect::None));
+    // Later than any spread of the renewal, and earlier than its answer.
+    tokio::time::sleep(Duration::from_millis(11_500)).await;
+    let error = guard.release().await.expect_err("the release fails");
+    let told = error.may_be_held_until().expect("it was not released");
+    tokio::time::sleep(5 * SECOND).await;
+    let until = held_until(&memory).await;
+    assert!(until > renewed_by && until <= told, "{error}");
+}

@@ -8,7 +8,7 @@ use super::machine::{Attempt, End, Failed, Step};
 use super::shield::Shield;
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
-use crate::engine::{Busy, Claim, ClaimState, Lifetime, Note, Verdict, Wake};
+use crate::engine::{Busy, Claim, ClaimState, Note, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
@@ -104,7 +104,7 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                         End::TimedOut => super::no_answer_in_time(),
                         _ => super::no_answer(),
                     };
-                    let left = Some(may_hold_until(&attempt, &claim));
+                    let left = Some(may_hold_until(&claim, attempt.ends_by()));
                     return Err(complete(error, left, core, &claim));
                 };
                 ticket = returned;
@@ -132,7 +132,7 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
             }
             Step::Undo(end) => {
                 let is_undone = ticket.withdraw().await;
-                let left = (!is_undone).then(|| may_hold_until(&attempt, &claim));
+                let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
                 return give_up(end, busy.holder, failure, left)
                     .map_err(|error| complete(error, left, core, &claim));
             }
@@ -189,12 +189,10 @@ fn give_up(
     }
 }
 
-/// Until when the lock may be held by this attempt's claim, if that cannot be undone.
-fn may_hold_until(attempt: &Attempt, claim: &Claim) -> Moment {
-    match claim.lifetime {
-        Lifetime::Lease => attempt.may_hold_until(),
-        Lifetime::Session => Moment::NEVER,
-    }
+/// Until when the lock may be held by this attempt's claim, if that cannot be undone. A server counts from when it got
+/// the request, which was by `arrived`, and may grant the lock at the very end of the claim's place in the queue.
+fn may_hold_until(claim: &Claim, arrived: Moment) -> Moment {
+    claim.lease_over(arrived.after(claim.wait_lease))
 }
 
 /// Says what is left behind: `left` until then at the longest, or nothing at all.
