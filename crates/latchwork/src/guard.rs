@@ -52,7 +52,10 @@ impl Guard {
         let Self { grip, held } = self;
         let clock = grip.core().clock;
         match grip.release().await {
-            (Err(error), _) => Err(error.may_be_held(held.lease_end(), clock.now()).about(held.name())),
+            (Err(error), _) => {
+                let now = clock.now();
+                Err(error.may_be_held(held.server_lease_over(now), now).about(held.name()))
+            }
             (Ok(Released::Freed), None) => Ok(()),
             (Ok(_), loss) => Err(held.lost_error(loss.unwrap_or(Loss::Removed))),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{Hold, Tenure};
+use crate::core::{Hold, Tenure, defaults};
 use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
 
 /// A view of a held lock, for the work that it protects. Cheap to clone; holds nothing itself: the lock is released by
@@ -68,6 +68,13 @@ impl Held {
     /// When the lease ends if no renewal succeeds from here on; the same after a loss, when it may lie in the past.
     pub fn lease_end(&self) -> Moment {
         self.hold.look(|lease, _| lease.deadline())
+    }
+
+    /// When the lease is over at the server at the latest. That is later than [`Held::lease_end`], which this side can rely
+    /// on: the server counts from when it gets a renewal, and one may be under way.
+    pub(crate) fn server_lease_over(&self, now: Moment) -> Moment {
+        let claim = &self.hold.claim;
+        claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN))
     }
 
     /// Resolves when the lock is lost, before its lease can run out. Never resolves because of a release.

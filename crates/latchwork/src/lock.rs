@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Moment;
 use crate::core::{self, Core, LeaseTerms, Outcome, Patience, Terms, defaults};
 use crate::engine::{Lifetime, Mode, Note};
-use crate::{Error, ErrorKind, Guard, Held, LockName, OwnerId, Result};
+use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result};
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +143,9 @@ impl Lock {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for what the engine cannot do, and
-    /// whatever the engine says. That somebody else holds the lock is no error but `None`.
+    /// whatever the engine says. That somebody else holds the lock is no error but `None`; unless a claim whose reply is
+    /// missing could not be withdrawn: then it is [`ErrorKind::Busy`], with
+    /// [`may_be_held_until`](Error::may_be_held_until).
     ///
     /// # Examples
     /// ```
@@ -157,7 +160,8 @@ impl Lock {
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         Ok(match self.attempt(Wait::Never).await? {
             Outcome::Held(tenure) => Some(Guard::new(tenure)),
-            Outcome::NotHeld(_) => None,
+            Outcome::NotHeld { left: None, .. } => None,
+            Outcome::NotHeld { holder, left } => return Err(self.not_held(Wait::Never, holder, left)),
         })
     }
 
@@ -191,7 +195,7 @@ impl Lock {
     pub async fn acquire(&self) -> Result<Guard> {
         match self.attempt(self.wait).await? {
             Outcome::Held(tenure) => Ok(Guard::new(tenure)),
-            Outcome::NotHeld(holder) => Err(self.not_held(holder)),
+            Outcome::NotHeld { holder, left } => Err(self.not_held(self.wait, holder, left)),
         }
     }
 
@@ -283,15 +287,19 @@ impl Lock {
         Ok(())
     }
 
-    fn not_held(&self, holder: Option<Note>) -> Error {
+    fn not_held(&self, wait: Wait, holder: Option<Note>, left: Option<Moment>) -> Error {
         let by = holder.filter(|note| !note.as_str().is_empty());
         let by = by.map_or_else(String::new, |note| format!(" by {}", note.as_str()));
-        let error = match self.wait {
+        let error = match wait {
             Wait::UpTo(limit) => Error::new(
                 ErrorKind::TimedOut,
                 format!("still held{by} after waiting {limit:?}; raise the wait limit"),
             ),
             _ => Error::new(ErrorKind::Busy, format!("held{by}")),
+        };
+        let error = match left {
+            Some(until) => error.with_effect(Effect::Unknown).may_be_held(until, self.core.clock.now()),
+            None => error,
         };
         match &self.name {
             Ok(name) => error.about(name),

@@ -49,6 +49,9 @@ impl Driver {
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let _inside = self.enter();
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        // Inside somebody's task, that task's budget is not ours: once it is spent, tokio defers the wake-up until the task
+        // returns, and it cannot return before this does.
+        let future = tokio::task::unconstrained(future);
         let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
         loop {
             if let Poll::Ready(done) = future.as_mut().poll(&mut cx) {

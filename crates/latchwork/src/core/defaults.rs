@@ -10,6 +10,8 @@ pub(crate) const WAIT_LEASE: Duration = Duration::from_secs(3);
 pub(crate) const PASS_FOR: Duration = Duration::from_millis(5);
 /// A lease is renewed when this part of it has passed.
 pub(crate) const RENEW_AFTER: u32 = 3;
+/// A renewal is given up when it takes longer than this part of the lease.
+pub(crate) const RENEW_WITHIN: u32 = 6;
 /// Renewals are spread by up to this part of their interval, both ways, so that many locks do not renew at one tick.
 pub(crate) const RENEW_JITTER: u32 = 10;
 /// Claims per renewal request.

@@ -8,15 +8,20 @@ use super::machine::{Attempt, End, Failed, Step};
 use super::shield::Shield;
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
-use crate::engine::{Busy, Claim, ClaimState, Lifetime, Note, Verdict, Wake};
+use crate::engine::{Busy, Claim, ClaimState, Note, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
 pub(crate) enum Outcome {
     /// The lock is held.
     Held(Grip),
-    /// It was not to be had within the caller's patience; who holds it, if that is known.
-    NotHeld(Option<Note>),
+    /// It was not to be had within the caller's patience.
+    NotHeld {
+        /// Who holds it, if that is known.
+        holder: Option<Note>,
+        /// Until when this attempt may hold it all the same, if its claim could not be withdrawn.
+        left: Option<Moment>,
+    },
 }
 
 /// Gets the lock, or gives up within `patience` and leaves nothing behind, also when dropped at any await.
@@ -73,7 +78,10 @@ async fn attempt(
             Some(Turn::Pass(grip)) if grip.hold().lease_loss().is_none() => return Ok(Outcome::Held(grip)),
             // Lost on the way, while this task was kept from running: given back, and stood for again.
             Some(Turn::Pass(_)) => {}
-            None => return Ok(Outcome::NotHeld(Some(Note::new("another task of this client")))),
+            None => {
+                let holder = Some(Note::new("another task of this client"));
+                return Ok(Outcome::NotHeld { holder, left: None });
+            }
         }
     }
 }
@@ -96,7 +104,7 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                         End::TimedOut => super::no_answer_in_time(),
                         _ => super::no_answer(),
                     };
-                    let left = Some(may_hold_until(&attempt, &claim));
+                    let left = Some(may_hold_until(&claim, attempt.ends_by()));
                     return Err(complete(error, left, core, &claim));
                 };
                 ticket = returned;
@@ -124,13 +132,13 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
             }
             Step::Undo(end) => {
                 let is_undone = ticket.withdraw().await;
-                let left = (!is_undone).then(|| may_hold_until(&attempt, &claim));
-                return give_up(end, busy.holder, failure)
+                let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
+                return give_up(end, busy.holder, failure, left)
                     .map_err(|error| complete(error, left, core, &claim));
             }
             Step::Stop(end) => {
                 ticket.forget_claim();
-                return give_up(end, busy.holder, failure)
+                return give_up(end, busy.holder, failure, None)
                     .map_err(|error| complete(error, None, core, &claim));
             }
         }
@@ -162,9 +170,16 @@ fn failed(error: &Error) -> Failed {
     Failed { effect: error.effect(), passing: error.kind() == ErrorKind::Unreachable }
 }
 
-fn give_up(end: End, holder: Option<ClaimState>, failure: Option<Error>) -> Result<Outcome> {
+fn give_up(
+    end: End,
+    holder: Option<ClaimState>,
+    failure: Option<Error>,
+    left: Option<Moment>,
+) -> Result<Outcome> {
     match (end, failure) {
-        (End::Busy | End::TimedOut, None) => Ok(Outcome::NotHeld(holder.map(|holder| holder.note))),
+        (End::Busy | End::TimedOut, None) => {
+            Ok(Outcome::NotHeld { holder: holder.map(|holder| holder.note), left })
+        }
         (End::TooLate, _) => {
             let message = "the engine answered too late for this ttl; raise ttl or look at the engine's load";
             Err(Error::new(ErrorKind::Unreachable, message))
@@ -174,12 +189,10 @@ fn give_up(end: End, holder: Option<ClaimState>, failure: Option<Error>) -> Resu
     }
 }
 
-/// Until when the lock may be held by this attempt's claim, if that cannot be undone.
-fn may_hold_until(attempt: &Attempt, claim: &Claim) -> Moment {
-    match claim.lifetime {
-        Lifetime::Lease => attempt.may_hold_until(),
-        Lifetime::Session => Moment::NEVER,
-    }
+/// Until when the lock may be held by this attempt's claim, if that cannot be undone. A server counts from when it got
+/// the request, which was by `arrived`, and may grant the lock at the very end of the claim's place in the queue.
+fn may_hold_until(claim: &Claim, arrived: Moment) -> Moment {
+    claim.lease_over(arrived.after(claim.wait_lease))
 }
 
 /// Says what is left behind: `left` until then at the longest, or nothing at all.

@@ -5,15 +5,12 @@ use std::sync::{Arc, Weak};
 use super::finish::Finish;
 use super::{Core, defaults};
 use crate::clock::{Clock, Moment};
-use crate::engine::{Claim, Lifetime, Released};
+use crate::engine::{Claim, Released};
 
 /// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then.
 pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
     let core = finish.core().clone();
-    let lease_over = match claim.lifetime {
-        Lifetime::Lease => core.clock.now().after(claim.ttl),
-        Lifetime::Session => Moment::NEVER,
-    };
+    let lease_over = claim.lease_over(core.clock.now());
     let (mut pause, mut is_first) = (defaults::JANITOR_FIRST_PAUSE, true);
     while core.answer(core.engine.clone().release(claim.clone())).await.is_err() {
         let again = core.clock.now().after(pause);

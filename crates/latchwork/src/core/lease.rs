@@ -100,7 +100,7 @@ impl Lease {
 
     /// How long one renewal request may take, so that there is time for another.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
-        (self.span() / 6).min(self.stop_at().since(now) / 2)
+        (self.span() / defaults::RENEW_WITHIN).min(self.stop_at().since(now) / 2)
     }
 
     /// What was granted. A claim bound to its session has no end, and is looked after as if it had its ttl.

@@ -125,9 +125,9 @@ impl Attempt {
         }
     }
 
-    /// Until when the newest claim may hold the lock if nothing undoes it.
-    pub(crate) fn may_hold_until(&self) -> Moment {
-        self.sent.after(self.terms.ttl)
+    /// When the claim now under way ends at the latest, also if its caller no longer waits for it.
+    pub(crate) fn ends_by(&self) -> Moment {
+        self.sent.after(defaults::REQUEST_LIMIT)
     }
 
     /// The claim was answered, or failed.

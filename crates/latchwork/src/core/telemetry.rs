@@ -66,8 +66,8 @@ impl Telemetry {
                 );
                 return;
             }
-            Ok(Outcome::NotHeld(_)) if patience == Patience::None => "busy",
-            Ok(Outcome::NotHeld(_)) => "timed_out",
+            Ok(Outcome::NotHeld { .. }) if patience == Patience::None => "busy",
+            Ok(Outcome::NotHeld { .. }) => "timed_out",
             Err(error) => {
                 warn!(lock, engine = self.engine, ?waited, %error, "acquire failed");
                 "failed"

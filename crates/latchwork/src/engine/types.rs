@@ -77,6 +77,14 @@ impl Claim {
             && (mode, self.mode) == (Mode::Exclusive, Mode::Exclusive)
     }
 
+    /// When a lease that began or was renewed by `from` is over, if nothing gives it back.
+    pub(crate) fn lease_over(&self, from: Moment) -> Moment {
+        match self.lifetime {
+            Lifetime::Lease => from.after(self.ttl),
+            Lifetime::Session => Moment::NEVER,
+        }
+    }
+
     /// An exclusive claim with a fresh id that only tries.
     pub fn new(name: LockName, ttl: Duration) -> Self {
         Self {

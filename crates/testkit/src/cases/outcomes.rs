@@ -69,7 +69,8 @@ pub(super) async fn an_error_says_until_when_the_lock_may_be_held<F: Fixture>(fi
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     let until = error.may_be_held_until().expect("the release failed too");
     let left = until.since(clock.now());
-    assert!(!left.is_zero() && left <= LONG, "{left:?}");
+    // It may have been queued, and be granted when its place in the queue is all but over.
+    assert!(left > LONG && left <= LONG * 2, "{left:?}");
     assert!(error.to_string().contains("may be held for up to"), "{error}");
     assert!(fixture.client().await.lock("perhaps").try_acquire().await.expect("answers").is_none());
     // The janitor goes on until it succeeds.

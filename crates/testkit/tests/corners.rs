@@ -1,0 +1,78 @@
+//! Corners where two rules of the core meet, on paused time where time matters.
+
+use std::time::Duration;
+
+use latchwork::clock::Moment;
+use latchwork::engine::{Engine, Filter};
+use latchwork::engines::{Memory, memory::Verb};
+use latchwork::{Client, Effect, ErrorKind, LockName};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Until when the server keeps the lock for whoever holds it.
+async fn held_until(memory: &Memory) -> Moment {
+    let found = memory.inspect(&Filter::Prefix(String::new())).await.expect("memory answers");
+    let left = found[0].holders[0].expires_in.expect("a lease");
+    memory.clock().now().after(left)
+}
+
+/// Far more calls than a task may make before tokio wants it to return.
+#[test]
+fn a_task_may_make_any_number_of_blocking_calls() {
+    let (sender, done) = std::sync::mpsc::channel();
+    // On a thread of its own, so that a call that never returns is a failure and not a test that hangs.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let client = latchwork::blocking::connect("memory:").expect("memory");
+            for _ in 0..1_000 {
+                client.lock("a").acquire().expect("free").release().expect("held");
+            }
+        });
+        let _ = sender.send(());
+    });
+    done.recv_timeout(20 * SECOND).expect("they all return");
+}
+
+/// The claim still stands in the queue, and gets the lock for nobody.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_could_not_withdraw_says_that_the_lock_may_be_held() {
+    let memory = Memory::new();
+    let (first, second) = (Client::new(memory.clone()), Client::new(memory.clone()));
+    let _guard = first.lock("a").acquire().await.expect("free");
+    memory.fail_always(Verb::Release, Some(Effect::None));
+    let error = second.lock("a").wait(SECOND).acquire().await.expect_err("held");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
+    assert!(error.may_be_held_until().is_some(), "{error}");
+    memory.lose(&LockName::new("a").expect("a good name"));
+    assert!(held_until(&memory).await > memory.clock().now());
+}
+
+/// The claim reaches the server only when its caller has given up; its lease counts from there.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_acts_late_holds_no_longer_than_its_error_said() {
+    let memory = Memory::new();
+    memory.delay(Verb::Claim, 5 * SECOND);
+    memory.fail_always(Verb::Release, Some(Effect::None));
+    let error = Client::new(memory.clone()).lock("a").wait(SECOND).acquire().await.expect_err("no answer");
+    let told = error.may_be_held_until().expect("the claim is under way");
+    tokio::time::sleep(10 * SECOND).await;
+    assert!(held_until(&memory).await <= told, "{error}");
+}
+
+/// A renewal is under way when the release fails, and lengthens the lease after it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_could_not_be_released_is_held_no_longer_than_the_error_said() {
+    let memory = Memory::new();
+    let guard = Client::new(memory.clone()).lock("a").acquire().await.expect("free");
+    let renewed_by = guard.lease_end();
+    memory.delay(Verb::Renew, 3 * SECOND);
+    memory.fail_always(Verb::Release, Some(Effect::None));
+    // Later than any spread of the renewal, and earlier than its answer.
+    tokio::time::sleep(Duration::from_millis(11_500)).await;
+    let error = guard.release().await.expect_err("the release fails");
+    let told = error.may_be_held_until().expect("it was not released");
+    tokio::time::sleep(5 * SECOND).await;
+    let until = held_until(&memory).await;
+    assert!(until > renewed_by && until <= told, "{error}");
+}
