@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork::clock::Moment;
 use latchwork::engine::{Engine, Filter};
 use latchwork::engines::{Memory, memory::Verb};
-use latchwork::{Client, Effect, ErrorKind, LockName};
+use latchwork::{Client, Effect, ErrorKind, LockName, Loss};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,4 +75,15 @@ async fn a_lock_that_could_not_be_released_is_held_no_longer_than_the_error_said
     tokio::time::sleep(5 * SECOND).await;
     let until = held_until(&memory).await;
     assert!(until > renewed_by && until <= told, "{error}");
+}
+
+/// Renewed when it is lost, it would be kept from others for another lease.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_free_when_the_lease_that_it_had_ends() {
+    let memory = Memory::new();
+    let client = Client::new(memory.clone());
+    let guard = client.lock("a").max_hold(5 * SECOND).acquire().await.expect("free");
+    assert_eq!(guard.lost().await, Loss::HeldTooLong);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(held_until(&memory).await, guard.lease_end());
 }
