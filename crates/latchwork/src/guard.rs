@@ -21,6 +21,11 @@ impl Guard {
         Self { grip, held }
     }
 
+    #[cfg(test)]
+    pub(crate) fn into_grip(self) -> Grip {
+        self.grip
+    }
+
     /// A view to give to the work that this lock protects.
     pub fn held(&self) -> Held {
         self.held.clone()
