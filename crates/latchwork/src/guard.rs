@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::core::Grip;
 use crate::engine::Released;
@@ -11,14 +12,17 @@ use crate::{Held, Loss, Result};
 /// dropped. What can be known of it is in [`Held`], which it derefs to.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
+    /// Dropped first: views of a nested guard see by it that theirs let go, though others of its owner hold on.
+    own: Option<Arc<()>>,
     grip: Grip,
     held: Held,
 }
 
 impl Guard {
     pub(crate) fn new(grip: Grip) -> Self {
-        let held = Held::new(&grip);
-        Self { grip, held }
+        let own = matches!(grip, Grip::Shared(_)).then(Arc::default);
+        let held = Held::new(&grip, own.as_ref().map(Arc::downgrade));
+        Self { own, grip, held }
     }
 
     #[cfg(test)]
@@ -54,7 +58,8 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let Self { grip, held } = self;
+        let Self { own, grip, held } = self;
+        drop(own);
         let (loss, clock) = (held.loss(), grip.core().clock);
         let answer = match grip.release().await {
             None => Released::Freed,
