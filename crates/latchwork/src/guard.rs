@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::core::Grip;
 use crate::engine::Released;
@@ -11,14 +12,22 @@ use crate::{Held, Loss, Result};
 /// dropped. What can be known of it is in [`Held`], which it derefs to.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
+    /// Dropped first: views of a nested guard see by it that theirs let go, though others of its owner hold on.
+    own: Option<Arc<()>>,
     grip: Grip,
     held: Held,
 }
 
 impl Guard {
     pub(crate) fn new(grip: Grip) -> Self {
-        let held = Held::new(&grip);
-        Self { grip, held }
+        let own = matches!(grip, Grip::Shared(_)).then(Arc::default);
+        let held = Held::new(&grip, own.as_ref().map(Arc::downgrade));
+        Self { own, grip, held }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn into_grip(self) -> Grip {
+        self.grip
     }
 
     /// A view to give to the work that this lock protects.
@@ -36,8 +45,8 @@ impl Guard {
     /// Dropped half-way, the release goes on in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was no longer this guard's. Otherwise what the engine says; the release is
-    /// then repeated in the background until it is answered or the lease is over.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was no longer this guard's. Otherwise what the engine says;
+    /// the release is then repeated in the background until it is answered or the lease is over.
     ///
     /// # Examples
     /// ```
@@ -49,7 +58,8 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let Self { grip, held } = self;
+        let Self { own, grip, held } = self;
+        drop(own);
         let clock = grip.core().clock;
         match grip.release().await {
             (Err(error), _) => {

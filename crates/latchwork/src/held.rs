@@ -1,7 +1,7 @@
 //! What can be known of a held lock.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -15,12 +15,19 @@ pub struct Held {
     hold: Arc<Hold>,
     /// Which of the guards that the claim was passed to.
     turn: u8,
+    /// Of a guard that may hold beside others of its owner: gone once that guard lets go.
+    own: Option<Weak<()>>,
     token: Option<Token>,
 }
 
 impl Held {
-    pub(crate) fn new(tenure: &Tenure) -> Self {
-        Self { hold: tenure.hold().clone(), turn: tenure.pass(), token: tenure.token() }
+    pub(crate) fn new(tenure: &Tenure, own: Option<Weak<()>>) -> Self {
+        Self { hold: tenure.hold().clone(), turn: tenure.pass(), own, token: tenure.token() }
+    }
+
+    /// Whether the guard of this view let go.
+    fn let_go(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.strong_count() == 0) || !self.hold.is_turn(self.turn)
     }
 
     /// The lock.
@@ -45,7 +52,7 @@ impl Held {
     /// A check followed by a write is not protected by it: between the two, any process can be paused. Only a store
     /// that checks the token is.
     pub fn is_certain(&self) -> bool {
-        self.hold.is_turn(self.turn) && self.loss().is_none()
+        !self.let_go() && self.loss().is_none()
     }
 
     /// Why the lock is lost, if it is.
@@ -98,7 +105,9 @@ impl Held {
     /// # Ok(()) }
     /// ```
     pub async fn lost(&self) -> Loss {
-        self.hold.lost(self.turn).await
+        let loss = self.hold.lost(self.turn).await;
+        // Asked after the loss was found: what came after the release is none of this guard's.
+        if self.let_go() { std::future::pending().await } else { loss }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork::clock::Moment;
 use latchwork::engine::{Engine, Filter};
 use latchwork::engines::{Memory, memory::Verb};
-use latchwork::{Client, Effect, ErrorKind, LockName};
+use latchwork::{Client, Effect, ErrorKind, Held, LockName, Loss};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,4 +75,33 @@ async fn a_lock_that_could_not_be_released_is_held_no_longer_than_the_error_said
     tokio::time::sleep(5 * SECOND).await;
     let until = held_until(&memory).await;
     assert!(until > renewed_by && until <= told, "{error}");
+}
+
+/// Renewed when it is lost, it would be kept from others for another lease.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_free_when_the_lease_that_it_had_ends() {
+    let memory = Memory::new();
+    let client = Client::new(memory.clone());
+    let guard = client.lock("a").max_hold(5 * SECOND).acquire().await.expect("free");
+    assert_eq!(guard.lost().await, Loss::HeldTooLong);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(held_until(&memory).await, guard.lease_end());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_view_of_a_nested_guard_ends_with_that_guard() {
+    let memory = Memory::new();
+    let lock = Client::new(memory.clone()).lock("a").owner("me");
+    let outer = lock.acquire().await.expect("free");
+    let [released, dropped] = [lock.acquire().await.expect("nested"), lock.acquire().await.expect("nested")];
+    let views = [released.held(), dropped.held()];
+    assert!(views.iter().all(Held::is_certain));
+    released.release().await.expect("held");
+    drop(dropped);
+    assert!(outer.is_certain() && !views.iter().any(Held::is_certain));
+    memory.lose(&LockName::new("a").expect("a good name"));
+    assert_eq!(outer.lost().await, Loss::Removed);
+    for view in views {
+        assert!(tokio::time::timeout(60 * SECOND, view.lost()).await.is_err(), "told of what it gave back");
+    }
 }

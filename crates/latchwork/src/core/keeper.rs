@@ -159,6 +159,11 @@ impl Shared {
 
     /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.
     async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) {
+        // Some may have been lost while the connection was opened.
+        let holds = &not_lost(holds)[..];
+        if holds.is_empty() {
+            return;
+        }
         if self.is_a_copy() {
             return holds.iter().for_each(|hold| hold.lose(Loss::Copied));
         }
@@ -173,8 +178,10 @@ impl Shared {
     }
 
     fn schedule_again(&self, holds: &[Arc<Hold>]) {
+        // Looked at before the schedule is locked: whoever listens is told of a loss here, and may let go of a guard.
+        let holds = not_lost(holds);
         let mut schedule = self.schedule();
-        for hold in holds.iter().filter(|hold| hold.lease_loss().is_none() && !hold.is_given_back()) {
+        for hold in holds.iter().filter(|hold| !hold.is_given_back()) {
             schedule.insert(hold);
         }
         drop(schedule);
@@ -204,6 +211,7 @@ impl Running {
                 }
                 schedule.take_due(shared.clock.now())
             };
+            let due = not_lost(&due);
             if !due.is_empty() {
                 // Opened by the first renewal, not by the first lock: most locks are never renewed.
                 let fork = match &engine {
@@ -227,6 +235,11 @@ impl Running {
             }
         }
     }
+}
+
+/// Those that may be renewed: to renew a lost one would keep the lock from others for another lease.
+fn not_lost(holds: &[Arc<Hold>]) -> Vec<Arc<Hold>> {
+    holds.iter().filter(|hold| hold.lease_loss().is_none()).cloned().collect()
 }
 
 /// How long one request for all of these may take.

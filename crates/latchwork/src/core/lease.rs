@@ -59,7 +59,12 @@ impl Lease {
 
     /// When the holder is told to stop if no renewal succeeds before.
     pub(crate) fn stop_at(&self) -> Moment {
-        self.deadline.before(defaults::stop_margin(self.span(), self.terms.stop_margin)).min(self.limit)
+        self.margin_at().min(self.limit)
+    }
+
+    /// When the margin before the end of the lease begins.
+    fn margin_at(&self) -> Moment {
+        self.deadline.before(defaults::stop_margin(self.span(), self.terms.stop_margin))
     }
 
     /// Why the claim is lost, if it is. Reads the given time every time it is asked.
@@ -98,9 +103,10 @@ impl Lease {
         self.start.after(interval - spread + spread * 2 * u32::from(jitter) / 255).min(self.stop_at())
     }
 
-    /// How long one renewal request may take, so that there is time for another.
+    /// How long one renewal request may take, so that there is time for another. However soon `max_hold` is over: others
+    /// are renewed by the same request.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
-        (self.span() / defaults::RENEW_WITHIN).min(self.stop_at().since(now) / 2)
+        (self.span() / defaults::RENEW_WITHIN).min(self.margin_at().since(now) / 2)
     }
 
     /// What was granted. A claim bound to its session has no end, and is looked after as if it had its ttl.
@@ -204,6 +210,7 @@ mod tests {
             lease.renewed(at(millis), at(millis), Some(Renewal::Kept(Valid::For(TTL))));
         }
         assert_eq!(lease.loss(at(30_999)), None);
+        assert!(lease.patience(at(30_999)) > Duration::from_secs(1), "others wait for the same renewal");
         assert_eq!(lease.clone().loss(at(31_000)), Some(Loss::HeldTooLong));
         lease.begin_turn(at(30_999));
         assert_eq!(

@@ -214,8 +214,11 @@ impl Terms {
 
     fn could_hold(&self, tenure: &Tenure) -> bool {
         let claim = tenure.claim();
-        (self.mode, self.lease, self.lifetime, self.pass_for, &self.owner)
-            == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for(), &claim.owner)
+        // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew.
+        let has_owner = self.owner.is_some() || claim.owner.is_some();
+        !has_owner
+            && (self.mode, self.lease, self.lifetime, self.pass_for)
+                == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for())
     }
 
     /// The lease is the outermost guard's, whatever a nested one asks for.
@@ -260,5 +263,19 @@ mod tests {
         assert_eq!(waiting(client.core()), Some(0));
         guard.release().await.expect("held");
         assert_eq!(waiting(client.core()), None, "the name is forgotten");
+    }
+
+    /// The second guard's task finds the first half-way through its release: it can no longer hold with it.
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_while_its_owner_lets_go_does_not_wait_for_itself_later() {
+        let client = Client::new(Memory::new());
+        let lock = client.lock("a").owner("me").wait(Duration::from_secs(5));
+        let Grip::Shared(first) = lock.acquire().await.expect("free").into_grip() else { panic!("alone") };
+        let letting_go = Arc::into_inner(first).expect("the only guard");
+        let (second, released) = tokio::join!(lock.acquire(), letting_go.release());
+        released.0.expect("held");
+        let second = second.expect("its turn");
+        let third = lock.acquire().await.expect("nested in the second");
+        assert_eq!(second.token().expect("tokens"), third.token().expect("tokens"));
     }
 }

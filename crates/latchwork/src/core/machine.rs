@@ -34,8 +34,10 @@ pub(crate) struct Attempt {
     floor: Option<u64>,
     /// When the server wants to hear of this claim again.
     again_at: Moment,
-    /// How long to pause after the next failure; some of it is up to `jitter`, or all clients would come back at once.
+    /// How long to pause after the next failed claim; some of it is up to `jitter`, or all clients would come back at once.
     pause: Duration,
+    /// The same for waiting: that claims are answered says nothing of whether this side can listen.
+    deaf_pause: Duration,
     jitter: u8,
     /// Since when claims have failed, without an answer in between.
     failing_since: Option<Moment>,
@@ -95,6 +97,7 @@ impl Attempt {
             floor: None,
             again_at: now,
             pause: defaults::FAILED_FIRST_PAUSE,
+            deaf_pause: defaults::FAILED_FIRST_PAUSE,
             jitter,
             failing_since: None,
             has_strays: false,
@@ -168,16 +171,21 @@ impl Attempt {
             Patience::Until(end) => now < end.min(since.after(defaults::OUTAGE_LIMIT)),
             Patience::Endless => now < since.after(defaults::OUTAGE_LIMIT),
         };
-        if failed.passing && again { self.pause(now) } else { Step::Undo(End::Failed) }
+        if !failed.passing || !again {
+            return Step::Undo(End::Failed);
+        }
+        let until = self.pause(now, self.pause);
+        self.pause = longer(self.pause);
+        Step::Pause(until)
     }
 
-    fn pause(&mut self, now: Moment) -> Step {
-        let until = now.after(self.pause / 2 + self.pause / 2 * u32::from(self.jitter) / 255);
-        self.pause = (self.pause * 2).min(defaults::FAILED_LONGEST_PAUSE);
-        Step::Pause(match self.patience {
+    /// Until when to pause for `span`, or a little less, within the caller's patience.
+    fn pause(&self, now: Moment, span: Duration) -> Moment {
+        let until = now.after(span / 2 + span / 2 * u32::from(self.jitter) / 255);
+        match self.patience {
             Patience::Until(end) => until.min(end),
             _ => until,
-        })
+        }
     }
 
     /// `wait` or a pause ended; `None` if the time given to it passed.
@@ -189,12 +197,17 @@ impl Attempt {
                 self.hold(now, grant).unwrap_or(Step::Ask)
             }
             _ if out_of_patience => Step::Undo(End::TimedOut),
-            // Not longer than until the server wants to hear of the claim.
-            Some(Err(_)) => match self.pause(now) {
-                Step::Pause(until) => Step::Pause(until.min(self.again_at)),
-                step => step,
-            },
-            Some(Ok(_)) | None => Step::Ask,
+            Some(Err(_)) => {
+                let until = self.pause(now, self.deaf_pause);
+                self.deaf_pause = longer(self.deaf_pause);
+                // Not longer than until the server wants to hear of the claim.
+                Step::Pause(until.min(self.again_at))
+            }
+            Some(Ok(_)) => {
+                self.deaf_pause = defaults::FAILED_FIRST_PAUSE;
+                Step::Ask
+            }
+            None => Step::Ask,
         }
     }
 
@@ -202,6 +215,10 @@ impl Attempt {
         let mut lease = Lease::granted(grant.valid, self.answered, now, self.terms);
         lease.loss(now).is_none().then_some(Step::Hold { token: grant.token, lease })
     }
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(defaults::FAILED_LONGEST_PAUSE)
 }
 
 #[cfg(test)]
@@ -352,6 +369,25 @@ mod tests {
         }
         println!("{} paths, {} held, {} undone", seen.paths, seen.held, seen.undone);
         assert!(seen.held > 1_000 && seen.undone > 1_000, "the walk must reach both ends");
+    }
+
+    #[test]
+    fn a_waiter_that_cannot_listen_asks_less_and_less_often() {
+        let (mut attempt, _) = Attempt::new(Patience::Endless, TERMS, 255, at(1_000));
+        let mut now = at(1_000);
+        let mut asks = |attempt: &mut Attempt| {
+            attempt.asking(now);
+            attempt.answered(now, Ok(&Verdict::Busy(Busy::new(Duration::from_secs(60)))));
+            let Step::Pause(until) = attempt.woken(now, Some(Err(LOST))) else { panic!("a storm") };
+            assert_eq!(attempt.woken(until, None), Step::Ask);
+            let pause = until.since(now);
+            now = until;
+            pause
+        };
+        let pauses: Vec<_> = (0..10).map(|_| asks(&mut attempt)).collect();
+        assert!(pauses.is_sorted() && pauses[9] == defaults::FAILED_LONGEST_PAUSE, "{pauses:?}");
+        attempt.woken(at(99_000), Some(Ok(&Wake::Recheck)));
+        assert_eq!(asks(&mut attempt), defaults::FAILED_FIRST_PAUSE, "it can listen again");
     }
 
     #[test]
