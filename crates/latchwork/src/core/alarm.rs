@@ -92,10 +92,13 @@ impl Alarm {
             sleepers.last_key += 1;
             sleepers.last_key
         });
-        sleepers.by_time.insert((moment, key), waker.clone());
+        let former = sleepers.by_time.insert((moment, key), waker.clone());
         if sleepers.by_time.first_key_value().is_some_and(|((_, first), _)| *first == key) {
             self.set_for_first(&sleepers);
         }
+        drop(sleepers);
+        // With the mutex free again: a task that ends with its last waker may be a sleeper.
+        drop(former);
         key
     }
 
@@ -136,6 +139,8 @@ impl Drop for Sleep {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// In a runtime without timers: nothing but the alarm can wake these.
@@ -153,6 +158,34 @@ mod tests {
             assert!(early >= Duration::from_millis(20) && early < late, "{early:?} {late:?}");
             assert!(middle >= Duration::from_millis(40) && late >= Duration::from_millis(60));
         });
+    }
+
+    /// What the last waker of a task may take with it.
+    struct Task(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// As in a small executor, where a task is what its wakers point to.
+    #[test]
+    fn a_task_that_ends_with_its_last_waker_may_be_a_sleeper() {
+        let (sender, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let far = Clock::boottime().now().after(Duration::from_secs(3_600));
+            let mut moved = Box::pin(sleep_until(Clock::boottime(), far));
+            let mut stays = Box::pin(sleep_until(Clock::boottime(), far));
+            let task = Arc::new(Task(Mutex::default()));
+            assert!(stays.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            *locked(&task.0) = Some(stays);
+            let waker = Waker::from(task);
+            assert!(moved.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            // Polled elsewhere now: nobody else knew the task.
+            assert!(moved.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let _ = sender.send(());
+        });
+        done.recv_timeout(Duration::from_secs(20)).expect("no sleeper waits for itself");
     }
 
     #[test]
