@@ -202,8 +202,9 @@ impl Lock {
     /// Does `work` while the lock is held. The work is dropped the moment the lock is lost.
     ///
     /// # Guarantees
-    /// `Ok` only if the engine confirmed, or could not be asked, that the lock was held to the end. The lock is given
-    /// back before this returns, or in the background if the engine does not answer.
+    /// `Ok` only if nothing is known of a loss when the work is done: neither by this side's clock, nor by the engine that
+    /// is given the lock back (one passed on to another task is not given back yet). The lock is given back before this
+    /// returns, or in the background if the engine does not answer.
     ///
     /// # Cancel safety
     /// Dropped, it drops the work first and then gives the lock back in the background.

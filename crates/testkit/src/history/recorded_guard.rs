@@ -37,20 +37,20 @@ impl RecordedGuard {
         self.guard.as_ref().expect("used until it is released")
     }
 
-    /// As [`Guard::token`].
+    /// As [`Held::token`](latchwork::Held::token).
     ///
     /// # Errors
-    /// As [`Guard::token`].
+    /// As [`Held::token`](latchwork::Held::token).
     pub fn token(&self) -> Result<Token> {
         self.guard().token()
     }
 
-    /// As [`Guard::lease_end`].
+    /// As [`Held::lease_end`](latchwork::Held::lease_end).
     pub fn lease_end(&self) -> Moment {
         self.guard().lease_end()
     }
 
-    /// As [`Guard::is_certain`]; records a loss that it finds, or how long the lease now is.
+    /// As [`Held::is_certain`](latchwork::Held::is_certain); records a loss that it finds, or how long the lease now is.
     pub fn is_certain(&self) -> bool {
         let certain = self.guard().is_certain();
         if certain {
@@ -61,7 +61,7 @@ impl RecordedGuard {
         certain
     }
 
-    /// As [`Guard::lost`]; records when it was told, if it was called in time to be told.
+    /// As [`Held::lost`](latchwork::Held::lost); records when it was told, if it was called in time to be told.
     ///
     /// # Cancel safety
     /// May be dropped and called again; that nobody listens is recorded.
