@@ -105,3 +105,16 @@ async fn the_view_of_a_nested_guard_ends_with_that_guard() {
         assert!(tokio::time::timeout(60 * SECOND, view.lost()).await.is_err(), "told of what it gave back");
     }
 }
+
+/// A server that hangs for longer than any request may take costs a patient waiter nothing but time.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_never_answered_is_sent_again() {
+    let memory = Memory::new();
+    let client = Client::new(memory.clone());
+    memory.delay(Verb::Claim, 3_600 * SECOND);
+    let waiter = tokio::spawn(async move { client.lock("a").acquire().await });
+    tokio::time::sleep(5 * SECOND).await;
+    memory.delay(Verb::Claim, Duration::ZERO);
+    let guard = waiter.await.expect("no panic").expect("the second claim is answered");
+    assert!(guard.is_certain());
+}

@@ -112,8 +112,9 @@ impl Attempt {
 
     /// Until when to wait for its answer.
     pub(crate) fn answer_by(&self) -> Moment {
-        let (least, most) =
-            (self.sent.after(defaults::REQUEST_LEAST), self.sent.after(defaults::REQUEST_LIMIT));
+        let least = self.sent.after(defaults::REQUEST_LEAST);
+        // A little longer than a request may take: one that ends unanswered can be sent again.
+        let most = least.after(defaults::REQUEST_LIMIT);
         match self.patience {
             Patience::Until(end) => end.clamp(least, most),
             Patience::None | Patience::Endless => most,
@@ -369,6 +370,18 @@ mod tests {
         }
         println!("{} paths, {} held, {} undone", seen.paths, seen.held, seen.undone);
         assert!(seen.held > 1_000 && seen.undone > 1_000, "the walk must reach both ends");
+    }
+
+    #[test]
+    fn a_patient_waiter_sees_the_end_of_every_request() {
+        for patience in [Patience::None, Patience::Until(at(99_000)), Patience::Endless] {
+            let (mut attempt, _) = Attempt::new(patience, TERMS, 0, at(1_000));
+            attempt.asking(at(2_000));
+            assert!(attempt.answer_by() > at(2_000).after(defaults::REQUEST_LIMIT), "{patience:?}");
+        }
+        let (mut attempt, _) = Attempt::new(Patience::Until(at(2_500)), TERMS, 0, at(1_000));
+        attempt.asking(at(2_000));
+        assert_eq!(attempt.answer_by(), at(2_500));
     }
 
     #[test]
