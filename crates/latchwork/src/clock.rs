@@ -5,6 +5,7 @@
 //! can move it in tests. The memory engine counts on tokio's clock instead, so that paused time works.
 #![allow(clippy::disallowed_methods, reason = "this is their home")]
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -64,14 +65,15 @@ enum Source {
 pub struct Simulation {
     start: tokio::time::Instant,
     slept: AtomicU64,
-    chance: AtomicU64,
+    seed: u64,
+    drawn: AtomicU64,
 }
 
 impl Simulation {
     /// A machine that starts now. For the rest of the process: clocks are copied about freely.
     pub fn begin(seed: u64) -> &'static Self {
         let start = tokio::time::Instant::now();
-        Box::leak(Box::new(Self { start, slept: AtomicU64::new(0), chance: AtomicU64::new(seed) }))
+        Box::leak(Box::new(Self { start, slept: AtomicU64::new(0), seed, drawn: AtomicU64::new(0) }))
     }
 
     /// Its clock.
@@ -89,13 +91,11 @@ impl Simulation {
         self.start.elapsed() + Duration::from_nanos(self.slept.load(Ordering::Relaxed))
     }
 
-    /// The next number of a splitmix64 sequence.
+    /// The next number that follows from the seed: the standard hasher's keys are fixed.
     fn number(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut mixed = self.chance.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        let mut hasher = DefaultHasher::new();
+        (self.seed, self.drawn.fetch_add(1, Ordering::Relaxed)).hash(&mut hasher);
+        hasher.finish()
     }
 }
 

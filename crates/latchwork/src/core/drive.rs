@@ -32,10 +32,7 @@ pub(crate) async fn acquire(
     patience: Patience,
 ) -> Result<Outcome> {
     let mut watched = Watched { core, name, patience, began: Some(core.clock.now()) };
-    let attempt = attempt(core, name, terms, patience);
-    #[cfg(feature = "telemetry")]
-    let attempt = tracing::Instrument::instrument(attempt, core.telemetry.acquiring(name));
-    let outcome = attempt.await;
+    let outcome = core.telemetry.around(name, attempt(core, name, terms, patience)).await;
     watched.ended(&outcome);
     outcome
 }

@@ -14,12 +14,6 @@ pub(crate) enum Grip {
 }
 
 impl Grip {
-    /// Whether other guards of the same owner hold beside it.
-    #[cfg(feature = "telemetry")]
-    pub(crate) fn is_nested(&self) -> bool {
-        matches!(self, Self::Shared(shared) if Arc::strong_count(shared) > 1)
-    }
-
     /// Lets go; and why it was lost before, if it was. Freed as far as this guard goes, if others of its owner still hold.
     pub(crate) async fn release(self) -> (Result<Released>, Option<Loss>) {
         match self {

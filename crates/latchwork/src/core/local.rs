@@ -265,6 +265,20 @@ mod tests {
         assert_eq!(waiting(client.core()), None, "the name is forgotten");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_restored_image_gives_nothing_back_and_can_claim_again() {
+        let memory = Memory::new();
+        let client = Client::new(memory.clone());
+        let name = LockName::new("a").expect("a good name");
+        let grip = client.lock("a").acquire().await.expect("free").into_grip();
+        grip.hold().lose(crate::Loss::Copied);
+        drop(grip);
+        client.close().await.expect("nothing to wait for");
+        assert!(client.core().local.shard(&name).is_empty(), "the name is open");
+        let filter = crate::engine::Filter::Name(name.clone());
+        assert_eq!(client.inspect(&filter).await.expect("answers")[0].holders.len(), 1, "the original's");
+    }
+
     /// The second guard's task finds the first half-way through its release: it can no longer hold with it.
     #[tokio::test(start_paused = true)]
     async fn who_comes_while_its_owner_lets_go_does_not_wait_for_itself_later() {

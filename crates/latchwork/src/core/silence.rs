@@ -1,5 +1,6 @@
 //! What the core tells when nobody can listen: built without the feature `telemetry`.
 
+use std::future::Future;
 use std::time::Duration;
 
 use super::{Outcome, Patience};
@@ -11,6 +12,9 @@ pub(crate) struct Telemetry;
 impl Telemetry {
     pub(crate) fn new(_: &'static str) -> Self {
         Self
+    }
+    pub(crate) fn around<F: Future>(&self, _: &LockName, attempt: F) -> F {
+        attempt
     }
     pub(crate) fn acquired(&self, _: &LockName, _: Patience, _: Duration, _: &Result<Outcome>) {}
     pub(crate) fn cancelled(&self, _: &LockName) {}

@@ -2,12 +2,15 @@
 //!
 //! The hot counters are registered once per client: a recorder must be installed before the client is made.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
-use tracing::{Span, debug, debug_span, warn};
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::{debug, debug_span, warn};
 
-use super::{Outcome, Patience};
+use super::{Grip, Outcome, Patience};
 use crate::engine::{Claim, Renewal};
 use crate::{LockName, Loss, Result};
 
@@ -35,9 +38,9 @@ impl Telemetry {
         }
     }
 
-    /// The span of an attempt.
-    pub(crate) fn acquiring(&self, name: &LockName) -> Span {
-        debug_span!("acquire", lock = name.as_str(), engine = self.engine)
+    /// An attempt in its span.
+    pub(crate) fn around<F: Future>(&self, name: &LockName, attempt: F) -> Instrumented<F> {
+        attempt.instrument(debug_span!("acquire", lock = name.as_str(), engine = self.engine))
     }
 
     /// An attempt ended, after this long.
@@ -51,10 +54,10 @@ impl Telemetry {
         let lock = name.as_str();
         let outcome = match outcome {
             Ok(Outcome::Held(grip)) => {
-                match (grip.is_nested(), grip.pass()) {
-                    (true, _) => self.nested.increment(1),
-                    (false, 0) => self.granted.increment(1),
-                    (false, _) => self.passed.increment(1),
+                match grip {
+                    Grip::Shared(shared) if Arc::strong_count(shared) > 1 => self.nested.increment(1),
+                    _ if grip.pass() == 0 => self.granted.increment(1),
+                    _ => self.passed.increment(1),
                 }
                 self.wait.record(waited);
                 debug!(

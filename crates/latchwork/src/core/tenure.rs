@@ -118,12 +118,17 @@ impl Tenure {
     }
 
     /// Passes the claim on; what nobody takes is to be given back. A copy of the process that took it (a fork, a restored
-    /// image) does neither: claim and duty are still the original's.
+    /// image) sends nothing: the claim is still the original's.
     fn end_turn(&mut self) -> (Option<(Finish, Arc<Claim>)>, Option<Loss>) {
         let Some(inner) = self.0.take() else { return (None, None) };
         let (loss, now) = inner.hold.loss_now();
         if loss == Some(Loss::Copied) {
-            std::mem::forget(inner);
+            if inner.core.is_a_copy() {
+                std::mem::forget(inner);
+            } else {
+                // A restored image goes on living: its name opens again for claims of its own.
+                drop(Self(Some(inner)).give_back());
+            }
             return (None, loss);
         }
         inner.core.telemetry.held(&inner.hold.claim, now.since(inner.turn_since));
