@@ -10,6 +10,7 @@ pub mod flaky;
 pub mod history;
 pub mod recorder;
 pub mod seed;
+pub mod servers;
 pub mod shim;
 pub mod simulation;
 pub mod store;
