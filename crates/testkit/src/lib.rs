@@ -8,6 +8,7 @@ pub mod fixture;
 pub mod fixtures;
 pub mod flaky;
 pub mod history;
+pub mod proxy;
 pub mod recorder;
 pub mod seed;
 pub mod servers;
