@@ -1,0 +1,113 @@
+//! What is done to the bytes, and the board on which it is set.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Every switch, and what was counted.
+#[derive(Default)]
+pub(super) struct Switches {
+    pub(super) delay: Duration,
+    pub(super) refusing: bool,
+    pub(super) holding: bool,
+    pub(super) replies_to_lose: u32,
+    pub(super) request_to_lose: bool,
+    pub(super) needles: Vec<Vec<u8>>,
+    pub(super) connections: usize,
+    pub(super) requests: u64,
+    pub(super) lost_replies: u64,
+    cuts: u64,
+}
+
+impl Switches {
+    /// Ends every connection that there is.
+    pub(super) fn cut(&mut self) {
+        self.cuts += 1;
+    }
+
+    /// Takes the order to drop a request, if there is one.
+    pub(super) fn loses_request(&mut self) -> bool {
+        std::mem::take(&mut self.request_to_lose)
+    }
+
+    /// Takes the order to lose the reply to this request, if there is one.
+    pub(super) fn loses_reply_to(&mut self, request: &[u8]) -> bool {
+        let within = |needle: &Vec<u8>| request.windows(needle.len()).any(|part| part == needle);
+        let found = self.needles.iter().position(within);
+        found.map(|at| self.needles.remove(at)).is_some()
+    }
+
+    /// Takes the order to lose a reply, if there is one; `doomed` if it was ordered for its request.
+    pub(super) fn loses_reply(&mut self, doomed: bool) -> bool {
+        let ordered = self.replies_to_lose > 0;
+        self.replies_to_lose -= u32::from(ordered && !doomed);
+        self.lost_replies += u64::from(ordered || doomed);
+        ordered || doomed
+    }
+}
+
+/// The switches, and news of their changes.
+#[derive(Default)]
+pub(super) struct Board {
+    switches: Mutex<Switches>,
+    news: watch::Sender<()>,
+}
+
+impl Board {
+    pub(super) fn switches(&self) -> MutexGuard<'_, Switches> {
+        self.switches.lock().expect("no panic while switching")
+    }
+
+    /// Changes them. Bytes are written under the same lock, so that the change counts when this returns.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Switches)) {
+        change(&mut self.switches());
+        self.news.send_replace(());
+    }
+
+    /// News of changes from now on.
+    pub(super) fn news(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
+    }
+
+    /// Waits until the switches are so.
+    pub(super) async fn until(&self, so: impl Fn(&Switches) -> bool) {
+        let mut news = self.news();
+        while !so(&self.switches()) {
+            news.changed().await.expect("the board is here");
+        }
+    }
+
+    /// Counts a new connection; `None` if it is refused.
+    pub(super) fn enter(board: &Arc<Self>) -> Option<Entry> {
+        let mut switches = board.switches();
+        if switches.refusing {
+            return None;
+        }
+        switches.connections += 1;
+        Some(Entry { board: board.clone(), cuts: switches.cuts })
+    }
+}
+
+/// A connection, as long as it is counted.
+pub(super) struct Entry {
+    board: Arc<Board>,
+    cuts: u64,
+}
+
+impl Entry {
+    pub(super) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Whether it was cut since it began.
+    pub(super) fn is_cut(&self, switches: &Switches) -> bool {
+        switches.cuts != self.cuts
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.board.change(|switches| switches.connections -= 1);
+    }
+}

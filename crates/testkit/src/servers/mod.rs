@@ -1,0 +1,9 @@
+//! Real servers, one process each, on a free port of 127.0.0.1 and in a folder of their own.
+
+mod port;
+mod process;
+pub mod redis;
+pub mod resp;
+
+pub use redis::{RedisOptions, RedisServer, RedisTls};
+pub use resp::{Reply, Resp};

@@ -1,0 +1,220 @@
+//! A Redis server of one test: the real `redis-server`, which can be asked, stopped, killed and started again.
+
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io::Result;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use tempfile::TempDir;
+
+pub use options::{RedisOptions, RedisTls};
+
+use super::port::free_port;
+use super::process::Process;
+use super::resp::{Reply, Resp};
+
+/// A start takes a twentieth of a second on an idle machine.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How often its answer to PING is looked for.
+const GLANCE: Duration = Duration::from_millis(2);
+/// How many ports are tried before somebody must look into it.
+const MOST_PORTS: u32 = 20;
+
+/// A running `redis-server` on a port of 127.0.0.1, in a folder of its own. Killed when dropped.
+pub struct RedisServer {
+    folder: TempDir,
+    port: u16,
+    environment: Vec<(&'static str, PathBuf)>,
+    running: Mutex<Running>,
+}
+
+/// The process, if there is one, and the connection to talk to it.
+#[derive(Default)]
+struct Running {
+    process: Option<Process>,
+    admin: Option<Resp>,
+}
+
+/// Why a server did not start.
+struct PortTaken;
+
+impl RedisServer {
+    /// Starts one and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not; with what it printed.
+    pub fn start(options: RedisOptions<'_>) -> Self {
+        for _ in 0..MOST_PORTS {
+            let server = Self::prepare(&options);
+            if server.launch().is_ok() {
+                return server;
+            }
+        }
+        panic!("{MOST_PORTS} ports were free and taken the next moment");
+    }
+
+    /// A server that was not started.
+    fn prepare(options: &RedisOptions<'_>) -> Self {
+        let folder = tempfile::Builder::new().prefix("redis").tempdir().expect("a temporary folder");
+        let port = free_port();
+        let socket = folder.path().join("redis.sock");
+        fs::write(folder.path().join("redis.conf"), options.file(port, folder.path(), &socket))
+            .expect("the folder is ours");
+        let environment = options.clocks.map_or_else(Vec::new, |clocks| {
+            vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
+        });
+        Self { folder, port, environment, running: Mutex::default() }
+    }
+
+    /// The port of 127.0.0.1 that it listens on, from the first start to the last.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The same as an address.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The Unix socket that it listens on as well.
+    pub fn socket(&self) -> PathBuf {
+        self.file("redis.sock")
+    }
+
+    /// Its folder: its configuration, its data and what it printed.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The id of its process.
+    ///
+    /// # Panics
+    /// If it was killed.
+    pub fn pid(&self) -> u32 {
+        self.running().process.as_ref().expect("it runs").pid()
+    }
+
+    /// Everything it has printed since its last start.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&self) {
+        *self.running() = Running::default();
+    }
+
+    /// Kills it, if it runs, and starts it on the same port with the data that it had written to its files.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`].
+    pub fn restart(&self) {
+        self.kill();
+        let begun = Clock::boottime().now();
+        while self.launch().is_err() {
+            // Whoever has it now may be another test that looks for a free port.
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "port {} was taken while the server was down", self.port);
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// Kills it, if it runs, and starts it on the same port without any data.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`].
+    pub fn restart_empty(&self) {
+        self.kill();
+        let _ = fs::remove_file(self.file("dump.rdb"));
+        let _ = fs::remove_dir_all(self.file("appendonlydir"));
+        self.restart();
+    }
+
+    /// Stops the process: its connections stay open, and nobody answers. It stands still when this returns.
+    pub fn pause(&self) {
+        self.running().process.as_ref().expect("it runs").pause();
+    }
+
+    /// Ends [`RedisServer::pause`].
+    pub fn resume(&self) {
+        self.running().process.as_ref().expect("it runs").resume();
+    }
+
+    /// Sends a command as a user who may do everything, through a connection of its own on the Unix socket, and returns
+    /// the answer, which may be an error.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub fn command(&self, words: &[&str]) -> Reply {
+        let mut running = self.running();
+        let answer = match running.admin.as_mut().map(|admin| admin.ask(words)) {
+            Some(Ok(reply)) => Ok(reply),
+            // It was closed from the other end: by CLIENT KILL, above all.
+            Some(Err(_)) | None => self.admin().and_then(|admin| running.admin.insert(admin).ask(words)),
+        };
+        answer.unwrap_or_else(|error| {
+            running.admin = None;
+            panic!("no answer to {words:?}: {error}")
+        })
+    }
+
+    /// How many calls of these commands were answered since the last start, by name: `["evalsha", "script|load"]`.
+    /// Those that scripts make count as well.
+    pub fn calls(&self, commands: &[&str]) -> u64 {
+        let info = self.command(&["INFO", "commandstats"]).text();
+        let counted = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
+        let ours = counted.filter(|(command, _)| commands.contains(command));
+        ours.map(|(_, rest)| rest.split(',').next().and_then(|calls| calls.parse::<u64>().ok()))
+            .map(|calls| calls.expect("a line of figures"))
+            .sum()
+    }
+
+    /// Starts the process and waits until it answers.
+    fn launch(&self) -> std::result::Result<(), PortTaken> {
+        let mut command = Command::new("redis-server");
+        command.arg(self.file("redis.conf")).envs(self.environment.iter().cloned());
+        let output = self.file("output");
+        let _ = fs::remove_file(&output);
+        let mut process = Process::start(&mut command, "redis-server", &output);
+        let begun = Clock::boottime().now();
+        while !self.answers() {
+            if process.has_ended() {
+                let output = self.output();
+                assert!(output.contains("Address already in use"), "redis-server ended:\n{output}");
+                return Err(PortTaken);
+            }
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "redis-server does not answer:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+        self.running().process = Some(process);
+        Ok(())
+    }
+
+    fn answers(&self) -> bool {
+        self.admin().and_then(|mut admin| admin.ask(&["PING"])).is_ok_and(|reply| reply.is("PONG"))
+    }
+
+    fn admin(&self) -> Result<Resp> {
+        let mut connection = Resp::unix(&self.socket())?;
+        connection.ask(&["AUTH", options::ADMIN[0], options::ADMIN[1]])?;
+        Ok(connection)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        // A test that failed while it asked must still be able to end the process.
+        self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
