@@ -265,7 +265,7 @@ impl Lock {
 
     /// What the engine cannot do is an error when asked, never a silent downgrade.
     fn check(&self) -> Result<()> {
-        let (promised, terms) = (self.core.engine.guarantees(), &self.terms);
+        let (promised, terms) = (&self.core.promised, &self.terms);
         let engine = promised.engine;
         self.core.refuse_a_copy()?;
         let ttl = terms.lease.ttl;

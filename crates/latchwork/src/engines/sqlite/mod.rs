@@ -300,10 +300,7 @@ impl Engine for Sqlite {
         });
         match answers.await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
-            Err(error) => {
-                let again = || Error::new(error.kind(), error.to_string()).with_effect(error.effect());
-                claims.iter().map(|_| Err(again())).collect()
-            }
+            Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
     }
 
