@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::servers::Identity;
 use crate::shim::Clocks;
 
 /// The user through whom the server's owner talks to it, whatever a test does to the other users.
@@ -30,9 +31,7 @@ pub struct RedisTls {
     /// Who signed the certificates of clients.
     pub ca: PathBuf,
     /// The server's certificate.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
+    pub identity: Identity,
     /// Whether clients need a certificate, too.
     pub clients_need_one: bool,
 }
@@ -67,8 +66,8 @@ impl RedisTls {
             "port 0".to_owned(),
             format!("tls-port {port}"),
             format!("tls-ca-cert-file {}", self.ca.display()),
-            format!("tls-cert-file {}", self.certificate.display()),
-            format!("tls-key-file {}", self.key.display()),
+            format!("tls-cert-file {}", self.identity.certificate.display()),
+            format!("tls-key-file {}", self.identity.key.display()),
             format!("tls-auth-clients {}", yes(self.clients_need_one)),
         ]
     }
