@@ -78,6 +78,7 @@ impl GetSet {
             outlives_wrapper: false,
             min_ttl: Duration::from_secs(1),
             max_ttl: Duration::from_secs(24 * 60 * 60),
+            ttl_option: None,
             dead_holder: "the ttl, by the waiter's clock",
             faults: Faults {
                 holder_crash: Promise::Exclusive,

@@ -215,6 +215,7 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         outlives_wrapper: false,
         min_ttl: Duration::from_millis(100),
         max_ttl,
+        ttl_option: Some("max-ttl"),
         dead_holder: "the ttl; if waiters died too, up to 4 s more",
         faults: Faults {
             holder_crash: Promise::Exclusive,
