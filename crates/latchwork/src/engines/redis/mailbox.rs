@@ -33,9 +33,23 @@ struct Slot {
 }
 
 impl Mailbox {
-    /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer.
-    pub(super) fn expect(&self, id: ClaimId) {
-        locked(&self.claims).entry(id).or_default();
+    /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
+    /// whether it was expected before, and others are.
+    pub(super) fn expect(&self, id: ClaimId) -> bool {
+        let mut claims = locked(&self.claims);
+        let others = claims.len() > 1;
+        match claims.entry(id) {
+            Entry::Occupied(_) => others,
+            Entry::Vacant(slot) => {
+                slot.insert(Slot::default());
+                false
+            }
+        }
+    }
+
+    /// Whether more than one claim waits.
+    pub(super) fn is_shared(&self) -> bool {
+        locked(&self.claims).len() > 1
     }
 
     /// Forgets a claim.

@@ -1,4 +1,4 @@
-//! How a claim is written down on the server: `id channel owner LF note`, behind its token if it was granted.
+//! How a claim is written down on the server: `id channel mode owner LF note`, behind its token if it was granted.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,6 +9,8 @@ use crate::{OwnerId, clock};
 const TOKEN: usize = 16;
 const ID: usize = 32;
 const CHANNEL: usize = 16;
+/// The mode: exclusive. Other letters are kept free for other modes.
+const MODE: &str = "x";
 
 /// The session's own channel, without its prefix.
 pub(super) fn draw_channel() -> String {
@@ -17,7 +19,7 @@ pub(super) fn draw_channel() -> String {
 
 /// What follows the id.
 pub(super) fn tail(claim: &Claim, channel: &str) -> String {
-    [channel, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
+    [channel, MODE, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
 }
 
 /// The id in hexadecimal digits.
@@ -34,7 +36,7 @@ pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
 /// A waiting claim as it stands in the queue.
 pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> {
     let (id, rest) = member.split_at_checked(ID)?;
-    let (owner, note) = split_tail(rest.get(CHANNEL..)?);
+    let (owner, note) = split_tail(rest.get(CHANNEL + MODE.len()..)?);
     let mut state = ClaimState::new(parse_id(id)?);
     (state.owner, state.note, state.since) = (owner, note, arrived.map(wall));
     Some(state)

@@ -4,6 +4,7 @@
 //! and whatever else sets such keys exclude us and are excluded by us. Beside it stand a queue and the newest token. A
 //! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
 
+mod beats;
 mod failure;
 mod getset;
 mod keys;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
+use self::beats::Due;
 use self::keys::Keys;
 use self::link::Link;
 use self::mailbox::News;
@@ -117,8 +119,54 @@ impl Redis {
         }
     }
 
-    fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
+    /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
+    /// still there.
+    async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
+        let (due, answered) = self.session.beats.join(claim).await;
+        self.send_beats(link, due).await;
+        match answered.await {
+            Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
+            _ => self.claim_now(link, claim, keys).await,
+        }
+    }
+
+    async fn send_beats(&self, link: &Link, mut due: Vec<Due>) {
+        while !due.is_empty() {
+            let rest = due.split_off(due.len().min(beats::MOST));
+            // What went wrong, each finds out for itself.
+            if let Ok(states) = self.ask_beats(link, &due).await {
+                due.into_iter().zip(states).for_each(|(due, state)| drop(due.answer.send(state)));
+            }
+            due = rest;
+        }
+    }
+
+    async fn ask_beats(&self, link: &Link, due: &[Due]) -> Result<Vec<Option<reply::State>>> {
+        let mut command = link.script(Script::Beat, 4 * due.len(), 512 * due.len());
+        for due in due {
+            Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
+        }
+        for Due { claim, .. } in due {
+            let tail = member::tail(claim, &self.session.channel);
+            command.arg(claim.id.to_string()).arg(tail).arg(millis(claim.wait_lease));
+        }
+        reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
+    }
+
+    /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
+    fn next_beat(&self, claim: &Claim) -> Duration {
         let beat = claim.wait_lease / 3;
+        match self.session.mailbox.is_shared() {
+            false => beat,
+            true => {
+                let (now, tick) = (self.clock().now().as_micros(), (beat.as_micros() as u64).max(1));
+                Duration::from_micros(tick - now % tick)
+            }
+        }
+    }
+
+    fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
+        let beat = self.next_beat(claim);
         let is_silent = state.has_silent_holder();
         let met = self.session.mailbox.met(claim.id, is_silent);
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
@@ -261,10 +309,11 @@ impl Engine for Redis {
         if let Some(left) = self.session.quarantine() {
             return Ok(self.quarantined(left));
         }
-        if waits {
-            self.session.mailbox.expect(claim.id);
-        }
-        let verdict = self.claim_now(&link, claim, &keys).await;
+        let has_company = waits && self.session.mailbox.expect(claim.id);
+        let verdict = match has_company {
+            true => self.beat(&link, claim, &keys).await,
+            false => self.claim_now(&link, claim, &keys).await,
+        };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
             self.session.mailbox.forget(claim.id);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
 
+use super::beats::Beats;
 use super::link::Link;
 use super::mailbox::Mailbox;
 use super::member;
@@ -19,6 +20,7 @@ use crate::locked::locked;
 pub(super) struct Session {
     pub(super) options: Options,
     pub(super) mailbox: Arc<Mailbox>,
+    pub(super) beats: Beats,
     /// Where the server sends what is for this client.
     pub(super) channel: String,
     known: Mutex<Known>,
@@ -44,7 +46,7 @@ struct Place {
 impl Session {
     pub(super) fn new(options: Options) -> Self {
         let channel = member::draw_channel();
-        Self { options, mailbox: Arc::default(), channel, known: Mutex::default() }
+        Self { options, mailbox: Arc::default(), beats: Beats::default(), channel, known: Mutex::default() }
     }
 
     /// The connection of this runtime, opened if it has none that works.
