@@ -40,6 +40,8 @@ pub struct Guarantees {
     pub faults: Faults,
     /// What else a user must know, in one sentence.
     pub beware: &'static str,
+    /// What is wrong with this very server or choice, and what to do about it; known once connected.
+    pub warnings: Vec<String>,
 }
 
 /// What exclusion looks like under each fault.

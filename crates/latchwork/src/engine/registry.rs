@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::EngineUrl;
-use crate::{Client, Error, ErrorKind, Guarantees, Result};
+use super::{Engine, EngineUrl};
+use crate::{Client, Error, ErrorKind, Guarantees, Result, engines};
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Client>> + Send + 'a>>;
 type Connect = for<'a> fn(&'a EngineUrl) -> Connecting<'a>;
@@ -17,7 +17,7 @@ pub struct Registry {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    scheme: &'static str,
+    schemes: &'static [&'static str],
     feature: &'static str,
     compiled: Option<Compiled>,
 }
@@ -25,19 +25,20 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Compiled {
     connect: Connect,
-    guarantees: fn() -> Guarantees,
+    /// One for each way it can lock.
+    guarantees: fn() -> Vec<Guarantees>,
 }
 
-/// One line per engine: scheme, cargo feature, type.
+/// One line per engine: its URL schemes, its cargo feature, how to connect, and what each way to lock promises.
 macro_rules! engines {
-    ($($scheme:literal, $feature:literal, $engine:path;)*) => {
+    ($([$($scheme:literal)*], $feature:literal, $url:ident => $connect:expr, [$($promises:expr),*];)*) => {
         vec![$(Entry {
-            scheme: $scheme,
+            schemes: &[$($scheme),*],
             feature: $feature,
             #[cfg(feature = $feature)]
             compiled: Some(Compiled {
-                connect: |url| Box::pin(async move { Ok(Client::new(<$engine>::connect(url).await?)) }),
-                guarantees: <$engine>::promises,
+                connect: |$url| Box::pin($connect),
+                guarantees: || vec![$(($promises)()),*],
             }),
             #[cfg(not(feature = $feature))]
             compiled: None,
@@ -45,25 +46,35 @@ macro_rules! engines {
     };
 }
 
+async fn client<E: Engine>(connecting: impl Future<Output = Result<E>>) -> Result<Client> {
+    Ok(Client::new(connecting.await?))
+}
+
 impl Registry {
     /// The engines of this crate.
     pub fn builtin() -> Self {
         Self {
             entries: engines! {
-                "memory", "memory", crate::engines::Memory;
-                "sqlite", "sqlite", crate::engines::Sqlite;
+                ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
+                ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
+                ["redis" "rediss" "redis+unix"], "redis", url => client(engines::Redis::connect(url)),
+                    [engines::Redis::promises];
             },
         }
     }
 
     /// The schemes that can be connected to.
     pub fn schemes(&self) -> impl Iterator<Item = &'static str> {
-        self.entries.iter().filter(|entry| entry.compiled.is_some()).map(|entry| entry.scheme)
+        self.entries.iter().filter(|entry| entry.compiled.is_some()).flat_map(|entry| entry.schemes).copied()
     }
 
     /// What each compiled engine promises.
     pub fn guarantees(&self) -> Vec<Guarantees> {
-        self.entries.iter().filter_map(|entry| entry.compiled).map(|engine| (engine.guarantees)()).collect()
+        self.entries
+            .iter()
+            .filter_map(|entry| entry.compiled)
+            .flat_map(|engine| (engine.guarantees)())
+            .collect()
     }
 
     /// Connects to the engine that `url` names.
@@ -73,8 +84,8 @@ impl Registry {
     /// for an engine that was not compiled in, and whatever the engine says of its server.
     pub async fn connect(&self, url: &EngineUrl) -> Result<Client> {
         let scheme = url.scheme();
-        let Some(entry) = self.entries.iter().find(|entry| entry.scheme == scheme) else {
-            let hint = match closest(scheme, self.entries.iter().map(|entry| entry.scheme)) {
+        let Some(entry) = self.entries.iter().find(|entry| entry.schemes.contains(&scheme)) else {
+            let hint = match closest(scheme, self.entries.iter().flat_map(|entry| entry.schemes).copied()) {
                 Some(near) => format!("did you mean \"{near}:\"?"),
                 None => format!("known are {}", self.schemes().collect::<Vec<_>>().join(", ")),
             };

@@ -162,6 +162,7 @@ impl Memory {
                 data_deleted: Promise::FencedOnly,
             },
             beware: "one process only: for unit tests",
+            warnings: Vec::new(),
         }
     }
 

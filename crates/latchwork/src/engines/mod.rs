@@ -2,6 +2,8 @@
 
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod rule;
 #[cfg(feature = "sqlite")]
@@ -9,5 +11,7 @@ pub mod sqlite;
 
 #[cfg(feature = "memory")]
 pub use memory::Memory;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;

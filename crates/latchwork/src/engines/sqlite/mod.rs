@@ -131,6 +131,7 @@ impl Sqlite {
                 data_deleted: Promise::FencedOnly,
             },
             beware: "one machine only; network file systems are refused",
+            warnings: Vec::new(),
         }
     }
 

@@ -1,0 +1,83 @@
+//! What a failed request means: whether the server may have acted, and what the caller can do about it.
+
+use redis::RedisError;
+
+use super::options::Options;
+use crate::{Effect, Error, ErrorKind};
+
+/// A kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The connection broke: the reply, if there was one, is lost.
+    Connection,
+    /// The server cannot do it now, and did nothing.
+    NotNow,
+    /// The server does not let this user do it.
+    Denied,
+    /// This is one node of a cluster, and not the one for this key.
+    Cluster,
+    /// Anything else: what is stored is not what we stored.
+    Strange,
+}
+
+impl Failure {
+    pub(super) fn of(error: &RedisError) -> Self {
+        match error.code() {
+            // The first write of a script is refused, so nothing was written.
+            Some(
+                "OOM" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "BUSY" | "NOREPLICAS"
+                | "CLUSTERDOWN" | "TRYAGAIN" | "NOSCRIPT",
+            ) => Self::NotNow,
+            Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
+            Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
+            Some(_) => Self::Strange,
+            None if error.kind() == redis::ErrorKind::AuthenticationFailed => Self::Denied,
+            None => Self::Connection,
+        }
+    }
+
+    fn kind(self) -> ErrorKind {
+        match self {
+            Self::Connection | Self::NotNow => ErrorKind::Unreachable,
+            Self::Denied => ErrorKind::Denied,
+            Self::Cluster => ErrorKind::Unsupported,
+            Self::Strange => ErrorKind::Corrupt,
+        }
+    }
+}
+
+/// A request that never got as far as the server's data.
+pub(super) fn refused(error: &RedisError, options: &Options) -> Error {
+    told(Failure::of(error), error, options)
+}
+
+/// A request that may have.
+pub(super) fn unanswered(failure: Failure, error: &RedisError, options: &Options) -> Error {
+    let effect = match failure {
+        Failure::NotNow | Failure::Cluster => Effect::None,
+        // A script may be stopped half-way.
+        Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
+    };
+    told(failure, error, options).with_effect(effect)
+}
+
+fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
+    let (place, user) = (&options.place, options.client.get_connection_info().redis_settings().username());
+    let user = user.unwrap_or("default");
+    let hint = match (failure, error.code()) {
+        (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
+        (_, Some("READONLY")) => "it is a replica; name the master",
+        (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md has the grant this user needs",
+        (Failure::Denied, _) => "look at user and password in the URL",
+        (Failure::Cluster, _) => "a cluster's nodes are not supported yet; use a server of its own",
+        _ => "",
+    };
+    let mut message = match failure {
+        Failure::Denied => format!("redis at {place} refuses user {user:?}: {error}"),
+        _ => format!("redis at {place}: {error}"),
+    };
+    if !hint.is_empty() {
+        message = format!("{message}; {hint}");
+    }
+    Error::new(failure.kind(), message)
+}

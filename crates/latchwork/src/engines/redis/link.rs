@@ -1,0 +1,180 @@
+//! One connection: commands, and the wake-ups that the server pushes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
+use tokio::sync::OnceCell;
+
+use super::failure::{Failure, refused, unanswered};
+use super::mailbox::{Mailbox, News};
+use super::options::Options;
+use super::scripts::Script;
+use crate::engine::ClaimId;
+use crate::{Error, Result};
+
+/// How long to try to reach the server. The core bounds every request as well.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Requests that may wait to be written. More wait for room.
+const REQUESTS: usize = 1_024;
+
+/// A connection to the server. It never comes back to life: whoever finds it closed opens another.
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    shas: [String; Script::ALL.len()],
+    state: Arc<State>,
+    listening: OnceCell<()>,
+}
+
+/// What the connection's driver knows of it.
+struct State {
+    closed: AtomicBool,
+    mailbox: Arc<Mailbox>,
+}
+
+/// Lives in the driver. Dropped with it: also when its runtime ends.
+struct Driven(Arc<State>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl State {
+    fn close(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.mailbox.recheck_all();
+        }
+    }
+
+    fn received(&self, push: &PushInfo) {
+        match (&push.kind, push.data.get(1)) {
+            (PushKind::Message, Some(Value::BulkString(message))) => {
+                if let Some((id, news)) = read_message(message) {
+                    self.mailbox.deliver(id, news);
+                }
+            }
+            (PushKind::Disconnection, _) => self.close(),
+            _ => {}
+        }
+    }
+}
+
+/// A claim's id, and its token if it was granted.
+fn read_message(message: &[u8]) -> Option<(ClaimId, News)> {
+    let (id, token) = message.split_at_checked(32)?;
+    let id = super::member::parse_id(id)?;
+    match token {
+        [] => Some((id, News::Recheck)),
+        token => Some((id, News::Granted(std::str::from_utf8(token).ok()?.parse().ok()?))),
+    }
+}
+
+impl Link {
+    /// Connects, and asks the server about itself.
+    pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
+        let state = Arc::new(State { closed: AtomicBool::new(false), mailbox: mailbox.clone() });
+        let driven = Driven(state.clone());
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_LIMIT))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(REQUESTS)
+            .set_push_sender(move |push: PushInfo| {
+                driven.0.received(&push);
+                Ok::<(), ()>(())
+            });
+        let connecting = options.client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(|error| refused(&error, options))?;
+        let mut greeting = redis::pipe();
+        greeting.cmd("INFO");
+        for script in Script::ALL {
+            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+        }
+        let answers: RedisResult<Vec<String>> = greeting.query_async(&mut connection).await;
+        let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
+        let info = answers.next().unwrap_or_default();
+        let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
+        Ok((Self { connection, shas, state, listening: OnceCell::new() }, info))
+    }
+
+    /// Whether a request would only fail.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.closed.load(Ordering::Acquire)
+    }
+
+    /// Makes sure that the server's messages to this client arrive here. Before a claim may be queued: a message to
+    /// nobody is lost, and its receiver taken for dead.
+    pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
+        let subscribe = || async {
+            let unheard = Unheard(&self.state);
+            let subscribed = self.connection.clone().subscribe(channel).await;
+            unheard.heard();
+            subscribed
+        };
+        let listening = self.listening.get_or_try_init(subscribe).await;
+        listening.map(|_| ()).map_err(|error| refused(&error, options))
+    }
+
+    /// Starts a call of `script` with `keys` keys to come.
+    pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(keys * 3 + 8, bytes + 96);
+        command.arg("EVALSHA").arg(&self.shas[script as usize]).arg(keys);
+        command
+    }
+
+    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing: it is given the text, and asked
+    /// again.
+    pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
+        match self.send(command).await {
+            Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let mut load = Cmd::new();
+                load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+                // Nothing was done yet.
+                self.send(&load).await.map_err(|error| refused(&error, options))?;
+                self.send(command).await
+            }
+            answer => answer,
+        }
+        .map_err(|error| self.failed(&error, options))
+    }
+
+    /// Sends any other command.
+    pub(super) async fn command(&self, command: &Cmd, options: &Options) -> Result<Value> {
+        self.send(command).await.map_err(|error| self.failed(&error, options))
+    }
+
+    async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        let unheard = Unheard(&self.state);
+        let answer = self.connection.clone().send_packed_command(command).await;
+        unheard.heard();
+        // The crate gives a server's error as a value here.
+        answer.and_then(Value::extract_error)
+    }
+
+    fn failed(&self, error: &redis::RedisError, options: &Options) -> Error {
+        let failure = Failure::of(error);
+        if failure == Failure::Connection {
+            self.state.close();
+        }
+        unanswered(failure, error, options)
+    }
+}
+
+/// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off
+/// without a word, so the next request opens another.
+struct Unheard<'a>(&'a State);
+
+impl Unheard<'_> {
+    fn heard(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

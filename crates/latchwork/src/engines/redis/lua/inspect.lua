@@ -1,0 +1,18 @@
+-- KEYS four for each lock, as in claim. ARGV 1 most waiters to show
+-- ->   for each lock: {holder, ms until the key is free, fence, {member, arrival in us, ...}}
+local call, locks = redis.call, {}
+local now = call('TIME')
+local ms = math.floor((now[1] * 1000000 + now[2]) / 1000)
+for at = 1, #KEYS, 4 do
+  local both = call('MGET', KEYS[at], KEYS[at + 3])
+  local free_in, waiters = call('PTTL', KEYS[at]), {}
+  local queue = call('ZRANGE', KEYS[at + 1], 0, ARGV[1] - 1, 'WITHSCORES')
+  for i = 1, #queue, 2 do
+    if tonumber(call('ZSCORE', KEYS[at + 2], queue[i]) or 0) > ms then
+      waiters[#waiters + 1] = queue[i]
+      waiters[#waiters + 1] = queue[i + 1]
+    end
+  end
+  locks[#locks + 1] = {both[1] or (free_in ~= -2 and '?' or ''), free_in, both[2] or '', waiters}
+end
+return locks

@@ -1,0 +1,98 @@
+//! What the server told this client's waiting claims.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::task::{Poll, Waker};
+
+use crate::engine::ClaimId;
+use crate::locked::locked;
+
+/// News for one claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// The lock was handed over, with this token.
+    Granted(u64),
+    /// Something changed, or may have: ask.
+    Recheck,
+}
+
+/// The waiting claims of one client, and their news.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    claims: Mutex<HashMap<ClaimId, Slot>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    news: Option<News>,
+    reader: Option<Waker>,
+    /// How often in a row the lock was found with a holder that will tell nobody of its release.
+    silent: u32,
+}
+
+impl Mailbox {
+    /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer.
+    pub(super) fn expect(&self, id: ClaimId) {
+        locked(&self.claims).entry(id).or_default();
+    }
+
+    /// Forgets a claim.
+    pub(super) fn forget(&self, id: ClaimId) {
+        locked(&self.claims).remove(&id);
+    }
+
+    /// Counts how often in a row this claim met a silent holder.
+    pub(super) fn met(&self, id: ClaimId, is_silent: bool) -> u32 {
+        match locked(&self.claims).entry(id) {
+            Entry::Vacant(_) => 0,
+            Entry::Occupied(mut slot) => {
+                let silent = &mut slot.get_mut().silent;
+                *silent = if is_silent { silent.saturating_add(1) } else { 0 };
+                *silent
+            }
+        }
+    }
+
+    /// Puts news into the box of `id`, if it is expected.
+    pub(super) fn deliver(&self, id: ClaimId, news: News) {
+        let reader = locked(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(news));
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    /// The connection that news come through is gone, and maybe some news with it: everybody asks.
+    pub(super) fn recheck_all(&self) {
+        let readers: Vec<_> =
+            locked(&self.claims).values_mut().filter_map(|slot| slot.deliver(News::Recheck)).collect();
+        readers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The next news for `id`. May be dropped at any time: news stay until they are returned.
+    pub(super) async fn next(&self, id: ClaimId) -> News {
+        poll_fn(|context| {
+            let mut claims = locked(&self.claims);
+            let Some(slot) = claims.get_mut(&id) else { return Poll::Ready(News::Recheck) };
+            match slot.news.take() {
+                Some(news) => Poll::Ready(news),
+                None => {
+                    slot.reader = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Slot {
+    fn deliver(&mut self, news: News) -> Option<Waker> {
+        // A grant is never overwritten by "look again", nor by an older grant that comes a second way.
+        match (self.news, news) {
+            (Some(News::Granted(_)), News::Recheck) => {}
+            (Some(News::Granted(old)), News::Granted(new)) if old >= new => {}
+            _ => self.news = Some(news),
+        }
+        self.reader.take()
+    }
+}

@@ -1,0 +1,352 @@
+//! `redis://`: one Redis server, fair, pushed and fenced, on keys that other clients share.
+//!
+//! The lock is a plain string at its own key, as `SET NX PX` makes it, so that redis-py, redsync, node-redlock, rslock
+//! and whatever else sets such keys exclude us and are excluded by us. Beside it stand a queue and the newest token. A
+//! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
+
+mod failure;
+mod keys;
+mod link;
+mod mailbox;
+mod member;
+mod options;
+mod reply;
+mod scripts;
+mod server;
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use self::keys::Keys;
+use self::link::Link;
+use self::mailbox::News;
+use self::options::{Options, Quarantine};
+use self::scripts::Script;
+use self::session::Session;
+use crate::clock::Clock;
+use crate::engine::{
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
+    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+};
+use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
+
+/// How many locks are asked about in one go.
+const INSPECT_BATCH: usize = 20;
+/// How many waiters of one lock are shown.
+const WAITERS_SHOWN: usize = 1_000;
+/// The first waiter behind a holder that will tell nobody looks so soon, and then half as often each time.
+const SILENT_FIRST: Duration = Duration::from_millis(25);
+const SILENT_LONGEST: Duration = Duration::from_millis(250);
+
+/// The Redis engine: one client's session with one server.
+#[derive(Clone)]
+pub struct Redis {
+    session: Arc<Session>,
+}
+
+impl Redis {
+    /// Connects to the server that `url` names. See `docs/engines/redis.md` for the options.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for an option it does not know, [`ErrorKind::Unreachable`] if the server cannot be
+    /// reached (or its certificate not trusted), [`ErrorKind::Denied`] if it refuses the user.
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let session = Arc::new(Session::new(Options::of(url)?));
+        session.link().await?;
+        Ok(Self { session })
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        promises(Duration::from_secs(60), Quarantine::Auto, Vec::new())
+    }
+
+    fn options(&self) -> &Options {
+        &self.session.options
+    }
+
+    /// Starts a call of `script` on one lock: its four keys, and the claim.
+    fn call_on(&self, link: &Link, script: Script, keys: &Keys) -> Cmd {
+        let mut command = link.script(script, 4, 4 * keys.holder.len() + 512);
+        keys.write(&mut command);
+        command
+    }
+
+    async fn claim_now(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
+        let options = self.options();
+        let mut command = self.call_on(link, Script::Claim, keys);
+        command
+            .arg(claim.id.to_string())
+            .arg(member::tail(claim, &self.session.channel))
+            .arg(millis(claim.ttl))
+            .arg(millis(claim.wait_lease))
+            .arg(options.max_waiters)
+            .arg(millis(options.gap));
+        match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
+            reply::Claimed::Granted(token) => {
+                Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
+            }
+            reply::Claimed::Busy(state) => Ok(Verdict::Busy(self.busy(claim, &state))),
+            reply::Claimed::Full => {
+                let most = options.max_waiters;
+                let message =
+                    format!("{most} clients wait for this lock already; max-waiters= in the URL allows more");
+                Err(Error::new(ErrorKind::Unreachable, message))
+            }
+        }
+    }
+
+    fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
+        let beat = claim.wait_lease / 3;
+        let is_silent = state.has_silent_holder();
+        let met = self.session.mailbox.met(claim.id, is_silent);
+        // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
+        let again_in = match (state.place, u64::try_from(state.free_in)) {
+            (Some(0), _) if is_silent => {
+                (SILENT_FIRST * (1 << (met - 1).min(8))).min(SILENT_LONGEST).min(beat)
+            }
+            (Some(0), Ok(free_in)) => beat.min(Duration::from_millis(free_in + 1)),
+            _ => beat,
+        };
+        let mut busy = Busy::new(again_in);
+        busy.holder = state.holder();
+        busy.position = state.place.map(|place| place + u32::from(busy.holder.is_some()));
+        busy.floor = member::token(&state.fence);
+        busy
+    }
+
+    /// A server that may have forgotten locks is not asked for any.
+    fn quarantined(&self, left: Duration) -> Verdict {
+        let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
+        let place = &self.options().place;
+        holder.note = Note::new(&format!(
+            "the quarantine of redis at {place}: it restarted and keeps no data, so it may have forgotten who holds; \
+             {:.0} s left (quarantine=off in the URL skips it)",
+            left.as_secs_f64()
+        ));
+        holder.expires_in = Some(left);
+        let mut busy = Busy::new(left);
+        busy.holder = Some(holder);
+        Verdict::Busy(busy)
+    }
+
+    async fn lock_states(&self, link: &Link, names: &[LockName]) -> Result<Vec<LockState>> {
+        let mut states = Vec::new();
+        for names in names.chunks(INSPECT_BATCH) {
+            for (name, seen) in names.iter().zip(self.look_at(link, names, WAITERS_SHOWN).await?) {
+                let mut state = LockState::new(name.clone());
+                state.holders.extend(seen.state.holder());
+                state.waiters = seen.waiters;
+                if !(state.holders.is_empty() && state.waiters.is_empty()) {
+                    states.push(state);
+                }
+            }
+        }
+        Ok(states)
+    }
+
+    async fn look_at(&self, link: &Link, names: &[LockName], waiters: usize) -> Result<Vec<reply::Seen>> {
+        let mut command = link.script(Script::Inspect, 4 * names.len(), 256 * names.len());
+        for name in names {
+            Keys::of(&self.options().prefix, name)?.write(&mut command);
+        }
+        command.arg(waiters);
+        reply::inspected(link.call(Script::Inspect, &command, self.options()).await?, names.len())
+    }
+
+    /// Every lock that ever had a token in the last day, found in steps: the server is never stopped to list its keys.
+    async fn names(&self, link: &Link, filter: &Filter) -> Result<Vec<LockName>> {
+        let (mut names, mut cursor) = (Vec::new(), "0".to_owned());
+        loop {
+            let mut scan = Cmd::new();
+            scan.arg("SCAN").arg(&cursor).arg("MATCH").arg(Keys::fence_pattern()).arg("COUNT").arg(1_000);
+            let (next, fences) = reply::scanned(link.command(&scan, self.options()).await?)?;
+            let found = fences.iter().filter_map(|fence| Keys::name_of(&self.options().prefix, fence));
+            names.extend(found.filter(|name| filter.matches(name)));
+            cursor = next;
+            if cursor == "0" {
+                names.sort();
+                names.dedup();
+                return Ok(names);
+            }
+        }
+    }
+
+    /// What stands in the shared key, if it is still this holder's.
+    async fn value_of(&self, link: &Link, name: &LockName, holder: ClaimId) -> Result<Option<Vec<u8>>> {
+        let seen = self.look_at(link, std::slice::from_ref(name), 1).await?.remove(0).state;
+        let is_same = seen.holder().is_some_and(|seen| seen.id == holder);
+        Ok(is_same.then_some(seen.value))
+    }
+}
+
+fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) -> Guarantees {
+    Guarantees {
+        engine: "redis",
+        tokens: Some("max(counter + 1, server time in us)"),
+        tokens_survive_data_loss: true,
+        fair: true,
+        pushes: true,
+        read_write: false,
+        permits: false,
+        takes_over: true,
+        survives_blocked_runtime: true,
+        outlives_wrapper: false,
+        min_ttl: Duration::from_millis(100),
+        max_ttl,
+        dead_holder: "the ttl; if waiters died too, up to 4 s more",
+        faults: Faults {
+            holder_crash: Promise::Exclusive,
+            holder_pause: Promise::FencedOnly,
+            restart: match quarantine {
+                Quarantine::Strict => Promise::Exclusive,
+                Quarantine::Auto | Quarantine::Off => Promise::FencedOnly,
+            },
+            failover: Promise::FencedOnly,
+            partition: Promise::Exclusive,
+            clock_step: Promise::FencedOnly,
+            data_deleted: Promise::FencedOnly,
+        },
+        beware: "evicts locks unless maxmemory-policy is noeviction; quarantine=strict makes a restart exclusive",
+        warnings,
+    }
+}
+
+impl Engine for Redis {
+    fn guarantees(&self) -> Guarantees {
+        promises(self.options().max_ttl, self.options().quarantine, self.session.warnings())
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    /// The same session: every runtime has a connection of its own.
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease {
+            return Err(Error::new(ErrorKind::Unsupported, "redis: only exclusive claims with a lease"));
+        }
+        let keys = Keys::of(&self.options().prefix, &claim.name)?;
+        let waits = !claim.wait_lease.is_zero();
+        let link = match waits {
+            true => self.session.listening_link().await?,
+            false => self.session.link().await?,
+        };
+        if let Some(left) = self.session.quarantine() {
+            return Ok(self.quarantined(left));
+        }
+        if waits {
+            self.session.mailbox.expect(claim.id);
+        }
+        let verdict = self.claim_now(&link, claim, &keys).await;
+        if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
+            self.session.mailbox.forget(claim.id);
+        }
+        verdict
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        loop {
+            match self.session.mailbox.next(claim.id).await {
+                News::Recheck => return Ok(Wake::Recheck),
+                // The server counts the wait lease from the newest claim it answered, and so does the core.
+                News::Granted(token) if Some(token) > busy.floor => {
+                    let grant = Grant { token: Some(token), valid: Valid::For(claim.wait_lease) };
+                    return Ok(Wake::Granted(grant));
+                }
+                // Old news, read after a pause: the lock was given to others since.
+                News::Granted(_) => {}
+            }
+        }
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        match self.renew_all(claims).await {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) => {
+                let again = || Error::new(error.kind(), error.to_string()).with_effect(error.effect());
+                claims.iter().map(|_| Err(again())).collect()
+            }
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.session.mailbox.forget(claim.id);
+        let keys = Keys::of(&self.options().prefix, &claim.name)?;
+        let link = self.session.link().await?;
+        let tail = member::tail(claim, &self.session.channel);
+        self.release_value(&link, &keys, claim.id.to_string().as_bytes(), &tail).await
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let link = self.session.link().await?;
+        let names = match filter {
+            Filter::Name(name) => vec![name.clone()],
+            Filter::Prefix(_) => self.names(&link, filter).await?,
+        };
+        self.lock_states(&link, &names).await
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
+        for holder in &lock.holders {
+            let Some(value) = self.value_of(&link, &lock.name, holder.id).await? else { continue };
+            let revoked = match how {
+                Revoke::Now => self.release_value(&link, &keys, &value, "\n").await? == Released::Freed,
+                Revoke::AtLeaseEnd => self.revoke_at_lease_end(&link, &keys, &value).await?,
+            };
+            if revoked {
+                return Ok(Revoked::Done);
+            }
+        }
+        Ok(Revoked::NotHeld)
+    }
+}
+
+impl Redis {
+    async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let (options, link) = (self.options(), self.session.link().await?);
+        let keys =
+            claims.iter().map(|claim| Keys::of(&options.prefix, &claim.name)).collect::<Result<Vec<_>>>()?;
+        let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
+        command.arg(keys.iter().map(|keys| &keys.holder).collect::<Vec<_>>());
+        command.arg(keys.iter().map(Keys::fence).collect::<Vec<_>>());
+        command.arg(claims.iter().map(|claim| claim.id.to_string()).collect::<Vec<_>>());
+        command.arg(claims.iter().map(|claim| millis(claim.ttl)).collect::<Vec<_>>());
+        reply::renewed(link.call(Script::Renew, &command, options).await?, claims)
+    }
+
+    async fn release_value(&self, link: &Link, keys: &Keys, value: &[u8], tail: &str) -> Result<Released> {
+        let mut command = self.call_on(link, Script::Release, keys);
+        command.arg(value).arg(tail).arg(millis(self.options().gap));
+        match link.call(Script::Release, &command, self.options()).await? {
+            Value::Int(0) => Ok(Released::NotHeld),
+            Value::Int(_) => Ok(Released::Freed),
+            _ => Err(reply::strange()),
+        }
+    }
+
+    async fn revoke_at_lease_end(&self, link: &Link, keys: &Keys, value: &[u8]) -> Result<bool> {
+        let mut command = link.script(Script::Revoke, 1, 128);
+        command.arg(&keys.holder).arg(value);
+        match link.call(Script::Revoke, &command, self.options()).await? {
+            Value::Int(-1) => {
+                let message =
+                    "its holder set no expiry, so it would be held for ever; take it away now instead";
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+            Value::Int(done) => Ok(done == 1),
+            _ => Err(reply::strange()),
+        }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

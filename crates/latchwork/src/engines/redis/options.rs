@@ -1,0 +1,234 @@
+//! What a URL says: where the server is, and how to lock on it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redis::{
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, TlsCertificates,
+};
+
+use crate::engine::EngineUrl;
+use crate::{Error, ErrorKind, Result};
+
+const KNOWN: [&str; 11] = [
+    "ca",
+    "cert",
+    "db",
+    "gap",
+    "handover",
+    "key",
+    "max-ttl",
+    "max-waiters",
+    "prefix",
+    "quarantine",
+    "scheme",
+];
+const PORT: u16 = 6379;
+
+/// How a free lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// `SET NX PX`.
+    Set,
+    /// `SETNX` and `PEXPIRE` in one script, on the same keys.
+    Setnx,
+}
+
+/// When a server that forgets on restart may grant again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quarantine {
+    /// Not before the longest ttl has passed, for a client that saw the restart itself.
+    Auto,
+    /// Not before the longest ttl has passed, for every client.
+    Strict,
+    /// At once.
+    Off,
+}
+
+/// A server, and how to lock on it.
+pub(super) struct Options {
+    pub(super) client: Client,
+    /// The server's address, as it may be shown.
+    pub(super) place: String,
+    /// Before every lock's name.
+    pub(super) prefix: String,
+    pub(super) scheme: Scheme,
+    pub(super) quarantine: Quarantine,
+    pub(super) max_ttl: Duration,
+    pub(super) max_waiters: u32,
+    /// For how long a released lock that others wait for stays free, so that clients that poll get it too. Zero: it is
+    /// handed to the first waiter.
+    pub(super) gap: Duration,
+}
+
+impl Options {
+    /// # Errors
+    /// [`ErrorKind::Invalid`], naming the option, what it takes and never its value.
+    pub(super) fn of(url: &EngineUrl) -> Result<Self> {
+        url.expect_only(&KNOWN)?;
+        let (address, place) = address(url)?;
+        let redis = redis_settings(url)?;
+        let info = address.into_connection_info().map(|info| info.set_redis_settings(redis));
+        let info = info.map_err(|_| invalid(url, "this address cannot be used".to_owned()))?;
+        let client = client(url, info)?;
+        let quarantine = choice(
+            url,
+            "quarantine",
+            &[("auto", Quarantine::Auto), ("strict", Quarantine::Strict), ("off", Quarantine::Off)],
+        )?;
+        let waits_out = quarantine != Quarantine::Off;
+        let longest = Duration::from_secs(if waits_out { 60 } else { 24 * 60 * 60 });
+        let wakes = choice(url, "handover", &[("direct", false), ("wake", true)])?;
+        Ok(Self {
+            client,
+            place,
+            prefix: url.option("prefix").unwrap_or_default().to_owned(),
+            scheme: choice(url, "scheme", &[("set", Scheme::Set), ("setnx", Scheme::Setnx)])?,
+            quarantine,
+            max_ttl: span(url, "max-ttl")?.unwrap_or(longest),
+            max_waiters: number(url, "max-waiters")?.unwrap_or(10_000),
+            gap: match wakes {
+                true => span(url, "gap")?.unwrap_or(Duration::from_millis(100)),
+                false => Duration::ZERO,
+            },
+        })
+    }
+}
+
+fn invalid(url: &EngineUrl, why: String) -> Error {
+    Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
+}
+
+fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
+    if url.scheme() == "redis+unix" {
+        let path = PathBuf::from(url.path());
+        if !path.is_absolute() || url.hosts().next().is_some() {
+            return Err(invalid(
+                url,
+                "takes the path of a socket; write redis+unix:/run/redis.sock".to_owned(),
+            ));
+        }
+        let place = path.display().to_string();
+        return Ok((ConnectionAddr::Unix(path), place));
+    }
+    let mut hosts = url.hosts();
+    let host = hosts.next().unwrap_or("127.0.0.1");
+    if hosts.next().is_some() {
+        let why = "takes one server; for a majority of several independent ones there is redlock://";
+        return Err(invalid(url, why.to_owned()));
+    }
+    let (host, port) = host_and_port(host)
+        .ok_or_else(|| invalid(url, "the port is no number from 1 to 65535".to_owned()))?;
+    let place = format!("{host}:{port}");
+    let address = match url.scheme() {
+        "rediss" => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Ok((address, place))
+}
+
+/// `host`, `host:port`, `[::1]:port`.
+fn host_and_port(text: &str) -> Option<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, rest.strip_prefix(':'))
+        }
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port != 0))?;
+    Some((host.to_owned(), port))
+}
+
+fn redis_settings(url: &EngineUrl) -> Result<RedisConnectionInfo> {
+    let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+    let path =
+        (url.scheme() != "redis+unix").then(|| url.path().trim_matches('/')).filter(|db| !db.is_empty());
+    if let Some(db) = path.or(url.option("db")) {
+        let db = db.parse::<u16>().map_err(|_| {
+            invalid(url, "the database is no number; write redis://host/0 or db=0".to_owned())
+        })?;
+        settings = settings.set_db(db.into());
+    }
+    if let Some(user) = url.user() {
+        settings = settings.set_username(user);
+    }
+    if let Some(password) = url.password() {
+        settings = settings.set_password(password);
+    }
+    Ok(settings)
+}
+
+fn client(url: &EngineUrl, info: ConnectionInfo) -> Result<Client> {
+    let files = ["ca", "cert", "key"].map(|option| url.option(option).map(Path::new));
+    if url.scheme() != "rediss" {
+        if files.iter().any(Option::is_some) {
+            return Err(invalid(url, "ca, cert and key are for TLS; write rediss://".to_owned()));
+        }
+        return Client::open(info).map_err(|error| invalid(url, error.to_string()));
+    }
+    let [ca, cert, key] = files;
+    let client_tls = match (cert, key) {
+        (Some(cert), Some(key)) => Some(ClientTlsConfig {
+            client_cert: read(url, "cert", cert)?,
+            client_key: read(url, "key", key)?,
+        }),
+        (None, None) => None,
+        _ => return Err(invalid(url, "cert and key go together; give both or neither".to_owned())),
+    };
+    let root_cert = ca.map(|path| read(url, "ca", path)).transpose()?;
+    // rustls would panic if an application compiled in two providers and chose none.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    Client::build_with_tls(info, TlsCertificates { client_tls, root_cert })
+        .map_err(|error| invalid(url, format!("ca, cert or key cannot be used: {error}")))
+}
+
+fn read(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>> {
+    let pem =
+        std::fs::read(path).map_err(|error| invalid(url, format!("{option}={}: {error}", path.display())))?;
+    let wanted: &[u8] = if option == "key" { b"PRIVATE KEY-----" } else { b"-----BEGIN CERTIFICATE-----" };
+    if !pem.windows(wanted.len()).any(|window| window == wanted) {
+        return Err(invalid(
+            url,
+            format!("{option}={}: there is no such thing in PEM form in it", path.display()),
+        ));
+    }
+    Ok(pem)
+}
+
+/// One of a few words; the first is the default.
+fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]) -> Result<T> {
+    let Some(value) = url.option(option) else { return Ok(words[0].1) };
+    words.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        invalid(url, format!("{option}= takes one of {}", words.join(", ")))
+    })
+}
+
+fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
+    let number = url.option(option).map(|text| text.parse().ok().filter(|number| *number > 0));
+    number
+        .map(|number| number.ok_or_else(|| invalid(url, format!("{option}= takes a number from 1 on"))))
+        .transpose()
+}
+
+/// `500ms`, `60s`, `5m`, `1h`.
+fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
+    let Some(text) = url.option(option) else { return Ok(None) };
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let millis = match unit {
+        "ms" => Some(1_u64),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let span = millis.zip(digits.parse::<u64>().ok()).and_then(|(unit, count)| unit.checked_mul(count));
+    match span.filter(|millis| (1..=86_400_000).contains(millis)) {
+        Some(millis) => Ok(Some(Duration::from_millis(millis))),
+        None => Err(invalid(url, format!("{option}= takes a time from 1ms to 24h, as 500ms, 60s, 5m, 1h"))),
+    }
+}

@@ -1,0 +1,175 @@
+//! What the scripts answer. A reply that is none of theirs is an error, never a panic.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::member;
+use crate::engine::{Claim, ClaimState, Renewal, Valid};
+use crate::{Effect, Error, ErrorKind, Loss, Result};
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub(super) enum Claimed {
+    Granted(u64),
+    Busy(State),
+    /// Too many wait already.
+    Full,
+}
+
+/// How a lock stands.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The asking claim's place in the queue, from 0 on.
+    pub(super) place: Option<u32>,
+    /// Milliseconds until the key is free by itself; negative if it never is.
+    pub(super) free_in: i64,
+    /// The newest grant: its token, and its member.
+    pub(super) fence: Vec<u8>,
+    /// What stands in the shared key; empty if it is free.
+    pub(super) value: Vec<u8>,
+}
+
+impl State {
+    /// Who holds the lock.
+    pub(super) fn holder(&self) -> Option<ClaimState> {
+        (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))
+    }
+
+    /// Whether it is held by somebody who will tell nobody of its release.
+    pub(super) fn has_silent_holder(&self) -> bool {
+        !self.value.is_empty() && !member::is_granted_to(&self.fence, &self.value)
+    }
+}
+
+/// A lock that was looked at.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) state: State,
+    pub(super) waiters: Vec<ClaimState>,
+}
+
+pub(super) fn strange() -> Error {
+    let message = "redis: the reply is none that its scripts give; is there a proxy in between?";
+    Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
+}
+
+pub(super) fn claimed(reply: Value) -> Result<Claimed> {
+    match reply {
+        Value::BulkString(word) if word == b"full" => Ok(Claimed::Full),
+        Value::BulkString(token) => member::token(&token).map(Claimed::Granted).ok_or_else(strange),
+        Value::Array(parts) => {
+            let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
+            let place = u32::try_from(int(&place)?).ok();
+            Ok(Claimed::Busy(State {
+                place,
+                free_in: int(&free_in)?,
+                fence: bytes(fence)?,
+                value: bytes(value)?,
+            }))
+        }
+        _ => Err(strange()),
+    }
+}
+
+pub(super) fn renewed(reply: Value, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+    let Value::Array(answers) = reply else { return Err(strange()) };
+    if answers.len() != claims.len() {
+        return Err(strange());
+    }
+    let read = |(answer, claim): (Value, &Arc<Claim>)| match answer {
+        Value::Int(1) => Ok(Renewal::Kept(Valid::For(claim.ttl))),
+        Value::Int(2) => Ok(Renewal::Lost(Loss::Revoked)),
+        Value::Int(_) => Ok(Renewal::Lost(Loss::Removed)),
+        Value::BulkString(fence) => {
+            let is_taken_over = claim.owner.is_some() && member::owner(&fence) == claim.owner;
+            Ok(Renewal::Lost(if is_taken_over { Loss::TakenOver } else { Loss::Removed }))
+        }
+        _ => Err(strange()),
+    };
+    answers.into_iter().zip(claims).map(read).collect()
+}
+
+pub(super) fn inspected(reply: Value, locks: usize) -> Result<Vec<Seen>> {
+    let Value::Array(seen) = reply else { return Err(strange()) };
+    if seen.len() != locks {
+        return Err(strange());
+    }
+    seen.into_iter().map(seen_lock).collect()
+}
+
+fn seen_lock(reply: Value) -> Result<Seen> {
+    let Value::Array(parts) = reply else { return Err(strange()) };
+    let [value, free_in, fence, waiters] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
+    let state = State { place: None, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)? };
+    let Value::Array(pairs) = waiters else { return Err(strange()) };
+    let mut waiters = Vec::with_capacity(pairs.len() / 2);
+    let mut pairs = pairs.into_iter();
+    while let (Some(member), Some(arrived)) = (pairs.next(), pairs.next()) {
+        let arrived = String::from_utf8(bytes(arrived)?).ok().and_then(|text| text.parse::<f64>().ok());
+        waiters
+            .push(member::waiter(&bytes(member)?, arrived.map(|micros| micros as u64)).ok_or_else(strange)?);
+    }
+    Ok(Seen { state, waiters })
+}
+
+/// The next cursor, and the keys found.
+pub(super) fn scanned(reply: Value) -> Result<(String, Vec<Vec<u8>>)> {
+    let Value::Array(parts) = reply else { return Err(strange()) };
+    let [cursor, keys] = <[Value; 2]>::try_from(parts).map_err(|_| strange())?;
+    let Value::Array(keys) = keys else { return Err(strange()) };
+    let cursor = String::from_utf8(bytes(cursor)?).map_err(|_| strange())?;
+    Ok((cursor, keys.into_iter().map(bytes).collect::<Result<_>>()?))
+}
+
+fn int(value: &Value) -> Result<i64> {
+    match value {
+        Value::Int(number) => Ok(*number),
+        _ => Err(strange()),
+    }
+}
+
+fn bytes(value: Value) -> Result<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        _ => Err(strange()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strange_replies_are_errors() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        for reply in [
+            Value::Nil,
+            Value::Int(3),
+            text("12"),
+            text("x23456789012345"),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(0), text("x"), text(""), text("")]),
+            Value::Array(vec![Value::Int(0), Value::Int(1), Value::Nil, text("")]),
+        ] {
+            let shown = format!("{reply:?}");
+            assert!(claimed(reply.clone()).is_err(), "{shown}");
+            assert!(inspected(reply.clone(), 1).is_err() && scanned(reply.clone()).is_err(), "{shown}");
+            assert!(renewed(reply, &[Arc::new(claim())]).is_err(), "{shown}");
+        }
+        let huge =
+            Value::Array(vec![Value::Int(i64::MAX), Value::Int(i64::MIN), text("9"), text("\u{1f512}")]);
+        assert!(matches!(claimed(huge), Ok(Claimed::Busy(State { place: None, free_in: i64::MIN, .. }))));
+        let short = Value::Array(vec![
+            text(""),
+            Value::Int(-2),
+            text(""),
+            Value::Array(vec![text("short"), text("1")]),
+        ]);
+        assert!(inspected(Value::Array(vec![short]), 1).is_err());
+    }
+
+    fn claim() -> Claim {
+        Claim::new(crate::LockName::new("a").unwrap(), std::time::Duration::from_secs(1))
+    }
+}

@@ -1,0 +1,121 @@
+//! What the handles of one client share: its connections, its mailbox, and what it knows of the server.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::{self, Handle};
+
+use super::link::Link;
+use super::mailbox::Mailbox;
+use super::member;
+use super::options::{Options, Quarantine};
+use super::server::Server;
+use crate::Result;
+use crate::clock::{Clock, Moment};
+use crate::locked::locked;
+
+/// One client's session with one server.
+pub(super) struct Session {
+    pub(super) options: Options,
+    pub(super) mailbox: Arc<Mailbox>,
+    /// Where the server sends what is for this client.
+    pub(super) channel: String,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// One per runtime: a connection moves only when its runtime is driven, and dies with it.
+    links: HashMap<runtime::Id, Place>,
+    run_id: Option<String>,
+    /// Until when the server must not be asked for locks, because it may have forgotten some.
+    quarantined: Option<Moment>,
+    warnings: Vec<String>,
+}
+
+/// A runtime's connection, and the right to open it.
+#[derive(Clone, Default)]
+struct Place {
+    link: Option<Arc<Link>>,
+    opening: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Session {
+    pub(super) fn new(options: Options) -> Self {
+        let channel = member::draw_channel();
+        Self { options, mailbox: Arc::default(), channel, known: Mutex::default() }
+    }
+
+    /// The connection of this runtime, opened if it has none that works.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or used. Nothing was sent then.
+    pub(super) async fn link(&self) -> Result<Arc<Link>> {
+        let runtime = Handle::current().id();
+        if let Some(link) = self.working(runtime) {
+            return Ok(link);
+        }
+        let opening = locked(&self.known).links.entry(runtime).or_default().opening.clone();
+        let _turn = opening.lock().await;
+        if let Some(link) = self.working(runtime) {
+            return Ok(link); // Another task was faster.
+        }
+        let (link, info) = Link::open(&self.options, &self.mailbox).await?;
+        let server = Server::of(&info);
+        server.check(&self.options)?;
+        let mut known = locked(&self.known);
+        known.saw(&server, &self.options);
+        known
+            .links
+            .retain(|id, place| *id == runtime || place.link.as_ref().is_some_and(|link| !link.is_closed()));
+        let link = Arc::new(link);
+        known.links.entry(runtime).or_default().link = Some(link.clone());
+        Ok(link)
+    }
+
+    /// The same, where the server's messages to this client arrive.
+    pub(super) async fn listening_link(&self) -> Result<Arc<Link>> {
+        let link = self.link().await?;
+        link.listen(&["latchwork:", &self.channel].concat(), &self.options).await?;
+        Ok(link)
+    }
+
+    fn working(&self, runtime: runtime::Id) -> Option<Arc<Link>> {
+        let known = locked(&self.known);
+        known.links.get(&runtime)?.link.as_ref().filter(|link| !link.is_closed()).cloned()
+    }
+
+    /// How long the server must not be asked for locks yet.
+    pub(super) fn quarantine(&self) -> Option<Duration> {
+        let mut known = locked(&self.known);
+        let (until, now) = (known.quarantined?, Clock::boottime().now());
+        if until <= now {
+            known.quarantined = None;
+            return None;
+        }
+        Some(until.since(now))
+    }
+
+    /// What a user should know of this server.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        locked(&self.known).warnings.clone()
+    }
+}
+
+impl Known {
+    fn saw(&mut self, server: &Server, options: &Options) {
+        let was_restarted = self.run_id.as_ref().is_some_and(|known| *known != server.run_id);
+        self.run_id = Some(server.run_id.clone());
+        self.warnings = server.warnings();
+        let left = options.max_ttl.saturating_sub(server.uptime);
+        let applies = match options.quarantine {
+            Quarantine::Off => false,
+            Quarantine::Strict => true,
+            Quarantine::Auto => was_restarted && !server.is_durable,
+        };
+        if applies && !left.is_zero() {
+            self.quarantined = Some(Clock::boottime().now().after(left));
+        }
+    }
+}
