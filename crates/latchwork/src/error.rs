@@ -90,6 +90,11 @@ impl Error {
         self
     }
 
+    /// The same for another claim of the same request.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.kind(), self.to_string()).with_effect(self.effect())
+    }
+
     /// What should the caller do?
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -265,13 +265,16 @@ impl Lock {
 
     /// What the engine cannot do is an error when asked, never a silent downgrade.
     fn check(&self) -> Result<()> {
-        let (promised, terms) = (self.core.engine.guarantees(), &self.terms);
+        let (promised, terms) = (&self.core.promised, &self.terms);
         let engine = promised.engine;
         self.core.refuse_a_copy()?;
         let ttl = terms.lease.ttl;
         if ttl < promised.min_ttl || ttl > promised.max_ttl {
             let (min, max) = (promised.min_ttl, promised.max_ttl);
-            let message = format!("a ttl of {ttl:?} is out of range; {engine} takes {min:?} to {max:?}");
+            let knob =
+                promised.ttl_option.map_or_else(String::new, |option| format!(" ({option}= in the URL)"));
+            let message =
+                format!("a ttl of {ttl:?} is out of range; {engine} takes {min:?} to {max:?}{knob}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if terms.lifetime == Lifetime::Session && !promised.outlives_wrapper {

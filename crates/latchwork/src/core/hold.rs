@@ -34,7 +34,7 @@ impl Hold {
     pub(crate) fn new(claim: Arc<Claim>, core: &Core, lease: Lease) -> Arc<Self> {
         Arc::new(Self {
             claim,
-            engine: core.engine_name,
+            engine: core.promised.engine,
             clock: core.clock,
             pid: core.pid,
             lease: Mutex::new(lease),

@@ -40,12 +40,13 @@ use self::local::Local;
 use self::telemetry::Telemetry;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Lifetime, Mode, Note, SharedEngine};
-use crate::{Effect, Error, ErrorKind, OwnerId, Result};
+use crate::{Effect, Error, ErrorKind, Guarantees, OwnerId, Result};
 
 /// What one client's guards, waiters and keeper share.
 pub(crate) struct Core {
     pub(crate) engine: SharedEngine,
-    pub(crate) engine_name: &'static str,
+    /// What the engine promised when the client was made.
+    pub(crate) promised: Guarantees,
     pub(crate) clock: Clock,
     /// The process it belongs to.
     pub(crate) pid: u32,
@@ -86,12 +87,14 @@ impl Core {
 
     pub(crate) fn new(engine: SharedEngine) -> Arc<Self> {
         let clock = engine.clock();
-        let (background, engine_name) = (Background::new(clock), engine.guarantees().engine);
+        let (background, promised) = (Background::new(clock), engine.guarantees());
+        let telemetry = Telemetry::new(promised.engine);
+        promised.warnings.iter().for_each(|warning| telemetry.warned(warning));
         Arc::new(Self {
             keeper: Keeper::new(&engine, clock),
             local: Local::default(),
-            telemetry: Telemetry::new(engine_name),
-            engine_name,
+            telemetry,
+            promised,
             engine,
             clock,
             pid: std::process::id(),

@@ -17,6 +17,7 @@ impl Telemetry {
         attempt
     }
     pub(crate) fn acquired(&self, _: &LockName, _: Patience, _: Duration, _: &Result<Outcome>) {}
+    pub(crate) fn warned(&self, _: &str) {}
     pub(crate) fn cancelled(&self, _: &LockName) {}
     pub(crate) fn held(&self, _: &Claim, _: Duration) {}
     pub(crate) fn cleaned_up(&self, _: &Claim, _: &'static str) {}

@@ -38,6 +38,11 @@ impl Telemetry {
         }
     }
 
+    /// The engine has something to say of its server, or of how it is used.
+    pub(crate) fn warned(&self, warning: &str) {
+        warn!(engine = self.engine, "{warning}");
+    }
+
     /// An attempt in its span.
     pub(crate) fn around<F: Future>(&self, name: &LockName, attempt: F) -> Instrumented<F> {
         attempt.instrument(debug_span!("acquire", lock = name.as_str(), engine = self.engine))

@@ -57,8 +57,8 @@ impl Registry {
             entries: engines! {
                 ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
                 ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
-                ["redis" "rediss" "redis+unix"], "redis", url => client(engines::Redis::connect(url)),
-                    [engines::Redis::promises];
+                ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
+                    [engines::Redis::promises, engines::redis::GetSet::promises];
             },
         }
     }

@@ -1,6 +1,6 @@
 //! What a failed request means: whether the server may have acted, and what the caller can do about it.
 
-use redis::RedisError;
+use redis::{ConnectionAddr, RedisError};
 
 use super::options::Options;
 use crate::{Effect, Error, ErrorKind};
@@ -67,6 +67,12 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
     let hint = match (failure, error.code()) {
         (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
         (_, Some("READONLY")) => "it is a replica; name the master",
+        (Failure::Connection, _) if error.is_timeout() && speaks_tls(options) => {
+            "does it speak TLS on this port?"
+        }
+        (Failure::Connection, _) if error.is_timeout() => {
+            "does it speak plain text on this port, or is it hung?"
+        }
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md has the grant this user needs",
         (Failure::Denied, _) => "look at user and password in the URL",
         (Failure::Cluster, _) => "a cluster's nodes are not supported yet; use a server of its own",
@@ -80,4 +86,8 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
         message = format!("{message}; {hint}");
     }
     Error::new(failure.kind(), message)
+}
+
+fn speaks_tls(options: &Options) -> bool {
+    matches!(options.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
 }

@@ -5,6 +5,7 @@
 //! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
 
 mod failure;
+mod getset;
 mod keys;
 mod link;
 mod mailbox;
@@ -23,7 +24,7 @@ use redis::{Cmd, Value};
 use self::keys::Keys;
 use self::link::Link;
 use self::mailbox::News;
-use self::options::{Options, Quarantine};
+use self::options::{Options, Quarantine, Scheme};
 use self::scripts::Script;
 use self::session::Session;
 use crate::clock::Clock;
@@ -31,7 +32,9 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
     Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
 };
-use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
+use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
+
+pub use self::getset::GetSet;
 
 /// How many locks are asked about in one go.
 const INSPECT_BATCH: usize = 20;
@@ -47,6 +50,17 @@ pub struct Redis {
     session: Arc<Session>,
 }
 
+/// A client of whichever scheme `url` names.
+///
+/// # Errors
+/// As [`Redis::connect`].
+pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
+    match url.option("scheme") {
+        Some("getset") => Ok(Client::new(GetSet::connect(url).await?)),
+        _ => Ok(Client::new(Redis::connect(url).await?)),
+    }
+}
+
 impl Redis {
     /// Connects to the server that `url` names. See `docs/engines/redis.md` for the options.
     ///
@@ -54,7 +68,12 @@ impl Redis {
     /// [`ErrorKind::Invalid`] for an option it does not know, [`ErrorKind::Unreachable`] if the server cannot be
     /// reached (or its certificate not trusted), [`ErrorKind::Denied`] if it refuses the user.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let session = Arc::new(Session::new(Options::of(url)?));
+        let options = Options::of(url)?;
+        if options.scheme == Scheme::GetSet {
+            let message = "scheme=getset is an engine of its own: GetSet::connect";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let session = Arc::new(Session::new(options));
         session.link().await?;
         Ok(Self { session })
     }
@@ -196,6 +215,7 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         outlives_wrapper: false,
         min_ttl: Duration::from_millis(100),
         max_ttl,
+        ttl_option: Some("max-ttl"),
         dead_holder: "the ttl; if waiters died too, up to 4 s more",
         faults: Faults {
             holder_crash: Promise::Exclusive,
@@ -269,10 +289,7 @@ impl Engine for Redis {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         match self.renew_all(claims).await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
-            Err(error) => {
-                let again = || Error::new(error.kind(), error.to_string()).with_effect(error.effect());
-                claims.iter().map(|_| Err(again())).collect()
-            }
+            Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
     }
 

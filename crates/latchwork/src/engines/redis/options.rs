@@ -33,6 +33,8 @@ pub(super) enum Scheme {
     Set,
     /// `SETNX` and `PEXPIRE` in one script, on the same keys.
     Setnx,
+    /// `SETNX`, `GET`, `GETSET` with the time of expiry as the value, on keys of its own.
+    GetSet,
 }
 
 /// When a server that forgets on restart may grant again.
@@ -84,7 +86,11 @@ impl Options {
             client,
             place,
             prefix: url.option("prefix").unwrap_or_default().to_owned(),
-            scheme: choice(url, "scheme", &[("set", Scheme::Set), ("setnx", Scheme::Setnx)])?,
+            scheme: choice(
+                url,
+                "scheme",
+                &[("set", Scheme::Set), ("setnx", Scheme::Setnx), ("getset", Scheme::GetSet)],
+            )?,
             quarantine,
             max_ttl: span(url, "max-ttl")?.unwrap_or(longest),
             max_waiters: number(url, "max-waiters")?.unwrap_or(10_000),

@@ -28,6 +28,9 @@ impl Script {
                 include_str!("lua/queue.lua"),
                 include_str!("lua/claim.lua")
             ),
+            (Self::Claim, Scheme::GetSet) => include_str!("lua/getset_claim.lua"),
+            (Self::Release, Scheme::GetSet) => include_str!("lua/getset_release.lua"),
+            (Self::Renew, Scheme::GetSet) => include_str!("lua/getset_renew.lua"),
             (Self::Release, _) => concat!(
                 include_str!("lua/release.lua"),
                 include_str!("lua/queue.lua"),

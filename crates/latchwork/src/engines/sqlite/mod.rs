@@ -120,6 +120,7 @@ impl Sqlite {
             outlives_wrapper: true,
             min_ttl: Duration::from_millis(100),
             max_ttl: Duration::from_secs(24 * 60 * 60),
+            ttl_option: None,
             dead_holder: "milliseconds: the kernel tells the next waiter",
             faults: Faults {
                 holder_crash: Promise::Exclusive,
@@ -300,10 +301,7 @@ impl Engine for Sqlite {
         });
         match answers.await {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
-            Err(error) => {
-                let again = || Error::new(error.kind(), error.to_string()).with_effect(error.effect());
-                claims.iter().map(|_| Err(again())).collect()
-            }
+            Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
     }
 

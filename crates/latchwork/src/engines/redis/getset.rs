@@ -1,0 +1,253 @@
+//! `scheme=getset`: the oldest recipe, with the expiry time as the value, for services that still use it.
+//!
+//! Clients' clocks decide who holds: one that is ahead steals, one that is behind waits too long. A client that runs the
+//! recipe's three commands one after the other moves the expiry of whoever was faster, which this engine takes for a
+//! loss. There is no queue and no token. It never shares a key with the other schemes: their values are no times.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::options::{Options, Scheme};
+use super::scripts::Script;
+use super::session::Session;
+use super::{SILENT_FIRST, SILENT_LONGEST, millis, reply};
+use crate::clock::{self, Clock};
+use crate::engine::{
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
+    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+};
+use crate::locked::locked;
+use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
+
+const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
+                       has no queue and no tokens. Use scheme=set as soon as every service that shares the lock can";
+
+/// The engine of the GETSET recipe.
+#[derive(Clone)]
+pub struct GetSet {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    session: Session,
+    /// The value each claim set, which is all that says whose the key is.
+    values: Mutex<HashMap<ClaimId, Held>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Held {
+    value: u64,
+    /// The one before, if nobody knows which of the two stands in the key.
+    previous: u64,
+    /// How often it was asked for in vain.
+    asked: u32,
+}
+
+impl GetSet {
+    /// Connects to the server that `url` names, with `scheme=getset`.
+    ///
+    /// # Errors
+    /// As [`Redis::connect`](super::Redis::connect).
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let options = Options::of(url)?;
+        if options.scheme != Scheme::GetSet {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "this engine is for scheme=getset; Redis::connect has the others",
+            ));
+        }
+        let shared = Shared { session: Session::new(options), values: Mutex::default() };
+        shared.session.link().await?;
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        Guarantees {
+            engine: "redis-getset",
+            tokens: None,
+            tokens_survive_data_loss: false,
+            fair: false,
+            pushes: false,
+            read_write: false,
+            permits: false,
+            takes_over: false,
+            survives_blocked_runtime: true,
+            outlives_wrapper: false,
+            min_ttl: Duration::from_secs(1),
+            max_ttl: Duration::from_secs(24 * 60 * 60),
+            ttl_option: None,
+            dead_holder: "the ttl, by the waiter's clock",
+            faults: Faults {
+                holder_crash: Promise::Exclusive,
+                holder_pause: Promise::Breaks,
+                restart: Promise::Breaks,
+                failover: Promise::Breaks,
+                partition: Promise::Exclusive,
+                clock_step: Promise::Breaks,
+                data_deleted: Promise::Breaks,
+            },
+            beware: "for services that still use it: the clients' clocks must agree, and a client of another kind can \
+                     move a holder's expiry; no tokens, so nothing else notices",
+            warnings: vec![WARNING.to_owned()],
+        }
+    }
+
+    fn key(&self, name: &LockName) -> String {
+        [&self.shared.session.options.prefix, name.as_str()].concat()
+    }
+
+    fn held(&self, id: ClaimId) -> Held {
+        locked(&self.shared.values).get(&id).copied().unwrap_or_default()
+    }
+
+    async fn call(&self, script: Script, keys: &[String], values: &[u64]) -> Result<Value> {
+        let link = self.shared.session.link().await?;
+        let mut command = link.script(script, keys.len(), 64 * keys.len());
+        command.arg(keys).arg(values);
+        link.call(script, &command, &self.shared.session.options).await
+    }
+
+    fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
+        let mut values = locked(&self.shared.values);
+        let asked = values.get(&claim.id).map_or(0, |held| held.asked);
+        if !claim.wait_lease.is_zero() {
+            values.entry(claim.id).or_default().asked = asked.saturating_add(1);
+        }
+        let pause = (SILENT_FIRST * (1 << asked.min(8))).min(SILENT_LONGEST);
+        let mut busy = Busy::new(pause);
+        let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
+        holder.note =
+            Note::new(if free_in < 0 { "a value that is no time" } else { "a client that leaves no name" });
+        holder.expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
+        busy.holder = Some(holder);
+        busy
+    }
+}
+
+impl Engine for GetSet {
+    fn guarantees(&self) -> Guarantees {
+        Self::promises()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease || claim.owner.is_some() {
+            let message = "scheme=getset knows only plain exclusive claims";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let (now, held) = (wall_millis(), self.held(claim.id));
+        let value = now + millis(claim.ttl);
+        // Written down before it is sent: a lost reply must not make the release forget it.
+        let sent = Held { value, previous: held.value, asked: held.asked };
+        locked(&self.shared.values).insert(claim.id, sent);
+        let answer = self.call(Script::Claim, &[self.key(&claim.name)], &[now, value, held.value]).await?;
+        match answer {
+            Value::Int(-2) => Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) })),
+            Value::Int(free_in) => {
+                if claim.wait_lease.is_zero() {
+                    locked(&self.shared.values).remove(&claim.id);
+                }
+                Ok(Verdict::Busy(self.busy(claim, free_in)))
+            }
+            _ => Err(reply::strange()),
+        }
+    }
+
+    /// Nobody tells anybody: the core asks again.
+    async fn wait(&self, _: &Claim, _: &Busy) -> Result<Wake> {
+        std::future::pending().await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let now = wall_millis();
+        let keys: Vec<_> = claims.iter().map(|claim| self.key(&claim.name)).collect();
+        let old = claims.iter().map(|claim| self.held(claim.id).value);
+        let new = claims.iter().map(|claim| now + millis(claim.ttl));
+        let values: Vec<_> = old.chain(new.clone()).collect();
+        let answers = match self.call(Script::Renew, &keys, &values).await {
+            Ok(Value::Array(answers)) if answers.len() == claims.len() => answers,
+            Ok(_) => return claims.iter().map(|_| Err(reply::strange())).collect(),
+            Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
+        };
+        let read = |((answer, claim), value): ((Value, &Arc<Claim>), u64)| match answer {
+            Value::Int(1) => {
+                locked(&self.shared.values).entry(claim.id).or_default().value = value;
+                Ok(Renewal::Kept(Valid::For(claim.ttl)))
+            }
+            _ => Ok(Renewal::Lost(Loss::Removed)),
+        };
+        answers.into_iter().zip(claims).zip(new).map(read).collect()
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        let Held { value, previous, .. } = self.held(claim.id);
+        let answer = self.call(Script::Release, &[self.key(&claim.name)], &[value, previous]).await?;
+        locked(&self.shared.values).remove(&claim.id);
+        Ok(if answer == Value::Int(1) { Released::Freed } else { Released::NotHeld })
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let Filter::Name(name) = filter else {
+            let message = "scheme=getset leaves no mark by which its keys can be found; name the lock";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let Some((value, free_in)) = self.value(name).await? else { return Ok(Vec::new()) };
+        let ours =
+            locked(&self.shared.values).iter().find(|(_, held)| held.value == value).map(|(id, _)| *id);
+        let mut holder =
+            ClaimState::new(ours.unwrap_or_else(|| ClaimId::from_bytes(u128::from(value).to_be_bytes())));
+        holder.note = Note::new("a client that leaves no name");
+        holder.expires_in = Some(free_in);
+        let mut state = LockState::new(name.clone());
+        state.holders.push(holder);
+        Ok(vec![state])
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        if how == Revoke::AtLeaseEnd {
+            let message = "scheme=getset cannot refuse a renewal; take the lock away now instead";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let seen = self.inspect(&Filter::Name(lock.name.clone())).await?;
+        let is_same = seen
+            .iter()
+            .flat_map(|seen| &seen.holders)
+            .any(|now| lock.holders.iter().any(|was| was.id == now.id));
+        let (true, Some((value, _))) = (is_same, self.value(&lock.name).await?) else {
+            return Ok(Revoked::NotHeld);
+        };
+        match self.call(Script::Release, &[self.key(&lock.name)], &[value]).await? {
+            Value::Int(1) => Ok(Revoked::Done),
+            _ => Ok(Revoked::NotHeld),
+        }
+    }
+}
+
+impl GetSet {
+    /// The time that stands in the key, and how far away it is, if it is still to come.
+    async fn value(&self, name: &LockName) -> Result<Option<(u64, Duration)>> {
+        let (session, mut get) = (&self.shared.session, Cmd::new());
+        get.arg("GET").arg(self.key(name));
+        let Value::BulkString(value) = session.link().await?.command(&get, &session.options).await? else {
+            return Ok(None);
+        };
+        let value = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());
+        let left = value.and_then(|value| Some((value, value.checked_sub(wall_millis())?)));
+        Ok(left.map(|(value, left)| (value, Duration::from_millis(left))))
+    }
+}
+
+/// The clients' own clock, which is what this recipe is about.
+fn wall_millis() -> u64 {
+    clock::wall_micros() / 1_000
+}
