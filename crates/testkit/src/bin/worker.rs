@@ -1,6 +1,7 @@
 //! A process for tests to start and kill.
 //!
 //! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
+//! `worker pass URL NAME MILLIS` takes it likewise, prints `held TOKEN`, releases it and ends.
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
@@ -9,7 +10,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::Client;
+use latchwork::{Client, Guard};
 use testkit::history::Recorder;
 
 #[tokio::main]
@@ -18,6 +19,7 @@ async fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[1..] {
         ["hold", url, name, millis] => hold(url, name, number(millis)).await,
+        ["pass", url, name, millis] => pass(url, name, number(millis)).await,
         ["count", url, name, file, history, tasks, times] => {
             count(url, name, [file, history], number(tasks), number(times)).await
         }
@@ -35,13 +37,22 @@ async fn connect(url: &str) -> Client {
     latchwork::connect(url).await.expect("the engine is there")
 }
 
-async fn hold(url: &str, name: &str, millis: u64) {
+async fn take(url: &str, name: &str, millis: u64) -> Guard {
     let client = connect(url).await;
     println!("started");
     let guard =
         client.lock(name).ttl(Duration::from_millis(millis)).acquire().await.expect("the lock comes free");
     println!("held {}", guard.token().expect("the engine has tokens"));
+    guard
+}
+
+async fn hold(url: &str, name: &str, millis: u64) {
+    let _guard = take(url, name, millis).await;
     std::future::pending::<()>().await;
+}
+
+async fn pass(url: &str, name: &str, millis: u64) {
+    take(url, name, millis).await.release().await.expect("held until here");
 }
 
 fn flock(file: &str) {
