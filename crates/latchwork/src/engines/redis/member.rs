@@ -17,12 +17,22 @@ pub(super) fn draw_channel() -> String {
     clock::random_bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The id in hexadecimal digits, as it stands in the shared key.
+pub(super) fn digits(id: ClaimId) -> [u8; ID] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; ID];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(id.as_bytes()) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    digits
+}
+
 /// What follows the id.
 pub(super) fn tail(claim: &Claim, channel: &str) -> String {
     [channel, MODE, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
 }
 
-/// The id in hexadecimal digits.
+/// The id that these digits stand for.
 pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
     let digits: &[u8; ID] = digits.try_into().ok()?;
     let value = |digit: u8| (digit as char).to_digit(16).filter(|_| !digit.is_ascii_uppercase());
@@ -99,4 +109,32 @@ fn split_tail(tail: &[u8]) -> (Option<OwnerId>, Note) {
 
 fn wall(micros: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_its_digits() {
+        let id = ClaimId::random();
+        assert_eq!(digits(id).as_slice(), id.to_string().as_bytes());
+        assert_eq!(parse_id(&digits(id)), Some(id));
+        for strange in ["", "0123", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33), &"é".repeat(16)] {
+            assert_eq!(parse_id(strange.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_not_taken_for_ours_and_its_value_is_not_shown() {
+        let fence = format!("1794800386713116{}{}x\nnote", "a".repeat(32), "c".repeat(16));
+        let ours = holder("a".repeat(32).as_bytes(), fence.as_bytes(), 5);
+        assert_eq!((ours.token, ours.note.as_str()), (Some(1_794_800_386_713_116), "note"));
+        let stranger = holder(b"secret", fence.as_bytes(), -1);
+        assert_eq!((stranger.token, stranger.expires_in), (None, None));
+        assert!(!format!("{stranger:?}").contains("secret"));
+        assert_eq!(stranger.id, holder(b"secret", b"", 7).id, "the same id for the same value");
+        let revoked = holder(format!("!{}", "a".repeat(32)).as_bytes(), fence.as_bytes(), 5);
+        assert_eq!((revoked.id, revoked.note.as_str()), (ours.id, "note (revoked)"));
+    }
 }

@@ -99,7 +99,7 @@ impl Redis {
         let options = self.options();
         let mut command = self.call_on(link, Script::Claim, keys);
         command
-            .arg(claim.id.to_string())
+            .arg(&member::digits(claim.id)[..])
             .arg(member::tail(claim, &self.session.channel))
             .arg(millis(claim.ttl))
             .arg(millis(claim.wait_lease))
@@ -148,7 +148,7 @@ impl Redis {
         }
         for Due { claim, .. } in due {
             let tail = member::tail(claim, &self.session.channel);
-            command.arg(claim.id.to_string()).arg(tail).arg(millis(claim.wait_lease));
+            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(claim.wait_lease));
         }
         reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
     }
@@ -347,7 +347,7 @@ impl Engine for Redis {
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let link = self.session.link().await?;
         let tail = member::tail(claim, &self.session.channel);
-        self.release_value(&link, &keys, claim.id.to_string().as_bytes(), &tail).await
+        self.release_value(&link, &keys, &member::digits(claim.id), &tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -383,7 +383,9 @@ impl Redis {
         let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
         command.arg(keys.iter().map(|keys| &keys.holder).collect::<Vec<_>>());
         command.arg(keys.iter().map(Keys::fence).collect::<Vec<_>>());
-        command.arg(claims.iter().map(|claim| claim.id.to_string()).collect::<Vec<_>>());
+        for claim in claims {
+            command.arg(&member::digits(claim.id)[..]);
+        }
         command.arg(claims.iter().map(|claim| millis(claim.ttl)).collect::<Vec<_>>());
         reply::renewed(link.call(Script::Renew, &command, options).await?, claims)
     }
