@@ -12,6 +12,8 @@ use crate::locked::locked;
 
 /// At most so many in one request.
 pub(super) const MOST: usize = 200;
+/// How often the first lets others run before it goes without those that are missing.
+const PATIENCE: usize = 500;
 
 /// Waiting claims whose sign of life is due.
 #[derive(Default)]
@@ -26,9 +28,13 @@ pub(super) struct Due {
 }
 
 impl Beats {
-    /// Joins the next request. The first to join gets all of them, itself included, to send; if it fails to, nobody
-    /// gets an answer.
-    pub(super) async fn join(&self, claim: &Claim) -> (Vec<Due>, oneshot::Receiver<Option<State>>) {
+    /// Joins the next request, of a client with so many `waiting` claims. The first to join gets all of them, itself
+    /// included, to send; if it fails to, nobody gets an answer.
+    pub(super) async fn join(
+        &self,
+        claim: &Claim,
+        waiting: usize,
+    ) -> (Vec<Due>, oneshot::Receiver<Option<State>>) {
         let (answer, answered) = oneshot::channel();
         let leads = {
             let mut due = locked(&self.due);
@@ -40,7 +46,10 @@ impl Beats {
         }
         let leading = Leading(self);
         // Those that are due at the same tick are woken one after the other.
-        for _ in 0..3 {
+        for _ in 0..PATIENCE {
+            if locked(&self.due).len() >= waiting {
+                break;
+            }
             tokio::task::yield_now().await;
         }
         let due = leading.take();

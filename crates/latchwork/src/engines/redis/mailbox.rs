@@ -34,12 +34,10 @@ struct Slot {
 
 impl Mailbox {
     /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
-    /// whether it was expected before, and others are.
+    /// whether it was expected before.
     pub(super) fn expect(&self, id: ClaimId) -> bool {
-        let mut claims = locked(&self.claims);
-        let others = claims.len() > 1;
-        match claims.entry(id) {
-            Entry::Occupied(_) => others,
+        match locked(&self.claims).entry(id) {
+            Entry::Occupied(_) => true,
             Entry::Vacant(slot) => {
                 slot.insert(Slot::default());
                 false
@@ -47,9 +45,9 @@ impl Mailbox {
         }
     }
 
-    /// Whether more than one claim waits.
-    pub(super) fn is_shared(&self) -> bool {
-        locked(&self.claims).len() > 1
+    /// How many claims are expected to hear something.
+    pub(super) fn waiting(&self) -> usize {
+        locked(&self.claims).len()
     }
 
     /// Forgets a claim.

@@ -122,7 +122,7 @@ impl Redis {
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
     async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
-        let (due, answered) = self.session.beats.join(claim).await;
+        let (due, answered) = self.session.beats.join(claim, self.session.mailbox.waiting()).await;
         self.send_beats(link, due).await;
         match answered.await {
             Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
@@ -156,9 +156,9 @@ impl Redis {
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
     fn next_beat(&self, claim: &Claim) -> Duration {
         let beat = claim.wait_lease / 3;
-        match self.session.mailbox.is_shared() {
-            false => beat,
-            true => {
+        match self.session.mailbox.waiting() {
+            0 | 1 => beat,
+            2.. => {
                 let (now, tick) = (self.clock().now().as_micros(), (beat.as_micros() as u64).max(1));
                 Duration::from_micros(tick - now % tick)
             }
@@ -309,10 +309,10 @@ impl Engine for Redis {
         if let Some(left) = self.session.quarantine() {
             return Ok(self.quarantined(left));
         }
-        let has_company = waits && self.session.mailbox.expect(claim.id);
-        let verdict = match has_company {
-            true => self.beat(&link, claim, &keys).await,
-            false => self.claim_now(&link, claim, &keys).await,
+        let was_waiting = waits && self.session.mailbox.expect(claim.id);
+        let verdict = match self.session.mailbox.waiting() {
+            2.. if was_waiting => self.beat(&link, claim, &keys).await,
+            _ => self.claim_now(&link, claim, &keys).await,
         };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
             self.session.mailbox.forget(claim.id);
