@@ -11,6 +11,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// The engine.
     type Engine: Engine;
 
+    /// What tests call it. An engine that can be reached or used in several ways has a fixture for each.
+    const NAME: &'static str;
+
     /// The URL scheme that leads to it.
     const SCHEME: &'static str;
 

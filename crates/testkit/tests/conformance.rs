@@ -1,4 +1,4 @@
-//! Engine by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
+//! Fixture by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn trials_of<F: Fixture>() -> Vec<Trial> {
     let promised = F::guarantees();
     let probe = runtime().block_on(F::begin());
     let trial = |case: cases::Case<F>| {
-        let name = format!("{}::{}", F::SCHEME, case.name);
+        let name = format!("{}::{}", F::NAME, case.name);
         match (case.unless)(&promised, &probe) {
             Some(reason) => {
                 Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))
