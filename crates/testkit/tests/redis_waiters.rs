@@ -40,7 +40,7 @@ async fn a_client_that_waits_for_many_locks_says_once_a_second_that_it_is_there(
     tokio::time::sleep(Duration::from_secs(4)).await;
     let beats = server.calls(&["evalsha"]) - before;
     println!("{beats} requests in 4 s for {LOCKS} waiting claims");
-    assert!((3..=8).contains(&beats), "{beats} requests in 4 s");
+    assert!((3..=6).contains(&beats), "{beats} requests in 4 s");
     assert_eq!(queued().await, LOCKS, "and nobody lost its place");
     for guard in guards {
         guard.release().await.expect("held");
