@@ -306,10 +306,11 @@ impl Engine for Redis {
             true => self.session.listening_link().await?,
             false => self.session.link().await?,
         };
+        // Before anything is answered: who is not expected is told to look again, at once and for ever.
+        let has_company = waits && self.session.mailbox.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
             return Ok(self.quarantined(left));
         }
-        let has_company = waits && self.session.mailbox.expect(claim.id);
         let verdict = match has_company {
             true => self.beat(&link, claim, &keys).await,
             false => self.claim_now(&link, claim, &keys).await,
