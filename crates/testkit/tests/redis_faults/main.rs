@@ -4,6 +4,10 @@
 //! the history must show what `Guarantees` promises.
 
 mod crowd;
+mod cut;
+mod dark;
+mod flushed;
 mod killed;
 mod quarantined;
 mod scene;
+mod stopped;
