@@ -6,6 +6,7 @@
 mod crowd;
 mod cut;
 mod dark;
+mod dead;
 mod flushed;
 mod killed;
 mod quarantined;

@@ -56,6 +56,10 @@ if not holder or holder == me or has_owner then
     if not is_mine and gap == 0 then
       local given, token = hand_over()
       if not given then return grant() end
+      if given == member then -- All before it are gone. Queued again, it would be handed its own release.
+        call('PEXPIRE', K, ttl)
+        return token
+      end
       holder, fence = string.sub(given, 1, 32), token .. given
     end
   end
