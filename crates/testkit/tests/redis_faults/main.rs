@@ -3,12 +3,16 @@
 //! On real servers. Every hold is recorded, every holder writes to a store that checks tokens, and when the fault is over
 //! the history must show what `Guarantees` promises.
 
+mod clock;
 mod crowd;
 mod cut;
 mod dark;
 mod dead;
+mod evicted;
 mod flushed;
+mod full;
 mod killed;
 mod quarantined;
+mod replica;
 mod scene;
 mod stopped;
