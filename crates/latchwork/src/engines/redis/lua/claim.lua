@@ -6,6 +6,13 @@
 -- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
+if refused then
+  -- No memory. Who holds or waits already needs none, and must keep its place for as long as that lasts: a first write
+  -- that is always allowed allows the others.
+  if not call('ZSCORE', Q, me .. tail) and redis.pcall('GET', K) ~= me then return refused end
+  call('PEXPIRE', Q, ARGV[4] * 4)
+  taken = nil
+end
 local now = call('TIME')
 if taken and call('EXISTS', Q) == 0 then
   -- The token: max(last + 1, server time in us). Above the last one also when the clock was set back, and above it by
