@@ -160,7 +160,8 @@ impl Link {
 
     fn failed(&self, error: &RedisError, options: &Options) -> Error {
         let failure = Failure::of(error);
-        if failure == Failure::Connection {
+        // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
+        if failure == Failure::Connection || error.code() == Some("READONLY") {
             self.state.close();
         }
         unanswered(failure, error, options)

@@ -306,13 +306,14 @@ impl Engine for Redis {
             true => self.session.listening_link().await?,
             false => self.session.link().await?,
         };
+        // Before anything is answered: who is not expected is told to look again, at once and for ever.
+        let was_waiting = waits && self.session.mailbox.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
             return Ok(self.quarantined(left));
         }
-        let was_waiting = waits && self.session.mailbox.expect(claim.id);
-        let verdict = match self.session.mailbox.waiting() {
-            2.. if was_waiting => self.beat(&link, claim, &keys).await,
-            _ => self.claim_now(&link, claim, &keys).await,
+        let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
+            true => self.beat(&link, claim, &keys).await,
+            false => self.claim_now(&link, claim, &keys).await,
         };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
             self.session.mailbox.forget(claim.id);

@@ -6,6 +6,13 @@
 -- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
+if refused then
+  -- No memory. Who holds or waits already needs none, and must keep its place for as long as that lasts: a first write
+  -- that is always allowed allows the others.
+  if not call('ZSCORE', Q, me .. tail) and redis.pcall('GET', K) ~= me then return refused end
+  call('PEXPIRE', Q, ARGV[4] * 4)
+  taken = nil
+end
 local now = call('TIME')
 if taken and call('EXISTS', Q) == 0 then
   -- The token: max(last + 1, server time in us). Above the last one also when the clock was set back, and above it by
@@ -56,6 +63,10 @@ if not holder or holder == me or has_owner then
     if not is_mine and gap == 0 then
       local given, token = hand_over()
       if not given then return grant() end
+      if given == member then -- All before it are gone. Queued again, it would be handed its own release.
+        call('PEXPIRE', K, ttl)
+        return token
+      end
       holder, fence = string.sub(given, 1, 32), token .. given
     end
   end
