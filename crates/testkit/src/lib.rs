@@ -21,16 +21,12 @@ pub mod worker;
 
 pub use fixture::Fixture;
 
-/// Calls a macro with every fixture of every engine: `run!(Fixture)`.
+/// Calls a macro with every engine's fixture: `run!(Fixture)`.
 #[macro_export]
 macro_rules! for_each_engine {
     ($run:ident) => {
         $run!($crate::fixtures::MemoryFixture);
         $run!($crate::fixtures::SqliteFixture);
-        $run!($crate::fixtures::RedisFixture<$crate::fixtures::redis::Plain>);
-        $run!($crate::fixtures::RedisFixture<$crate::fixtures::redis::Aof>);
-        $run!($crate::fixtures::RedisFixture<$crate::fixtures::redis::Tls>);
-        $run!($crate::fixtures::RedisFixture<$crate::fixtures::redis::Restricted>);
-        $run!($crate::fixtures::RedisFixture<$crate::fixtures::redis::Setnx>);
+        $run!($crate::fixtures::RedisFixture);
     };
 }

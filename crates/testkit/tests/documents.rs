@@ -102,3 +102,13 @@ fn no_source_file_is_longer_than_six_hundred_lines_and_the_median_is_short() {
     let median = lengths[lengths.len() / 2].0;
     assert!(median < 150, "the median file has {median} lines");
 }
+
+#[test]
+fn the_page_grants_what_the_tests_grant() {
+    let page = fs::read_to_string(root().join("docs/engines/redis.md")).expect("readable");
+    let words = |text: &str| {
+        text.split([' ', '\n', '\\']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    let grant = words(testkit::fixtures::RedisFixture::GRANT);
+    assert!(words(&page).contains(&grant), "docs/engines/redis.md lacks: {grant}");
+}

@@ -110,11 +110,10 @@ impl GetSet {
         link.call(script, &command, &self.shared.session.options).await
     }
 
-    fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
-        let mut values = locked(&self.shared.values);
-        let asked = values.get(&claim.id).map_or(0, |held| held.asked);
+    fn busy(&self, claim: &Claim, asked: u32, free_in: i64) -> Busy {
         if !claim.wait_lease.is_zero() {
-            values.entry(claim.id).or_default().asked = asked.saturating_add(1);
+            let waiting = Held { asked: asked.saturating_add(1), ..Held::default() };
+            locked(&self.shared.values).insert(claim.id, waiting);
         }
         let pause = (SILENT_FIRST * (1 << asked.min(8))).min(SILENT_LONGEST);
         let mut busy = Busy::new(pause);
@@ -146,7 +145,7 @@ impl Engine for GetSet {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let (now, held) = (wall_millis(), self.held(claim.id));
-        let value = now + millis(claim.ttl);
+        let value = ends(now, claim);
         // Written down before it is sent: a lost reply must not make the release forget it.
         let sent = Held { value, previous: held.value, asked: held.asked };
         locked(&self.shared.values).insert(claim.id, sent);
@@ -154,10 +153,10 @@ impl Engine for GetSet {
         match answer {
             Value::Int(-2) => Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) })),
             Value::Int(free_in) => {
-                if claim.wait_lease.is_zero() {
-                    locked(&self.shared.values).remove(&claim.id);
-                }
-                Ok(Verdict::Busy(self.busy(claim, free_in)))
+                // Nothing of this claim stands in the key. Another's value may be the same number: it must not be taken
+                // for this claim's own.
+                locked(&self.shared.values).remove(&claim.id);
+                Ok(Verdict::Busy(self.busy(claim, held.asked, free_in)))
             }
             _ => Err(reply::strange()),
         }
@@ -172,7 +171,7 @@ impl Engine for GetSet {
         let now = wall_millis();
         let keys: Vec<_> = claims.iter().map(|claim| self.key(&claim.name)).collect();
         let old = claims.iter().map(|claim| self.held(claim.id).value);
-        let new = claims.iter().map(|claim| now + millis(claim.ttl));
+        let new = claims.iter().map(|claim| ends(now, claim));
         let values: Vec<_> = old.chain(new.clone()).collect();
         let answers = match self.call(Script::Renew, &keys, &values).await {
             Ok(Value::Array(answers)) if answers.len() == claims.len() => answers,
@@ -245,6 +244,11 @@ impl GetSet {
         let left = value.and_then(|value| Some((value, value.checked_sub(wall_millis())?)));
         Ok(left.map(|(value, left)| (value, Duration::from_millis(left))))
     }
+}
+
+/// When a lease that begins now ends: not before the ttl is over, though both are whole milliseconds.
+fn ends(now: u64, claim: &Claim) -> u64 {
+    now + millis(claim.ttl) + 1
 }
 
 /// The clients' own clock, which is what this recipe is about.
