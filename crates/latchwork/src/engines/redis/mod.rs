@@ -100,7 +100,7 @@ impl Redis {
         let mut command = self.call_on(link, Script::Claim, keys);
         command
             .arg(&member::digits(claim.id)[..])
-            .arg(member::tail(claim, &self.session.channel))
+            .arg(member::tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
             .arg(millis(claim.wait_lease))
             .arg(options.max_waiters)
@@ -147,7 +147,7 @@ impl Redis {
             Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
         }
         for Due { claim, .. } in due {
-            let tail = member::tail(claim, &self.session.channel);
+            let tail = member::tail(claim, self.session.mark());
             command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(claim.wait_lease));
         }
         reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
@@ -347,7 +347,7 @@ impl Engine for Redis {
         self.session.mailbox.forget(claim.id);
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let link = self.session.link().await?;
-        let tail = member::tail(claim, &self.session.channel);
+        let tail = member::tail(claim, self.session.mark());
         self.release_value(&link, &keys, &member::digits(claim.id), &tail).await
     }
 
