@@ -400,7 +400,9 @@ mod tests {
     #[test]
     fn a_grant_that_came_too_late_is_asked_for_again_with_patience_and_not_for_ever() {
         let late = Verdict::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
-        for (patience, asks) in [(Patience::None, 0), (Patience::Until(at(3_500)), 2), (Patience::Endless, 30)] {
+        for (patience, asks) in
+            [(Patience::None, 0), (Patience::Until(at(3_500)), 2), (Patience::Endless, 30)]
+        {
             let (mut attempt, _) = Attempt::new(patience, TERMS, 0, at(1_000));
             let mut step = Step::Ask;
             for second in 1..=asks + 1 {

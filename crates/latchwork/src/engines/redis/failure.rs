@@ -67,9 +67,7 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
     let hint = match (failure, error.code()) {
         (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
         (_, Some("READONLY")) => "it is a replica; name the master",
-        (Failure::Connection, _) if error.is_timeout() && speaks_tls(options) => {
-            "does it speak TLS on this port?"
-        }
+        (Failure::Connection, _) if speaks_tls(options) => tls_hint(error),
         (Failure::Connection, _) if error.is_timeout() => {
             "does it speak plain text on this port, or is it hung?"
         }
@@ -86,6 +84,19 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
         message = format!("{message}; {hint}");
     }
     Error::new(failure.kind(), message)
+}
+
+/// What to do about a handshake that failed. The library only has words for why.
+fn tls_hint(error: &RedisError) -> &'static str {
+    let why = error.to_string();
+    match why.as_str() {
+        why if why.contains("UnknownIssuer") => "ca= in the URL names the authority to trust",
+        why if why.contains("CertificateRequired") => {
+            "it wants to know who this client is: cert= and key= in the URL"
+        }
+        why if why.contains("InvalidContentType") || error.is_timeout() => "does it speak TLS on this port?",
+        _ => "",
+    }
 }
 
 fn speaks_tls(options: &Options) -> bool {
