@@ -159,7 +159,9 @@ async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
     // The first renewal opens a connection of its own; from then on every request is a renewal.
     renewed(&guard).await;
-    for strike in [|scene: &Scene| scene.proxy.cut_before_next_request(), |scene: &Scene| scene.proxy.lose_next_reply()] {
+    for strike in
+        [|scene: &Scene| scene.proxy.cut_before_next_request(), |scene: &Scene| scene.proxy.lose_next_reply()]
+    {
         let requests = scene.proxy.requests();
         scene.strike(Fault::Partition, || strike(&scene));
         renewed(&guard).await;

@@ -16,3 +16,4 @@ mod quarantined;
 mod replica;
 mod scene;
 mod stopped;
+mod tls;

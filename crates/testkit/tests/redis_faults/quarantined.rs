@@ -22,8 +22,7 @@ async fn until_late_in_a_second() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_out_the_quarantine() {
     let scene = Scene::new();
-    let clients =
-        [scene.connect(&scene.url(OPTIONS)).await, scene.connect(&scene.url(OPTIONS)).await];
+    let clients = [scene.connect(&scene.url(OPTIONS)).await, scene.connect(&scene.url(OPTIONS)).await];
     let guard = take(&clients[0].lock(LOCK).ttl(MOST)).await;
     let mut store = scene.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
@@ -125,5 +124,9 @@ async fn strict_quarantine_keeps_a_newcomer_from_a_lock_whose_holder_is_cut_off(
     drop(guard);
     scene.proxy.black_hole(false);
     scene.recorder.fault_ended(Fault::Restart);
-    assert_eq!(scene.judge(&[newcomer, cut_off], SOON).await.exclusive(), 2, "promised, so nobody is excused");
+    assert_eq!(
+        scene.judge(&[newcomer, cut_off], SOON).await.exclusive(),
+        2,
+        "promised, so nobody is excused"
+    );
 }

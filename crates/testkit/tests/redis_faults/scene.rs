@@ -126,12 +126,8 @@ impl Scene {
         self.recorder.quiesced();
         let client = clients[0].client();
         let left = client.inspect(&Filter::Prefix(String::new())).await.expect("the server answers");
-        let expected = Expectations {
-            answer_within,
-            idle_at_most: answer_within,
-            queued_after: None,
-            left: Some(left),
-        };
+        let expected =
+            Expectations { answer_within, idle_at_most: answer_within, queued_after: None, left: Some(left) };
         let stats = check_all(&self.recorder.history(), &client.guarantees(), &expected);
         let stats = stats.unwrap_or_else(|violation| panic!("{violation}"));
         stats.iter().for_each(|stats| println!("{stats}"));
