@@ -17,3 +17,4 @@ mod replica;
 mod scene;
 mod stopped;
 mod tls;
+mod urls;
