@@ -15,4 +15,7 @@ mod killed;
 mod quarantined;
 mod replica;
 mod scene;
+mod secrets;
 mod stopped;
+mod tls;
+mod urls;
