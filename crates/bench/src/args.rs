@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::Result;
 use crate::crowd::Part;
 use crate::plan::{Engine, Side, Workload};
 
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// Which workloads; all that apply to the engine if not given
     #[arg(long, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
+    /// Which sides, as `--json` spells them; all if not given
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) side: Vec<Side>,
     /// Where databases and lock files go; the system's temporary folder if not given
     #[arg(long, global = true)]
     pub(crate) dir: Option<PathBuf>,
@@ -37,6 +41,13 @@ pub(crate) struct Args {
     /// Set by `--pin` in the process it starts
     #[arg(long, global = true, hide = true)]
     pub(crate) pinned: bool,
+}
+
+impl Args {
+    /// Whether this side was asked for.
+    pub(crate) fn wants(&self, side: Side) -> bool {
+        self.side.is_empty() || self.side.contains(&side)
+    }
 }
 
 /// What to do instead of the workloads.
@@ -106,4 +117,15 @@ pub(crate) struct Job {
     /// How long to measure
     #[arg(long)]
     pub(crate) millis: u64,
+    /// The server, for sides that have one
+    #[arg(long)]
+    pub(crate) url: Option<String>,
+}
+
+impl Job {
+    /// # Errors
+    /// If this side has no server.
+    pub(crate) fn url(&self) -> Result<&str> {
+        Ok(self.url.as_deref().ok_or("this side needs the URL of a server")?)
+    }
 }

@@ -8,6 +8,7 @@ mod contend;
 mod crowd;
 mod fleet;
 mod floors;
+mod host;
 mod metrics;
 mod ours;
 mod passing;

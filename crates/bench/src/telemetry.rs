@@ -5,8 +5,9 @@ use std::process::Command;
 
 use crate::Result;
 use crate::args::{Args, Telemetry};
+use crate::host::Host;
 use crate::pin::Pinning;
-use crate::plan::{Side, Workload};
+use crate::plan::{Engine, Side, Workload};
 use crate::report::{Ratio, figure, number};
 use crate::rounds;
 use crate::stats::median;
@@ -53,7 +54,8 @@ fn built(program: PathBuf, how: &str) -> Result<PathBuf> {
 
 /// Nanoseconds for one acquire and release.
 fn nanos(program: &Path, args: &Args) -> Result<f64> {
-    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args)?;
+    let metrics =
+        rounds::once(program, Workload::Free, Side::MemoryCurrent, args, &Host::of(Engine::Memory))?;
     Ok(1e9 / metrics.first().ok_or("W1 has no figures")?.value)
 }
 
