@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Which sides, as `--json` spells them; all if not given
     #[arg(long, value_delimiter = ',')]
     pub(crate) side: Vec<Side>,
+    /// Redis: time claims and releases apart in the server, by way of its slow log, which slows it down
+    #[arg(long)]
+    pub(crate) split: bool,
     /// Where databases and lock files go; the system's temporary folder if not given
     #[arg(long, global = true)]
     pub(crate) dir: Option<PathBuf>,

@@ -48,7 +48,7 @@ fn play_all(workloads: &[Workload], engine: String, args: &Args, pinning: &Pinni
     if !args.json {
         println!("{}", report::headline(&settings));
     }
-    let host = Host::of(args.engine);
+    let host = Host::of(args.engine, args.split);
     for &workload in workloads {
         if workload.sides(args.engine).is_empty() {
             eprintln!("bench: {} does not apply: the memory engine lives in one process", workload.code());

@@ -9,12 +9,14 @@ use crate::Result;
 use crate::args::Job;
 use crate::contend::AsyncLock;
 
-const CLAIM: &str = concat!(
+/// The engine's script to claim, put together as it does it.
+pub(crate) const CLAIM: &str = concat!(
     include_str!("../../../../latchwork/src/engines/redis/lua/claim_fast_set.lua"),
     include_str!("../../../../latchwork/src/engines/redis/lua/queue.lua"),
     include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua")
 );
-const RELEASE: &str = concat!(
+/// The same to release.
+pub(crate) const RELEASE: &str = concat!(
     include_str!("../../../../latchwork/src/engines/redis/lua/release.lua"),
     include_str!("../../../../latchwork/src/engines/redis/lua/queue.lua"),
     include_str!("../../../../latchwork/src/engines/redis/lua/release_slow.lua")
