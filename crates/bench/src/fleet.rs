@@ -9,6 +9,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 
 use crate::Result;
+use crate::peers;
 use crate::plan::{Side, Workload, spelled};
 use crate::turn::Tally;
 
@@ -27,16 +28,21 @@ pub(crate) struct Orders<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) millis: u64,
     pub(crate) url: Option<&'a str>,
+    /// For the sides that are written in it.
+    pub(crate) python: Option<&'a Path>,
 }
 
 impl Orders<'_> {
-    fn command(&self, index: u32) -> Command {
+    fn command(&self, index: u32) -> Result<Command> {
+        if let (Side::PyRedis | Side::PyRedisLock, Some(python)) = (self.side, self.python) {
+            return peers::command(self, python);
+        }
         let mut command = Command::new(self.program);
         command.arg("worker").arg("--folder").arg(self.folder);
         command.args(["--workload", &spelled(self.workload), "--side", &spelled(self.side)]);
         command.args(["--index", &index.to_string(), "--millis", &self.millis.to_string()]);
         command.args(self.url.into_iter().flat_map(|url| ["--url", url]));
-        command
+        Ok(command)
     }
 }
 
@@ -60,7 +66,7 @@ impl Fleet {
         let patience = Duration::from_millis(orders.millis) + PATIENCE;
         let mut fleet = Self { children: Vec::new(), news, patience };
         for index in 0..orders.workload.processes() {
-            fleet.start_one(orders.command(index), &sender)?;
+            fleet.start_one(orders.command(index)?, &sender)?;
             // One after the other: the first makes the files, and raw floors have nothing that keeps two from doing so.
             match fleet.news.recv_timeout(PATIENCE).map_err(|_| "a child process does not get ready")? {
                 News::Ready => {}

@@ -29,6 +29,11 @@ impl Host {
         Self { redis: (engine == Engine::Redis).then(|| start_redis(splits)), splits }
     }
 
+    /// The server itself.
+    pub(crate) fn redis(&self) -> Option<&RedisServer> {
+        self.redis.as_ref()
+    }
+
     /// The server's address as the library takes it.
     pub(crate) fn url(&self) -> Option<String> {
         self.redis.as_ref().map(|server| format!("redis://{}", server.address()))

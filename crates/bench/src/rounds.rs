@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::fleet::{Fleet, Orders};
 use crate::host::Host;
 use crate::metrics::{Metric, measure};
+use crate::peers;
 use crate::pin::Pinning;
 use crate::plan::{Engine, Side, Workload, goals, spelled};
 use crate::report::{self, Settings};
@@ -66,7 +67,8 @@ fn play_all(workloads: &[Workload], engine: String, args: &Args, pinning: &Pinni
 }
 
 fn play(workload: Workload, args: &Args, host: &Host) -> Result<Vec<Series>> {
-    let sides = workload.sides(args.engine).iter().filter(|side| args.wants(**side));
+    let sides =
+        workload.sides(args.engine).iter().filter(|side| args.wants(**side) && is_there(**side, args));
     let mut series: Vec<_> = sides.map(|&side| Series { side, rounds: Vec::new() }).collect();
     let program = std::env::current_exe()?;
     for _ in 0..args.rounds {
@@ -75,6 +77,15 @@ fn play(workload: Workload, args: &Args, host: &Host) -> Result<Vec<Series>> {
         }
     }
     Ok(series)
+}
+
+/// Says so of a peer that is not.
+fn is_there(side: Side, args: &Args) -> bool {
+    let missing = peers::missing(side, args);
+    if let Some(why) = &missing {
+        eprintln!("bench: {} is left out: {why}", spelled(side));
+    }
+    missing.is_none()
 }
 
 /// One side once, in a fresh folder and on an empty server: nobody pays for what an earlier round left.
@@ -89,7 +100,8 @@ pub(crate) fn once(
     let folder = tempfile::Builder::new().prefix("latchwork-bench-").tempdir_in(base)?;
     let (folder, millis, url) = (folder.path(), args.millis, host.url());
     host.clear();
-    let fleet = Fleet::start(&Orders { program, workload, side, folder, millis, url: url.as_deref() })?;
+    let (url, python) = (url.as_deref(), args.python.as_deref());
+    let fleet = Fleet::start(&Orders { program, workload, side, folder, millis, url, python })?;
     host.begin();
     let tallies = fleet.run()?;
     let mut metrics = measure(workload, &tallies, millis * 1_000_000);

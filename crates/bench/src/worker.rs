@@ -38,6 +38,8 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         Side::ScriptsMulti | Side::ScriptsCurrent => awaited(job, floors::scripts(job)),
         Side::BareMulti | Side::BareCurrent => awaited(job, floors::bare(job)),
         Side::BlpopMulti | Side::BlpopCurrent => awaited(job, floors::blpop(job)),
+        #[cfg(feature = "peers")]
+        Side::Rslock | Side::RslockQuick => awaited(job, crate::peers::managers(job)),
         other => Err(format!("{other:?} does not run in a process of this program").into()),
     }
 }
