@@ -31,6 +31,9 @@ pub(crate) fn headline(settings: &Settings<'_>) -> String {
 
 pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> String {
     let mut text = format!("\n{} {}\n", workload.code(), workload.title());
+    if series.is_empty() {
+        return text + "  no side of those asked for\n";
+    }
     let names = series.first().map(|series| column_names(series)).unwrap_or_default();
     text += &format!("  {:28}", "");
     names.iter().for_each(|name| text += &format!("{name:>0$}", width(name)));

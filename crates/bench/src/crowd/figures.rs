@@ -25,6 +25,10 @@ impl Figures {
         Ok(Self(lines.lines().map(figure).collect::<Result<_>>()?))
     }
 
+    pub(super) fn add(&mut self, name: &str, value: f64) {
+        self.0.push((name.to_owned(), value));
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }

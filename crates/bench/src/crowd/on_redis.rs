@@ -28,7 +28,9 @@ pub(crate) fn held_on_redis(held: &Held, pinning: &Pinning, json: bool) -> Resul
         println!("held locks on redis, current-thread, {pinning}");
     }
     for crowd in asked.map_or(CROWDS.to_vec(), |asked| vec![asked]) {
-        let figures = Figures::read(&send_out(crowd, held.seconds)?)?;
+        let host = Host::of(Engine::Redis, false);
+        let mut figures = Figures::read(&send_out(crowd, held.seconds, &host)?)?;
+        figures.add("renewal requests", renewal_requests(crowd.0, &host)?);
         let goals = goals(crowd, &figures);
         match json {
             true => println!("{}", object(crowd, held.seconds, pinning, &figures, &goals)),
@@ -38,9 +40,14 @@ pub(crate) fn held_on_redis(held: &Held, pinning: &Pinning, json: bool) -> Resul
     Ok(())
 }
 
-/// In a fresh process, on a fresh server.
-fn send_out((locks, ttl): (u32, u64), seconds: u64) -> Result<String> {
-    let host = Host::of(Engine::Redis, false);
+/// What is not a claim or a release of one of the locks, or of the one that warmed the client up.
+fn renewal_requests(locks: u32, host: &Host) -> Result<f64> {
+    let calls = host.redis().ok_or("there is a server")?.calls(&["evalsha"]);
+    Ok(calls.saturating_sub(2 * (u64::from(locks) + 1)) as f64)
+}
+
+/// In a fresh process.
+fn send_out((locks, ttl): (u32, u64), seconds: u64, host: &Host) -> Result<String> {
     let url = host.url().ok_or("there is a server")?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["held", "--locks", &locks.to_string(), "--ttl", &ttl.to_string(), "--url", &url]);
