@@ -10,6 +10,7 @@ pub mod flaky;
 pub mod history;
 pub mod proxy;
 pub mod recorder;
+pub mod requests;
 pub mod seed;
 pub mod servers;
 pub mod shim;

@@ -15,6 +15,13 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// `worker turns`, for the crowds of [`crate::requests`].
+    pub fn turns() -> std::process::Command {
+        let mut command = std::process::Command::new(binary());
+        command.arg("turns");
+        command
+    }
+
     /// Starts `worker ARGS`.
     pub fn start(args: &[&str]) -> Self {
         let mut command = Command::new(binary());

@@ -5,6 +5,7 @@
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
+//! `worker turns ...` is one process of a crowd whose requests are counted.
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
 
 use std::path::Path;
@@ -23,6 +24,7 @@ async fn main() {
         ["count", url, name, file, history, tasks, times] => {
             count(url, name, [file, history], number(tasks), number(times)).await
         }
+        ["turns", ref crowd @ ..] => testkit::requests::work(crowd).await,
         ["flock", file] => flock(file),
         ["churn", url, name, history] => churn(url, name, history).await,
         _ => panic!("see the top of worker.rs"),
