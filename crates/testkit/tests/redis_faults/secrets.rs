@@ -92,7 +92,8 @@ async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
     server.command(&["ACL", "SETUSER", USER, "-@all"]);
     let _ = writeln!(said, "{:?}", lock.try_acquire().await);
     server.restart_empty();
-    let _ = writeln!(said, "{:?} {:?}", lock.acquire().await, lock.acquire().await.map_err(|e| e.to_string()));
+    let _ =
+        writeln!(said, "{:?} {:?}", lock.acquire().await, lock.acquire().await.map_err(|e| e.to_string()));
     server.kill();
     for _ in 0..2 {
         let error = lock.try_acquire().await.expect_err("nobody is there");
