@@ -49,6 +49,11 @@ impl Worker {
         kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
     /// `kill -9`, and waits until it is gone.
     pub async fn kill(&mut self) {
         self.child.kill().await.expect("it runs");

@@ -7,12 +7,19 @@
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
 //! `worker turns ...` is one process of a crowd whose requests are counted.
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
+//! `worker storm URL NAME HISTORY FOLDER MILLIS` does so with that ttl, writes to stores in FOLDER that check its tokens,
+//! and may be stopped for longer than its leases. It ends if it is wronged.
+//! `worker contend URL NAME CLIENTS MILLIS HOLD` lets CLIENTS clients take one lock in turns for so long, holding it for
+//! HOLD milliseconds each time, and prints `took TIMES`.
 
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::{Client, Guard};
-use testkit::history::Recorder;
+use latchwork::clock::{Clock, Moment};
+use latchwork::{Client, ErrorKind, Guard, Lock};
+use testkit::history::{RecordedLock, Recorder};
+use testkit::store::{Store, Written};
+use tokio::task::JoinSet;
 
 #[tokio::main]
 async fn main() {
@@ -27,6 +34,18 @@ async fn main() {
         ["turns", ref crowd @ ..] => testkit::requests::work(crowd).await,
         ["flock", file] => flock(file),
         ["churn", url, name, history] => churn(url, name, history).await,
+        ["storm", url, name, history, folder, millis] => {
+            storm(url, name, [history, folder].map(Path::new), number(millis)).await
+        }
+        ["contend", url, name, clients, millis, hold] => {
+            contend(
+                url,
+                name,
+                number(clients),
+                [millis, hold].map(|span| Duration::from_millis(number(span))),
+            )
+            .await
+        }
         _ => panic!("see the top of worker.rs"),
     }
 }
@@ -102,4 +121,54 @@ async fn churn(url: &str, name: &str, history: &str) {
         });
     }
     std::future::pending::<()>().await;
+}
+
+/// The locks of a churn.
+async fn storm(url: &str, name: &str, [history, folder]: [&Path; 2], millis: u64) {
+    let client = Recorder::shared(history).client(connect(url).await);
+    println!("started");
+    let (wire, own) = (format!("{name}-wire"), format!("{name}-{}", std::process::id() % 4));
+    let mut tasks = JoinSet::new();
+    for name in [name, name, wire.as_str(), own.as_str()] {
+        let lock = client.lock(name).ttl(Duration::from_millis(millis));
+        let lock = lock.with(|lock| lock.local_handoff(name != wire));
+        tasks.spawn(weather(lock, Store::open(&folder.join(name))));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.expect("wronged");
+    }
+}
+
+async fn weather(lock: RecordedLock, mut store: Store) {
+    loop {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        let written = store.write(guard.token().expect("the engine has tokens"), "storm");
+        assert!(written == Written::Accepted || !guard.is_certain(), "a certain holder was refused");
+        tokio::task::yield_now().await;
+        if let Err(error) = guard.release().await {
+            assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+        }
+    }
+}
+
+async fn contend(url: &str, name: &str, clients: u64, [span, hold]: [Duration; 2]) {
+    let end = Clock::boottime().now().after(span);
+    let mut tasks = JoinSet::new();
+    for _ in 0..clients {
+        tasks.spawn(take_turns(connect(url).await.lock(name), end, hold));
+    }
+    println!("took {}", tasks.join_all().await.iter().sum::<u64>());
+}
+
+async fn take_turns(lock: Lock, end: Moment, hold: Duration) -> u64 {
+    let mut times = 0;
+    while Clock::boottime().now() < end {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        if !hold.is_zero() {
+            tokio::time::sleep(hold).await;
+        }
+        guard.release().await.expect("held until here");
+        times += 1;
+    }
+    times
 }

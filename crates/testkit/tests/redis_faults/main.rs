@@ -4,6 +4,7 @@
 //! the history must show what `Guarantees` promises.
 
 mod clock;
+mod counted;
 mod crowd;
 mod cut;
 mod dark;
