@@ -5,11 +5,13 @@
 //! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
+//! `worker turns URL NAME HISTORY MILLIS` takes and releases one lock with that ttl until it is killed, and may be stopped
+//! meanwhile: a turn that was lost is over.
 
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::Client;
+use latchwork::{Client, ErrorKind};
 use testkit::history::Recorder;
 
 #[tokio::main]
@@ -23,6 +25,7 @@ async fn main() {
         }
         ["flock", file] => flock(file),
         ["churn", url, name, history] => churn(url, name, history).await,
+        ["turns", url, name, history, millis] => turns(url, name, history, number(millis)).await,
         _ => panic!("see the top of worker.rs"),
     }
 }
@@ -89,4 +92,18 @@ async fn churn(url: &str, name: &str, history: &str) {
         });
     }
     std::future::pending::<()>().await;
+}
+
+async fn turns(url: &str, name: &str, history: &str, millis: u64) {
+    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
+    println!("started");
+    let lock = client.lock(name).ttl(Duration::from_millis(millis));
+    loop {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match guard.release().await {
+            Err(error) if error.kind() != ErrorKind::Lost => panic!("{error}"),
+            _ => {}
+        }
+    }
 }
