@@ -28,8 +28,8 @@ async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
     for options in SHARED {
         let scene = Scene::new();
         let (client, mut foreign) = (scene.client(options).await, scene.naive());
-        // One has the form of our own ids.
-        for value in ["foreign", "0123456789abcdef0123456789abcdef", "!", "?"] {
+        // One has the form of our own ids, and one is nothing at all.
+        for value in ["foreign", "0123456789abcdef0123456789abcdef", "!", "?", ""] {
             assert!(foreign.set_nx_px(LOCK, value, 60_000));
             let left = scene.pttl(LOCK);
             is_kept_out(&client).await;

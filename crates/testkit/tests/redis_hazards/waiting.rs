@@ -8,6 +8,7 @@ use testkit::servers::{Reply, Resp};
 use testkit::worker::Worker;
 use tokio::sync::mpsc;
 
+use super::claims::{busy, granted, trying, waiting};
 use super::scene::{LOCK, LONG, SOON, Scene, pause, soon, take_in_background, until};
 
 const WAITERS: usize = 20;
@@ -115,6 +116,62 @@ async fn a_release_passes_over_the_dead() {
     let guard = tokio::time::timeout(Duration::from_secs(1), second).await.expect("at once");
     guard.expect("no panic").release().await.expect("held");
     assert_eq!(scene.value(LOCK), None);
+}
+
+/// A holder that died, and behind it waiters that died: nobody is left to pass the lock on.
+async fn only_the_dead(scene: &Scene) {
+    granted(&scene.engine("").await, &trying(SHORT)).await;
+    killed_waiter(scene, LONG).await;
+    killed_waiter(scene, LONG).await;
+    until("the lease of the holder ends", || scene.value(LOCK).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_tries() {
+    let scene = Scene::new();
+    let client = scene.client("").await;
+    only_the_dead(&scene).await;
+    let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("it answers").expect("it is free");
+    assert!(scene.pttl(LOCK) > SHORT.as_millis() as i64, "for a whole lease");
+    guard.release().await.expect("held");
+    assert_eq!(scene.value(LOCK), None);
+}
+
+#[tokio::test]
+async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_comes_to_wait() {
+    let scene = Scene::new();
+    let client = scene.client("").await;
+    only_the_dead(&scene).await;
+    let taking = take_in_background(&client, LONG);
+    let guard = tokio::time::timeout(SHORT, taking).await.expect("at once").expect("no panic");
+    assert!(scene.pttl(LOCK) > 10_000, "for a whole lease");
+    guard.release().await.expect("held");
+}
+
+/// More of them than one request looks at: it must not go to whoever asks, past one that lives and waits behind them.
+#[tokio::test]
+async fn hundreds_of_the_dead_are_passed_over_in_a_few_steps() {
+    let scene = Scene::new();
+    let (dying, alive) = (scene.engine("").await, scene.engine("").await);
+    let holder = trying(LONG);
+    granted(&dying, &holder).await;
+    for _ in 0..600 {
+        busy(&dying, &waiting(LONG)).await;
+    }
+    let last = waiting(LONG);
+    busy(&alive, &last).await;
+    assert_eq!(scene.queued(), 601);
+    drop(dying);
+    let listeners = || scene.server.command(&["PUBSUB", "CHANNELS", "latchwork:*"]).array().len();
+    until("the server has noticed", || listeners() == 1).await;
+    assert!(scene.naive().del(LOCK), "its lease ends");
+    let trying = trying(LONG);
+    for _ in 0..4 {
+        busy(&alive, &trying).await;
+        let value = scene.value(LOCK);
+        assert!(value.is_none() || value == Some(last.id.to_string()), "{value:?}");
+    }
+    assert_eq!(scene.value(LOCK), Some(last.id.to_string()));
 }
 
 #[test]

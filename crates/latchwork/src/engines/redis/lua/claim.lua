@@ -58,11 +58,17 @@ if lease > 0 then
   call('PEXPIRE', W, lease * 4)
 end
 
--- Free, but another is first: it gets the key now, since nobody else may come by to give it.
+-- Free, but another is first: it gets the key now, since nobody else may come by to give it. If all who wait are gone,
+-- that is this claim.
 if not holder and first and first ~= member and gap == 0 and call('EXISTS', K) == 0 then
   local given, token = hand_over()
-  if given then
+  if given == member or call('EXISTS', Q) == 0 and not given then
+    call('SET', K, me, 'PX', ttl)
+    return token or stamp(member)
+  elseif given then
     holder, fence = string.sub(given, 1, 32), token .. given
+  else
+    call('DEL', K) -- There are more of the dead than one call may look at.
   end
 end
 
