@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork::engine::{Engine, Released};
-use latchwork::{Client, ErrorKind};
+use latchwork::engine::{Engine, Filter, Released};
+use latchwork::{Client, ErrorKind, LockName};
 use testkit::servers::Reply;
 
 use super::claims::{busy, granted, trying};
@@ -33,6 +33,9 @@ async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
             assert!(foreign.set_nx_px(LOCK, value, 60_000));
             let left = scene.pttl(LOCK);
             is_kept_out(&client).await;
+            let filter = Filter::Name(LockName::new(LOCK).expect("a good name"));
+            let seen = client.inspect(&filter).await.expect("it answers");
+            assert!(seen[0].holders[0].note.as_str().starts_with("a client that is not latchwork"));
             assert_eq!(scene.value(LOCK).as_deref(), Some(value));
             assert!((1..left).contains(&scene.pttl(LOCK)), "its lease goes on as it did");
             assert!(foreign.del(LOCK));

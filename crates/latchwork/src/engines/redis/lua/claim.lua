@@ -73,8 +73,8 @@ if not holder and first and first ~= member and gap == 0 and call('EXISTS', K) =
 end
 
 local free_in = call('PTTL', K)
-if not holder and free_in ~= -2 then
-  holder = '?' -- Something that is no string, and no lock of ours.
+if (not holder or holder == '') and free_in ~= -2 then
+  holder = '?' -- Something that is no string, or an empty one, and no lock of ours.
 elseif not holder then
   free_in = tonumber(call('ZSCORE', W, 'gap') or ms) - ms
 end
