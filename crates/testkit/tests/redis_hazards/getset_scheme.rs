@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork::engine::{Engine, Released, Renewal};
+use latchwork::engine::{Engine, Filter, Released, Renewal};
 use latchwork::engines::redis::GetSet;
 use latchwork::{Effect, ErrorKind, Loss, Promise};
 use testkit::proxy::Proxy;
@@ -123,6 +123,24 @@ async fn a_holder_whose_clock_is_behind_is_robbed() {
     let mut behind = Recipe::new(&scene, -3_600_000);
     assert!(behind.take(LONG));
     granted(&getset(&scene).await, &trying(LONG)).await;
+}
+
+/// The recipe had it so at first. Read as milliseconds it would be a time long ago, and anybody's to take.
+#[tokio::test]
+async fn a_time_in_seconds_keeps_us_out_until_then() {
+    let scene = Scene::new();
+    let (engine, mut foreign) = (getset(&scene).await, scene.naive());
+    let over = wall_millis() / 1_000 + 2;
+    assert!(foreign.setnx(LOCK, &over.to_string()));
+    let claim = waiting(LONG);
+    let state = busy(&engine, &claim).await;
+    let left = state.holder.and_then(|holder| holder.expires_in).expect("a time stands there");
+    assert!(left <= Duration::from_secs(2), "{left:?}");
+    let seen =
+        scene.client(OPTIONS).await.inspect(&Filter::Name(claim.name.clone())).await.expect("it answers");
+    assert_eq!(seen[0].holders.len(), 1);
+    granted_soon(&engine, &claim).await;
+    assert!(wall_millis() >= over * 1_000, "not before");
 }
 
 /// Values are times, and two clients may ask at the same time.

@@ -269,7 +269,8 @@ impl GetSet {
             return Ok(None);
         };
         let value = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());
-        let left = value.and_then(|value| Some((value, value.checked_sub(wall_millis())?)));
+        let in_millis = |value: u64| if value < 100_000_000_000 { value * 1_000 } else { value };
+        let left = value.and_then(|value| Some((value, in_millis(value).checked_sub(wall_millis())?)));
         Ok(left.map(|(value, left)| (value, Duration::from_millis(left))))
     }
 }

@@ -7,6 +7,8 @@ local value = redis.pcall('GET', KEYS[1])
 if type(value) ~= 'string' or not string.find(value, '^%d+$') then return -1 end
 local is_ours = false
 for i = 3, #ARGV do is_ours = is_ours or value == ARGV[i] end
-if not is_ours and tonumber(value) > tonumber(ARGV[1]) then return value - ARGV[1] end
+-- As a time in milliseconds it would be of 1973 or before: some services count in seconds.
+local left = (#value < 12 and value * 1000 or value) - ARGV[1]
+if not is_ours and left > 0 then return left end
 redis.call('GETSET', KEYS[1], ARGV[2])
 return -2
