@@ -56,18 +56,22 @@ if not holder or holder == me or has_owner then
 
   if not holder and call('EXISTS', K) == 0 then
     local first = first_alive()
-    local is_mine = not first or first == member
+    local is_mine = first == member or not first and call('EXISTS', Q) == 0
     local is_gap = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) > ms
     if is_mine and not is_gap then return grant() end
     -- Another is first: it gets the key now, since nobody else may come by to give it.
     if not is_mine and gap == 0 then
       local given, token = hand_over()
-      if not given then return grant() end
+      if not given and call('EXISTS', Q) == 0 then return grant() end
       if given == member then -- All before it are gone. Queued again, it would be handed its own release.
         call('PEXPIRE', K, ttl)
         return token
       end
-      holder, fence = string.sub(given, 1, 32), token .. given
+      if given then
+        holder, fence = string.sub(given, 1, 32), token .. given
+      else
+        call('DEL', K) -- There are more of the dead than one call may look at.
+      end
     end
   end
 end
@@ -91,8 +95,8 @@ if place and place >= tonumber(ARGV[5]) then
   return 'full'
 end
 local free_in = call('PTTL', K)
-if not holder and free_in ~= -2 then
-  holder = '?' -- Something that is no string, and no lock of ours.
+if (not holder or holder == '') and free_in ~= -2 then
+  holder = '?' -- Something that is no string, or an empty one, and no lock of ours.
 elseif not holder then
   free_in = tonumber(call('ZSCORE', W, 'gap') or ms) - ms
 end
