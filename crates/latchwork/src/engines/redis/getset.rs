@@ -174,7 +174,7 @@ impl Engine for GetSet {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let now = wall_millis();
-        let value = now + millis(claim.ttl);
+        let value = ends(now, claim);
         locked(&self.shared.claims).entry(claim.id).or_default();
         let values = [vec![now, value], self.asks(claim.id, value)].concat();
         match self.call(Script::Claim, &[self.key(&claim.name)], &values).await? {
@@ -195,7 +195,7 @@ impl Engine for GetSet {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let now = wall_millis();
         let keys: Vec<_> = claims.iter().map(|claim| self.key(&claim.name)).collect();
-        let new: Vec<_> = claims.iter().map(|claim| now + millis(claim.ttl)).collect();
+        let new: Vec<_> = claims.iter().map(|claim| ends(now, claim)).collect();
         let mut values = Vec::with_capacity(3 * claims.len());
         for (claim, new) in claims.iter().zip(&new) {
             let old = self.asks(claim.id, *new);
@@ -279,4 +279,9 @@ impl GetSet {
 /// The clients' own clock, which is what this recipe is about.
 fn wall_millis() -> u64 {
     clock::wall_micros() / 1_000
+}
+
+/// When a lease that begins now ends: not before the ttl is over, though both are told in whole milliseconds.
+fn ends(now: u64, claim: &Claim) -> u64 {
+    now + millis(claim.ttl) + 1
 }
