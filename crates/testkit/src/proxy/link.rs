@@ -133,7 +133,7 @@ impl Link {
         if self.entry.is_cut(&switches) {
             return Err(Cut);
         }
-        if switches.holding {
+        if switches.holding || self.entry.is_forgotten(&switches) {
             return Ok(Wait::Change);
         }
         let due = chunk.arrived.after(switches.delay).since(Clock::boottime().now());

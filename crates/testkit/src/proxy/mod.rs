@@ -106,6 +106,12 @@ impl Proxy {
         self.board.change(|switches| switches.holding = holding);
     }
 
+    /// Nothing goes through any more on the connections that there are, though they stay open; new ones are as good as
+    /// ever. As when a router on the way restarts.
+    pub fn forget_connections(&self) {
+        self.board.change(Switches::forget);
+    }
+
     /// Swallows each of the next `count` chunks from server to client, and closes the connection on which it came: the
     /// server acted, and the client never hears of it.
     pub fn lose_replies(&self, count: u32) {

@@ -18,12 +18,19 @@ pub(super) struct Switches {
     pub(super) requests: u64,
     pub(super) lost_replies: u64,
     cuts: u64,
+    /// How often all connections that there were have been forgotten.
+    forgotten: u64,
 }
 
 impl Switches {
     /// Ends every connection that there is.
     pub(super) fn cut(&mut self) {
         self.cuts += 1;
+    }
+
+    /// Passes nothing more on any connection that there is, and closes none.
+    pub(super) fn forget(&mut self) {
+        self.forgotten += 1;
     }
 
     /// Takes the order to drop a request, if there is one.
@@ -85,7 +92,7 @@ impl Board {
             return None;
         }
         switches.connections += 1;
-        Some(Entry { board: board.clone(), cuts: switches.cuts })
+        Some(Entry { board: board.clone(), cuts: switches.cuts, forgotten: switches.forgotten })
     }
 }
 
@@ -93,6 +100,7 @@ impl Board {
 pub(super) struct Entry {
     board: Arc<Board>,
     cuts: u64,
+    forgotten: u64,
 }
 
 impl Entry {
@@ -103,6 +111,11 @@ impl Entry {
     /// Whether it was cut since it began.
     pub(super) fn is_cut(&self, switches: &Switches) -> bool {
         switches.cuts != self.cuts
+    }
+
+    /// Whether it was forgotten since it began.
+    pub(super) fn is_forgotten(&self, switches: &Switches) -> bool {
+        switches.forgotten != self.forgotten
     }
 }
 

@@ -180,6 +180,21 @@ fn a_black_hole_takes_replies_and_the_end_of_a_connection_too() {
 }
 
 #[test]
+fn a_forgotten_connection_stays_open_and_dead_and_a_new_one_works() {
+    let (server, proxy) = scene();
+    let mut forgotten = Resp::tcp_within(proxy.address(), SHORT).unwrap();
+    forgotten.ask(&["PING"]).unwrap();
+    proxy.forget_connections();
+    assert_eq!(forgotten.ask(&["INCR", "key"]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(greeted(&proxy).ask(&["INCR", "key"]).unwrap().integer(), 1);
+    proxy.black_hole(false);
+    assert_eq!(forgotten.reply().unwrap_err().kind(), ErrorKind::WouldBlock, "for ever");
+    assert_eq!(server.command(&["GET", "key"]).text(), "1");
+    proxy.cut();
+    assert!(is_closed(forgotten.reply()), "a cut reaches it");
+}
+
+#[test]
 fn a_lost_reply_belongs_to_a_request_that_acted() {
     let (server, proxy) = scene();
     let (mut one, mut two) = (greeted(&proxy), greeted(&proxy));

@@ -152,6 +152,31 @@ async fn a_lost_release_still_gives_the_next_its_turn_and_harms_nobody_when_it_i
     scene.judge(&[client, other], SOON).await;
 }
 
+/// The message that hands the lock over is all that the server sends: who misses it has the lock and does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_missed_the_message_finds_that_the_lock_is_its_own() {
+    let scene = Scene::new();
+    let (client, other) = (victim(&scene).await, scene.direct_client().await);
+    let guard = take(&other.lock(LOCK).ttl(LONG)).await;
+    let lock = client.lock(LOCK).ttl(LONG);
+    let waiting = tokio::spawn(async move { take(&lock).await });
+    scene.until_waiting(&other, 1).await;
+    scene.recorder.fault_began(Fault::Partition);
+    scene.proxy.lose_next_reply();
+    guard.release().await.expect("held");
+    scene.proxy.until_lost_replies(1).await;
+    let (lost, handed_over) = (now(), scene.newest_token());
+    let guard = waiting.await.expect("no panic");
+    scene.recorder.fault_ended(Fault::Partition);
+    let waited = now().since(lost);
+    println!("found out after {waited:?}");
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    assert_eq!(guard.token().unwrap().engine_token(), handed_over);
+    guard.release().await.expect("held");
+    is_free_at_once(&scene, &other).await;
+    scene.judge(&[client, other], SOON).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
     let scene = Scene::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork::Loss;
+use latchwork::{Effect, ErrorKind, Loss};
 use testkit::history::Fault;
 use testkit::store::Written;
 
@@ -62,4 +62,46 @@ async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_go_on_w
     assert_eq!(tally.refused, 0, "a certain holder was refused: {tally:?}");
     let judged = scene.judge(&clients, SOON + SOON).await;
     assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+}
+
+/// The claim is on its way when its caller gives up, and the server grants it when nobody wants it any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
+    let scene = Scene::new();
+    let (client, other) = (scene.client().await, scene.direct_client().await);
+    take(&client.lock(LOCK)).await.release().await.expect("held");
+    scene.recorder.fault_began(Fault::Partition);
+    scene.proxy.black_hole(true);
+    let lock = client.lock(LOCK).ttl(LONG).wait(Duration::from_millis(300));
+    let error = lock.acquire().await.expect_err("nobody answers");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
+    assert!(error.may_be_held_until().is_some(), "{error}");
+    scene.proxy.black_hole(false);
+    scene.recorder.fault_ended(Fault::Partition);
+    client.client().close().await.expect("it was undone");
+    let begun = now();
+    take(&other.lock(LOCK)).await.release().await.expect("held");
+    let waited = now().since(begun);
+    assert!(waited < Duration::from_secs(1), "it was stuck for {waited:?}");
+    scene.judge(&[client, other], SOON).await;
+}
+
+/// A renewal without an answer is repeated on another connection, with time to spare.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_connections_went_dead_without_a_word_keeps_its_lock() {
+    let scene = Scene::new();
+    let client = scene.client().await;
+    let guard = take(&client.lock(LOCK).ttl(TTL)).await;
+    renewed(&guard).await;
+    let lease_end = guard.lease_end();
+    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    renewed(&guard).await;
+    println!("renewed {:?} before its lease ended", lease_end.since(now()));
+    renewed(&guard).await;
+    assert!(guard.is_certain());
+    // The release goes by another connection, which is as dead: until that is noticed would take this test too long.
+    scene.proxy.cut();
+    pause(50).await;
+    guard.release().await.expect("held");
+    assert_eq!(scene.judge(&[client], SOON).await.exclusive(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork::Loss;
+use latchwork::{ErrorKind, Loss};
 use testkit::history::Fault;
 use testkit::store::Written;
 
@@ -64,6 +64,28 @@ async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_f
     drop(guard);
     next.release().await.expect("held");
     assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn busy_clients_of_a_server_that_stood_still_for_longer_than_their_leases_never_hold_at_once() {
+    let scene = Scene::new();
+    let clients = scene.clients(5).await;
+    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(100));
+    for _ in 0..2 {
+        pause(250).await;
+        scene.recorder.fault_began(Fault::Trouble);
+        scene.server.pause();
+        pause(TTL.as_millis() as u64 + 300).await;
+        scene.server.resume();
+        scene.recorder.fault_ended(Fault::Trouble);
+    }
+    pause(1_000).await;
+    let tally = crowd.home().await;
+    assert_eq!(tally.refused, 0, "a certain holder was refused: {tally:?}");
+    let only_lost = |error: &latchwork::Error| error.kind() == ErrorKind::Lost;
+    assert!(tally.errors.iter().all(only_lost), "{tally:?}");
+    let judged = scene.judge(&clients, SOON).await;
+    assert!(judged.exclusive() > 10 && judged.excused() == 0, "too little happened to show anything");
 }
 
 /// Nobody holds it: the claim lies unread in the server's socket until long after its lease would have ended.
