@@ -107,13 +107,28 @@ impl Redis {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
             }
-            reply::Claimed::Busy(state) => Ok(Verdict::Busy(self.busy(claim, &state))),
+            reply::Claimed::Busy(state) => {
+                if state.place == Some(0) && (state.has_silent_holder() || state.is_left_to_others()) {
+                    self.watch(link, claim, keys, &state).await;
+                }
+                Ok(Verdict::Busy(self.busy(claim, &state)))
+            }
             reply::Claimed::Full => {
                 let most = options.max_waiters;
                 let message =
                     format!("{most} clients wait for this lock already; max-waiters= in the URL allows more");
                 Err(Error::new(ErrorKind::Unreachable, message))
             }
+        }
+    }
+
+    /// Lets the server tell the first in line what clients do that tell nobody.
+    async fn watch(&self, link: &Link, claim: &Claim, keys: &Keys, state: &reply::State) {
+        let mailbox = &self.session.mailbox;
+        mailbox.watch(claim.id, &keys.holder);
+        // Between the claim and this it may have changed.
+        if link.watch(&keys.holder).await == Some(state.is_left_to_others()) {
+            mailbox.deliver(claim.id, News::Recheck);
         }
     }
 

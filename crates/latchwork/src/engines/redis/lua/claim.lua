@@ -2,7 +2,8 @@
 --      2 queue: zset of members by arrival   3 zset of members by the end of their wait lease
 --      4 fence: the newest token, 16 digits, then the member it was granted to
 -- ARGV 1 claim id   2 the rest of the member: channel, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
---      5 most waiters   6 gap ms: the key stays free so long after a release, for clients that poll (0: handed over)
+--      5 most waiters   6 gap ms: the key stays free so long after a release, or until a client of another kind has had
+--      it, for clients that poll (0: handed over)
 -- ->   token | {place in the queue or -1, ms until the key is free, fence, holder}
 local member = me .. tail
 local ttl, lease, gap = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
@@ -15,6 +16,9 @@ if holder == me then
   if string.sub(fence, 17, 48) == me then return string.sub(fence, 1, 16) end
   return stamp(member)
 end
+
+-- A client of another kind has its turn: the gap that was left for it is over.
+if gap > 0 and holder and string.sub(fence, 17, 48) ~= holder then call('ZREM', W, 'gap') end
 
 local function leave_queue()
   if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
