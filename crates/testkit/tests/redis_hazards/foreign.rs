@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use latchwork::clock::Clock;
 use latchwork::engine::{Engine, Filter, Released};
 use latchwork::{Client, ErrorKind, LockName};
-use testkit::servers::Reply;
+use testkit::servers::{RedisOptions, RedisServer, Reply};
+use tokio::task::JoinSet;
 
 use super::claims::{busy, granted, trying};
 use super::getset_scheme::getset;
@@ -125,6 +127,47 @@ async fn only_the_first_waiter_looks_whether_another_client_has_released() {
             tokio::time::timeout(Duration::from_secs(1), waiter).await.expect("soon").expect("no panic");
         guard.release().await.expect("held");
     }
+}
+
+/// How long each of several waiters waited for a lock that another client released, in order. They had looked for it long
+/// enough to look rarely.
+async fn waited_for_a_foreign_release(scene: &Scene, options: &str) -> Vec<Duration> {
+    const LOCKS: usize = 9;
+    let names: Vec<_> = (0..LOCKS).map(|number| format!("lock-{number}")).collect();
+    let (mut foreign, clock, mut waiters) = (scene.naive(), Clock::boottime(), JoinSet::new());
+    for name in &names {
+        assert!(foreign.set_nx_px(name, "foreign", 60_000));
+        let lock = latchwork::connect(options).await.expect("the server is there").lock(name);
+        waiters.spawn(async move {
+            let _guard = lock.acquire().await.expect("it comes free");
+            clock.now()
+        });
+    }
+    pause(1_000).await;
+    let released = clock.now();
+    for name in &names {
+        assert!(foreign.del(name));
+    }
+    let mut waits: Vec<_> = waiters.join_all().await.into_iter().map(|held| held.since(released)).collect();
+    waits.sort();
+    waits
+}
+
+/// Whoever looks every 250 ms finds one in ten of them so soon.
+#[tokio::test]
+async fn the_first_waiter_is_told_by_the_server_when_another_client_releases() {
+    let scene = Scene::new();
+    let waits = waited_for_a_foreign_release(&scene, &scene.url("")).await;
+    assert!(waits[waits.len() / 2] < Duration::from_millis(25), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_be_told_looks_for_itself() {
+    let acl = vec!["app on >app ~* &* +@all -client|tracking".to_owned()];
+    let scene = Scene { server: RedisServer::start(RedisOptions { acl, ..RedisOptions::default() }) };
+    let url = format!("redis://app:app@127.0.0.1:{}", scene.server.port());
+    let waits = waited_for_a_foreign_release(&scene, &url).await;
+    assert!(waits[waits.len() - 1] < Duration::from_secs(1), "{waits:?}");
 }
 
 /// Somebody who asks for the lock all the time, and keeps none: how often it asked, and how often it got it.

@@ -5,6 +5,7 @@ mod claims;
 mod crashes;
 mod failover;
 mod foreign;
+mod gap;
 mod getset_recipe;
 mod getset_scheme;
 mod late_release;

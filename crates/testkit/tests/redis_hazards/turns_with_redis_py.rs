@@ -125,3 +125,12 @@ async fn turns_of_both_never_overlap_and_none_is_lost() {
     let [ours, theirs] = game.play("").await;
     assert!(ours > 0 && theirs > 0, "{ours} and {theirs}");
 }
+
+/// Those who want the lock again at once are the hardest to be fair with: redis-py's own clients starve each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_gap_each_side_gets_at_least_a_fifth_of_the_turns() {
+    let game = Game::new(Duration::from_millis(5), Duration::ZERO);
+    let [ours, theirs] = game.play("handover=wake").await;
+    let fifth = game.turns / 5;
+    assert!(ours >= fifth && theirs >= fifth, "{ours} ours, {theirs} theirs");
+}

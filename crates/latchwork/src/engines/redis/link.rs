@@ -29,6 +29,8 @@ pub(super) struct Link {
     shas: [String; Script::ALL.len()],
     state: Arc<State>,
     listening: OnceCell<()>,
+    /// Whether the server tells of changes to keys that it was asked to.
+    tracking: OnceCell<bool>,
 }
 
 /// What the connection's driver knows of it.
@@ -60,8 +62,24 @@ impl State {
                     self.mailbox.deliver(id, news);
                 }
             }
+            (PushKind::Invalidate, _) => self.changed(push.data.first()),
             (PushKind::Disconnection, _) => self.close(),
             _ => {}
+        }
+    }
+
+    /// What the server says of keys that [`Link::watch`] asked about.
+    fn changed(&self, keys: Option<&Value>) {
+        match keys {
+            Some(Value::Array(keys)) => {
+                let keys = keys.iter().filter_map(|key| match key {
+                    Value::BulkString(key) => Some(key),
+                    _ => None,
+                });
+                keys.for_each(|key| self.mailbox.changed(key));
+            }
+            // All of them: the database was flushed.
+            _ => self.mailbox.recheck_all(),
         }
     }
 }
@@ -101,7 +119,8 @@ impl Link {
         let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
         let info = answers.next().unwrap_or_default();
         let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
-        Ok((Self { connection, shas, state, listening: OnceCell::new() }, info))
+        let (listening, tracking) = (OnceCell::new(), OnceCell::new());
+        Ok((Self { connection, shas, state, listening, tracking }, info))
     }
 
     /// Whether a request would only fail.
@@ -120,6 +139,25 @@ impl Link {
         };
         let listening = self.listening.get_or_try_init(subscribe).await;
         listening.map(|_| ()).map_err(|error| refused(&error, options))
+    }
+
+    /// Asks the server to tell of the next change of `key`, and returns whether it is there now. `None` if the server does
+    /// not do that, or does not let this user: then somebody has to look.
+    pub(super) async fn watch(&self, key: &str) -> Option<bool> {
+        let track = || async {
+            let mut track = Cmd::new();
+            track.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+            self.send(&track).await.is_ok()
+        };
+        if !*self.tracking.get_or_init(track).await {
+            return None;
+        }
+        let mut look = redis::pipe();
+        look.cmd("CLIENT").arg("CACHING").arg("YES").ignore().cmd("EXISTS").arg(key);
+        let unheard = Unheard(&self.state);
+        let looked: RedisResult<(bool,)> = look.query_async(&mut self.connection.clone()).await;
+        unheard.heard();
+        looked.ok().map(|(is_there,)| is_there)
     }
 
     /// Starts a call of `script` with `keys` keys to come.

@@ -30,6 +30,8 @@ struct Slot {
     reader: Option<Waker>,
     /// How often in a row the lock was found with a holder that will tell nobody of its release.
     silent: u32,
+    /// The shared key, if its next change is news.
+    watched: Option<Box<str>>,
 }
 
 impl Mailbox {
@@ -65,6 +67,25 @@ impl Mailbox {
                 *silent
             }
         }
+    }
+
+    /// From now on, a change of `key` is news for `id`.
+    pub(super) fn watch(&self, id: ClaimId, key: &str) {
+        if let Some(slot) = locked(&self.claims).get_mut(&id) {
+            slot.watched = Some(key.into());
+        }
+    }
+
+    /// A key was changed by somebody who tells nobody: whoever watches it asks.
+    pub(super) fn changed(&self, key: &[u8]) {
+        let watches =
+            |slot: &&mut Slot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
+        let readers: Vec<_> = locked(&self.claims)
+            .values_mut()
+            .filter(watches)
+            .filter_map(|slot| slot.deliver(News::Recheck))
+            .collect();
+        readers.into_iter().for_each(Waker::wake);
     }
 
     /// Puts news into the box of `id`, if it is expected.
