@@ -10,6 +10,7 @@ use tokio::runtime::Builder;
 use crate::failure::{Failure, UNUSABLE};
 use crate::run::no_resources;
 use crate::target::Target;
+use crate::voice::Voice;
 
 /// An open client, and the descriptor whose holders keep its session alive, on engines that have one.
 pub(crate) struct Connection {
@@ -18,8 +19,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) async fn open(url: &EngineUrl) -> Result<Self, Failure> {
-        Self::try_open(url).await.map_err(|error| Failure::from(error).about_database(url))
+    /// Connects, and passes on what the engine warns of.
+    pub(crate) async fn open(url: &EngineUrl, voice: Voice) -> Result<Self, Failure> {
+        let opened = Self::try_open(url).await.map_err(|error| Failure::from(error).about_database(url))?;
+        opened.client.guarantees().warnings.iter().for_each(|warning| voice.warn(warning));
+        Ok(opened)
     }
 
     async fn try_open(url: &EngineUrl) -> latchwork::Result<Self> {
@@ -35,10 +39,11 @@ impl Connection {
 /// Connects, and does what takes a few requests.
 pub(crate) fn with_client<T>(
     target: &Target,
+    voice: Voice,
     work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let done = runtime.block_on(async { work(&Connection::open(&target.url).await?.client).await });
+    let done = runtime.block_on(async { work(&Connection::open(&target.url, voice).await?.client).await });
     runtime.shutdown_background();
     done.map_err(|failure| match failure.code() {
         UNUSABLE => failure.about_database(&target.url),

@@ -21,6 +21,7 @@ pub(crate) struct GuaranteesView {
     dead_holder: &'static str,
     faults: FaultsView,
     beware: &'static str,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,6 +62,7 @@ impl GuaranteesView {
                 data_deleted: word_for(faults.data_deleted),
             },
             beware: promised.beware,
+            warnings: promised.warnings.clone(),
         }
     }
 }

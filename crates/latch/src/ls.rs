@@ -33,7 +33,7 @@ struct Locks {
 /// Prints the list.
 pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let filter = Filter::Prefix(options.prefix.clone());
-    let mut states = with_client(target, async |client| Ok(client.inspect(&filter).await?))?;
+    let mut states = with_client(target, voice, async |client| Ok(client.inspect(&filter).await?))?;
     states.sort_by(|a, b| a.name.cmp(&b.name));
     let found = Locks { locks: states.iter().map(LockView::new).collect() };
     if found.locks.is_empty() {

@@ -57,12 +57,12 @@ pub(crate) fn run(
 ) -> Result<u8, Failure> {
     let name = LockName::new(&options.name)?;
     if !options.force {
-        let holders = with_client(target, async |client| look(client, &name).await);
+        let holders = with_client(target, voice, async |client| look(client, &name).await);
         return Err(teach(options, place, holders.ok().as_ref().map(LockView::new)));
     }
     let how = if options.now { Revoke::Now } else { Revoke::AtLeaseEnd };
     let (taken, danger) =
-        with_client(target, async |client| Ok((take(client, &name, how).await?, danger(client))))?;
+        with_client(target, voice, async |client| Ok((take(client, &name, how).await?, danger(client))))?;
     if how == Revoke::Now {
         voice.warn(danger);
     }

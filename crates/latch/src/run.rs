@@ -37,7 +37,7 @@ pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result
 
 async fn hold_and_run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
-    let Connection { client, session } = Connection::open(&target.url).await?;
+    let Connection { client, session } = Connection::open(&target.url, voice).await?;
     let note = note(options);
     let client = client.with_note(&note);
     let mut line = Line::new(&client, &options.name, &note, voice);

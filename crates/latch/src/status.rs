@@ -2,7 +2,7 @@
 
 use clap::Args;
 use latchwork::engine::{Filter, LockState};
-use latchwork::{Guarantees, LockName};
+use latchwork::{ErrorKind, Guarantees, LockName};
 use serde::Serialize;
 
 use crate::connection::with_client;
@@ -33,8 +33,9 @@ struct EngineStatus {
     engine: &'static str,
     url: String,
     url_from: &'static str,
-    locks_held: usize,
-    waiters: usize,
+    /// `None` where locks can only be asked for by name.
+    locks_held: Option<usize>,
+    waiters: Option<usize>,
     guarantees: GuaranteesView,
     #[serde(skip)]
     promised: Guarantees,
@@ -51,26 +52,30 @@ pub(crate) fn run(options: &StatusOptions, target: &Target, voice: Voice) -> Res
 }
 
 fn of_lock(name: &LockName, target: &Target, voice: Voice) -> Result<(), Failure> {
-    let state = with_client(target, async |client| look(client, name).await)?;
+    let state = with_client(target, voice, async |client| look(client, name).await)?;
     voice.print(&LockView::new(&state))
 }
 
 fn of_engine(target: &Target, voice: Voice) -> Result<(), Failure> {
-    let status = with_client(target, async |client| {
-        let locks = client.inspect(&Filter::Prefix(String::new())).await?;
-        Ok(EngineStatus::new(target, client.guarantees(), &locks))
+    let status = with_client(target, voice, async |client| {
+        let locks = match client.inspect(&Filter::Prefix(String::new())).await {
+            Ok(locks) => Some(locks),
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(EngineStatus::new(target, client.guarantees(), locks.as_deref()))
     })?;
     voice.print(&status)
 }
 
 impl EngineStatus {
-    fn new(target: &Target, promised: Guarantees, locks: &[LockState]) -> Self {
+    fn new(target: &Target, promised: Guarantees, locks: Option<&[LockState]>) -> Self {
         Self {
             engine: promised.engine,
             url: shown_url(target),
             url_from: target.origin,
-            locks_held: locks.iter().filter(|lock| !lock.holders.is_empty()).count(),
-            waiters: locks.iter().map(|lock| lock.waiters.len()).sum(),
+            locks_held: locks.map(|locks| locks.iter().filter(|lock| !lock.holders.is_empty()).count()),
+            waiters: locks.map(|locks| locks.iter().map(|lock| lock.waiters.len()).sum()),
             guarantees: GuaranteesView::new(&promised),
             promised,
         }
@@ -82,10 +87,14 @@ impl Report for EngineStatus {
         let order = if self.promised.fair { "in arrival order" } else { "in no order" };
         let wake = if self.promised.pushes { "woken by the release" } else { "polling" };
         let tokens = self.promised.tokens.unwrap_or("none: nothing can refuse a former holder");
+        let locks = match (self.locks_held, self.waiters) {
+            (Some(held), Some(waiting)) => format!("{held} held, {waiting} waiting"),
+            _ => "cannot be listed here; ask by name".to_owned(),
+        };
         let rows = [
             ("engine", self.engine.to_owned()),
             ("url", format!("{} (from {})", printable(&self.url), self.url_from)),
-            ("locks", format!("{} held, {} waiting", self.locks_held, self.waiters)),
+            ("locks", locks),
             ("tokens", tokens.to_owned()),
             ("waiters", format!("{order}, {wake}")),
             ("killed holder", self.promised.dead_holder.to_owned()),
@@ -120,7 +129,7 @@ mod tests {
         let target =
             Target { url: text.parse().unwrap(), text: text.into(), file: None, origin: "--url-file" };
         let promised = latchwork::engine::Registry::builtin().guarantees().remove(0);
-        let status = EngineStatus::new(&target, promised, &[]);
+        let status = EngineStatus::new(&target, promised, Some(&[]));
         for shown in [status.text(None), json::line(&status)] {
             assert!(shown.contains("redis://user@host/0?prefix=x") && !shown.contains("canary"), "{shown}");
         }

@@ -34,6 +34,8 @@ pub struct Guarantees {
     pub min_ttl: Duration,
     /// The longest ttl.
     pub max_ttl: Duration,
+    /// The URL option that changes these, if there is one.
+    pub ttl_option: Option<&'static str>,
     /// How long others wait after a holder was killed.
     pub dead_holder: &'static str,
     /// Exclusion under each fault.

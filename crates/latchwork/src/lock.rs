@@ -271,7 +271,10 @@ impl Lock {
         let ttl = terms.lease.ttl;
         if ttl < promised.min_ttl || ttl > promised.max_ttl {
             let (min, max) = (promised.min_ttl, promised.max_ttl);
-            let message = format!("a ttl of {ttl:?} is out of range; {engine} takes {min:?} to {max:?}");
+            let knob =
+                promised.ttl_option.map_or_else(String::new, |option| format!(" ({option}= in the URL)"));
+            let message =
+                format!("a ttl of {ttl:?} is out of range; {engine} takes {min:?} to {max:?}{knob}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if terms.lifetime == Lifetime::Session && !promised.outlives_wrapper {

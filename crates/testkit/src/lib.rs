@@ -28,5 +28,6 @@ macro_rules! for_each_engine {
     ($run:ident) => {
         $run!($crate::fixtures::MemoryFixture);
         $run!($crate::fixtures::SqliteFixture);
+        $run!($crate::fixtures::RedisFixture);
     };
 }

@@ -8,6 +8,8 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::shim::Clocks;
+
 /// A running `worker` process. Killed when dropped.
 pub struct Worker {
     child: Child,
@@ -24,7 +26,20 @@ impl Worker {
 
     /// Starts `worker ARGS`.
     pub fn start(args: &[&str]) -> Self {
+        Self::spawn(args, |_| {})
+    }
+
+    /// Starts `worker ARGS`, whose clocks can be moved.
+    pub fn with_clocks(args: &[&str], clocks: &Clocks) -> Self {
+        Self::spawn(args, |command| {
+            let (name, value) = clocks.variable();
+            command.env("LD_PRELOAD", clocks.library()).env(name, value);
+        })
+    }
+
+    fn spawn(args: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(binary());
+        prepare(&mut command);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("the worker starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -47,6 +62,11 @@ impl Worker {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
     }
 
     /// `kill -9`, and waits until it is gone.

@@ -9,5 +9,5 @@ mod statements;
 pub(crate) use bell::Bell;
 pub(crate) use flock::Flock;
 pub(crate) use mutex::mutexes;
-pub(crate) use redis::{CLAIM, RELEASE, bare, blpop, scripts};
+pub(crate) use redis::{bare, blpop, claim_script, release_script, scripts};
 pub(crate) use statements::{Statements, open};

@@ -137,11 +137,12 @@ impl Attempt {
     /// The claim was answered, or failed.
     pub(crate) fn answered(&mut self, now: Moment, answer: Result<&Verdict, Failed>) -> Step {
         if answer.is_ok() {
-            (self.failing_since, self.answered) = (None, self.sent);
+            self.answered = self.sent;
         }
         match answer {
-            Ok(Verdict::Granted(grant)) => self.hold(now, grant).unwrap_or(Step::Undo(End::TooLate)),
+            Ok(Verdict::Granted(grant)) => self.hold(now, grant).unwrap_or_else(|| self.too_late(now)),
             Ok(Verdict::Busy(busy)) => {
+                self.failing_since = None;
                 self.floor = busy.floor;
                 self.again_at = now.after(busy.again_in);
                 self.pause = defaults::FAILED_FIRST_PAUSE;
@@ -178,6 +179,18 @@ impl Attempt {
         let until = self.pause(now, self.pause);
         self.pause = longer(self.pause);
         Step::Pause(until)
+    }
+
+    /// Granted, and over before the answer came: the engine stood still, or is slow. Asked again it gives the same grant
+    /// with a new lease (C1).
+    fn too_late(&mut self, now: Moment) -> Step {
+        let given_up = self.failing_since.get_or_insert(now).after(defaults::OUTAGE_LIMIT);
+        let patient_until = match self.patience {
+            Patience::None => now,
+            Patience::Until(end) => end.min(given_up),
+            Patience::Endless => given_up,
+        };
+        if now < patient_until { Step::Ask } else { Step::Undo(End::TooLate) }
     }
 
     /// Until when to pause for `span`, or a little less, within the caller's patience.
@@ -382,6 +395,23 @@ mod tests {
         let (mut attempt, _) = Attempt::new(Patience::Until(at(2_500)), TERMS, 0, at(1_000));
         attempt.asking(at(2_000));
         assert_eq!(attempt.answer_by(), at(2_500));
+    }
+
+    #[test]
+    fn a_grant_that_came_too_late_is_asked_for_again_with_patience_and_not_for_ever() {
+        let late = Verdict::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
+        for (patience, asks) in
+            [(Patience::None, 0), (Patience::Until(at(3_500)), 2), (Patience::Endless, 30)]
+        {
+            let (mut attempt, _) = Attempt::new(patience, TERMS, 0, at(1_000));
+            let mut step = Step::Ask;
+            for second in 1..=asks + 1 {
+                assert_eq!(step, Step::Ask, "{patience:?} after {second} s");
+                attempt.asking(at(second * 1_000));
+                step = attempt.answered(at(second * 1_000 + 1_000), Ok(&late));
+            }
+            assert_eq!(step, Step::Undo(End::TooLate), "{patience:?}");
+        }
     }
 
     #[test]

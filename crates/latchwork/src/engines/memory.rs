@@ -151,6 +151,7 @@ impl Memory {
             outlives_wrapper: false,
             min_ttl: Duration::from_millis(100),
             max_ttl: Duration::from_secs(24 * 60 * 60),
+            ttl_option: None,
             dead_holder: "nobody is left to wait",
             faults: Faults {
                 holder_crash: Promise::NotApplicable,

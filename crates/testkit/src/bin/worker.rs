@@ -1,17 +1,24 @@
 //! A process for tests to start and kill.
 //!
 //! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
+//! `worker pass URL NAME MILLIS` takes it likewise, prints `held TOKEN`, releases it and ends.
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
 //! `worker turns ...` is one process of a crowd whose requests are counted.
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
+//! `worker storm URL NAME HISTORY FOLDER MILLIS` does so with that ttl, writes to stores in FOLDER that check its tokens,
+//! and may be stopped for longer than its leases. It ends if it is wronged.
+//! `worker stoppable URL NAME HISTORY MILLIS` takes and releases one lock with that ttl until it is killed, and may be stopped
+//! meanwhile: a turn that was lost is over.
 
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::Client;
-use testkit::history::Recorder;
+use latchwork::{Client, ErrorKind, Guard};
+use testkit::history::{RecordedLock, Recorder};
+use testkit::store::{Store, Written};
+use tokio::task::JoinSet;
 
 #[tokio::main]
 async fn main() {
@@ -19,12 +26,17 @@ async fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[1..] {
         ["hold", url, name, millis] => hold(url, name, number(millis)).await,
+        ["pass", url, name, millis] => pass(url, name, number(millis)).await,
         ["count", url, name, file, history, tasks, times] => {
             count(url, name, [file, history], number(tasks), number(times)).await
         }
         ["turns", ref crowd @ ..] => testkit::requests::work(crowd).await,
         ["flock", file] => flock(file),
         ["churn", url, name, history] => churn(url, name, history).await,
+        ["storm", url, name, history, folder, millis] => {
+            storm(url, name, [history, folder].map(Path::new), number(millis)).await
+        }
+        ["stoppable", url, name, history, millis] => stoppable(url, name, history, number(millis)).await,
         _ => panic!("see the top of worker.rs"),
     }
 }
@@ -37,13 +49,22 @@ async fn connect(url: &str) -> Client {
     latchwork::connect(url).await.expect("the engine is there")
 }
 
-async fn hold(url: &str, name: &str, millis: u64) {
+async fn take(url: &str, name: &str, millis: u64) -> Guard {
     let client = connect(url).await;
     println!("started");
     let guard =
         client.lock(name).ttl(Duration::from_millis(millis)).acquire().await.expect("the lock comes free");
     println!("held {}", guard.token().expect("the engine has tokens"));
+    guard
+}
+
+async fn hold(url: &str, name: &str, millis: u64) {
+    let _guard = take(url, name, millis).await;
     std::future::pending::<()>().await;
+}
+
+async fn pass(url: &str, name: &str, millis: u64) {
+    take(url, name, millis).await.release().await.expect("held until here");
 }
 
 fn flock(file: &str) {
@@ -91,4 +112,46 @@ async fn churn(url: &str, name: &str, history: &str) {
         });
     }
     std::future::pending::<()>().await;
+}
+
+/// The locks of a churn.
+async fn storm(url: &str, name: &str, [history, folder]: [&Path; 2], millis: u64) {
+    let client = Recorder::shared(history).client(connect(url).await);
+    println!("started");
+    let (wire, own) = (format!("{name}-wire"), format!("{name}-{}", std::process::id() % 4));
+    let mut tasks = JoinSet::new();
+    for name in [name, name, wire.as_str(), own.as_str()] {
+        let lock = client.lock(name).ttl(Duration::from_millis(millis));
+        let lock = lock.with(|lock| lock.local_handoff(name != wire));
+        tasks.spawn(weather(lock, Store::open(&folder.join(name))));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.expect("wronged");
+    }
+}
+
+async fn weather(lock: RecordedLock, mut store: Store) {
+    loop {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        let written = store.write(guard.token().expect("the engine has tokens"), "storm");
+        assert!(written == Written::Accepted || !guard.is_certain(), "a certain holder was refused");
+        tokio::task::yield_now().await;
+        if let Err(error) = guard.release().await {
+            assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+        }
+    }
+}
+
+async fn stoppable(url: &str, name: &str, history: &str, millis: u64) {
+    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
+    println!("started");
+    let lock = client.lock(name).ttl(Duration::from_millis(millis));
+    loop {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match guard.release().await {
+            Err(error) if error.kind() != ErrorKind::Lost => panic!("{error}"),
+            _ => {}
+        }
+    }
 }

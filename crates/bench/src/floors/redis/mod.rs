@@ -7,4 +7,4 @@ mod wire;
 
 pub(crate) use bare::bare;
 pub(crate) use blpop::blpop;
-pub(crate) use scripts::{CLAIM, RELEASE, scripts};
+pub(crate) use scripts::{claim_script, release_script, scripts};

@@ -10,17 +10,21 @@ use crate::args::Job;
 use crate::contend::AsyncLock;
 
 /// The engine's script to claim, put together as it does it.
-pub(crate) const CLAIM: &str = concat!(
-    include_str!("../../../../latchwork/src/engines/redis/lua/claim_fast_set.lua"),
-    include_str!("../../../../latchwork/src/engines/redis/lua/queue.lua"),
-    include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua")
-);
+pub(crate) fn claim_script() -> String {
+    let take = include_str!("../../../../latchwork/src/engines/redis/lua/take_set.lua");
+    compose(&[take, include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua")])
+}
+
 /// The same to release.
-pub(crate) const RELEASE: &str = concat!(
-    include_str!("../../../../latchwork/src/engines/redis/lua/release.lua"),
-    include_str!("../../../../latchwork/src/engines/redis/lua/queue.lua"),
-    include_str!("../../../../latchwork/src/engines/redis/lua/release_slow.lua")
-);
+pub(crate) fn release_script() -> String {
+    compose(&[include_str!("../../../../latchwork/src/engines/redis/lua/release.lua")])
+}
+
+fn compose(parts: &[&str]) -> String {
+    let hand_over = include_str!("../../../../latchwork/src/engines/redis/lua/hand_over.lua");
+    parts.concat().replace("--{{hand_over}}", hand_over)
+}
+
 /// The arguments of a claim with the library's defaults: ttl, wait lease, most waiters, gap.
 const TERMS: [&str; 4] = ["30000", "3000", "10000", "0"];
 const GAP: &str = "0";
@@ -31,7 +35,7 @@ struct Shared {
     ids: Ids,
     claim: String,
     release: String,
-    /// What follows the id in a member: channel, line feed, note, as long as the library's.
+    /// What follows the id in a member: channel, mode, line feed, note, as long as the library's.
     tail: String,
 }
 
@@ -44,8 +48,8 @@ pub(crate) struct Scripts {
 /// The locks of this process's tasks, over one connection, which is already warm.
 pub(crate) async fn scripts(job: &Job) -> Result<Vec<Scripts>> {
     let wire = Wire::open(job).await?;
-    let (claim, release) = (wire.load(CLAIM).await?, wire.load(RELEASE).await?);
-    let tail = format!("{:016x}\npid {} on benchmark", job.index, std::process::id());
+    let (claim, release) = (wire.load(&claim_script()).await?, wire.load(&release_script()).await?);
+    let tail = format!("{:016x}x\npid {} on benchmark", job.index, std::process::id());
     let shared = Arc::new(Shared { wire, ids: Ids::new(), claim, release, tail });
     let lock = |name: &str| Scripts { shared: shared.clone(), keys: keys(name) };
     let warm = lock("bench/warm");
@@ -105,7 +109,7 @@ mod tests {
     async fn the_floor_sends_the_engines_own_scripts_on_its_own_keys() -> Result<()> {
         let server = RedisServer::start(RedisOptions::default());
         let url = format!("redis://{}", server.address());
-        let digests = [CLAIM, RELEASE].map(|script| digest(&server, script));
+        let digests = [claim_script(), release_script()].map(|script| digest(&server, &script));
         server.command(&["SCRIPT", "FLUSH"]);
         let client = latchwork::connect(&url).await?;
         let known = server.command(&["SCRIPT", "EXISTS", &digests[0], &digests[1]]);

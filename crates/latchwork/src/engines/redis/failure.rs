@@ -1,6 +1,6 @@
 //! What a failed request means: whether the server may have acted, and what the caller can do about it.
 
-use redis::RedisError;
+use redis::{ConnectionAddr, RedisError};
 
 use super::options::Options;
 use crate::{Effect, Error, ErrorKind};
@@ -16,6 +16,8 @@ pub(super) enum Failure {
     Denied,
     /// This is one node of a cluster, and not the one for this key.
     Cluster,
+    /// The server has no database of this number.
+    NoDatabase,
     /// Anything else: what is stored is not what we stored.
     Strange,
 }
@@ -30,6 +32,7 @@ impl Failure {
             ) => Self::NotNow,
             Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
+            _ if has(error, "switch database") => Self::NoDatabase,
             Some(_) => Self::Strange,
             None if error.kind() == redis::ErrorKind::AuthenticationFailed => Self::Denied,
             None => Self::Connection,
@@ -41,6 +44,7 @@ impl Failure {
             Self::Connection | Self::NotNow => ErrorKind::Unreachable,
             Self::Denied => ErrorKind::Denied,
             Self::Cluster => ErrorKind::Unsupported,
+            Self::NoDatabase => ErrorKind::Invalid,
             Self::Strange => ErrorKind::Corrupt,
         }
     }
@@ -54,7 +58,7 @@ pub(super) fn refused(error: &RedisError, options: &Options) -> Error {
 /// A request that may have.
 pub(super) fn unanswered(failure: Failure, error: &RedisError, options: &Options) -> Error {
     let effect = match failure {
-        Failure::NotNow | Failure::Cluster => Effect::None,
+        Failure::NotNow | Failure::Cluster | Failure::NoDatabase => Effect::None,
         // A script may be stopped half-way.
         Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
     };
@@ -67,8 +71,13 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
     let hint = match (failure, error.code()) {
         (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
         (_, Some("READONLY")) => "it is a replica; name the master",
+        (Failure::Connection, _) if speaks_tls(options) => tls_hint(error),
+        (Failure::Connection, _) if error.is_timeout() => {
+            "does it speak plain text on this port, or is it hung?"
+        }
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md has the grant this user needs",
         (Failure::Denied, _) => "look at user and password in the URL",
+        (Failure::NoDatabase, _) => "the URL names a database that it does not have",
         (Failure::Cluster, _) => "a cluster's nodes are not supported yet; use a server of its own",
         _ => "",
     };
@@ -80,4 +89,25 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
         message = format!("{message}; {hint}");
     }
     Error::new(failure.kind(), message)
+}
+
+/// What to do about a handshake that failed. The library only has words for why.
+fn tls_hint(error: &RedisError) -> &'static str {
+    match error {
+        error if has(error, "UnknownIssuer") => "ca= in the URL names the authority to trust",
+        error if has(error, "CertificateRequired") => {
+            "it wants to know who this client is: cert= and key= in the URL"
+        }
+        error if has(error, "InvalidContentType") || error.is_timeout() => "does it speak TLS on this port?",
+        _ => "",
+    }
+}
+
+/// Whether its message says so.
+fn has(error: &RedisError, words: &str) -> bool {
+    error.to_string().contains(words)
+}
+
+fn speaks_tls(options: &Options) -> bool {
+    matches!(options.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
 }

@@ -31,19 +31,22 @@ impl Keys {
         Ok(Self { holder, side })
     }
 
-    /// Writes all four, in the order in which the scripts take them.
+    /// Writes all four, in the order in which the scripts take them: holder, queue, waiters by the end of their wait
+    /// lease, fence.
     pub(super) fn write(&self, command: &mut Cmd) {
-        command.arg(&self.holder).arg(self.queue()).arg(self.deadlines()).arg(self.fence());
+        command.arg(&self.holder);
+        let mut key = self.queue();
+        command.arg(&key);
+        for last in ["w", "f"] {
+            key.pop();
+            key.push_str(last);
+            command.arg(&key);
+        }
     }
 
     /// Waiting claims by arrival.
     pub(super) fn queue(&self) -> String {
         [&self.side, "q"].concat()
-    }
-
-    /// Waiting claims by the end of their wait lease.
-    pub(super) fn deadlines(&self) -> String {
-        [&self.side, "w"].concat()
     }
 
     /// The newest token, and whom it was granted to.
@@ -91,7 +94,7 @@ mod tests {
             .iter()
             .flat_map(|name| {
                 let keys = keys(name);
-                [keys.queue(), keys.deadlines(), keys.fence(), keys.holder]
+                [keys.queue(), keys.fence(), keys.holder]
             })
             .collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");

@@ -1,11 +1,14 @@
 //! One connection: commands, and the wake-ups that the server pushes.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
+};
 use tokio::sync::OnceCell;
 
 use super::failure::{Failure, refused, unanswered};
@@ -93,7 +96,8 @@ impl Link {
         for script in Script::ALL {
             greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
         }
-        let answers: RedisResult<Vec<String>> = greeting.query_async(&mut connection).await;
+        let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
+        let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
         let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
         let info = answers.next().unwrap_or_default();
         let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
@@ -154,13 +158,18 @@ impl Link {
         answer.and_then(Value::extract_error)
     }
 
-    fn failed(&self, error: &redis::RedisError, options: &Options) -> Error {
+    fn failed(&self, error: &RedisError, options: &Options) -> Error {
         let failure = Failure::of(error);
-        if failure == Failure::Connection {
+        // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
+        if failure == Failure::Connection || error.code() == Some("READONLY") {
             self.state.close();
         }
         unanswered(failure, error, options)
     }
+}
+
+fn timed_out() -> RedisError {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CONNECT_LIMIT:?}")).into()
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off

@@ -33,9 +33,21 @@ struct Slot {
 }
 
 impl Mailbox {
-    /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer.
-    pub(super) fn expect(&self, id: ClaimId) {
-        locked(&self.claims).entry(id).or_default();
+    /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
+    /// whether it was expected before.
+    pub(super) fn expect(&self, id: ClaimId) -> bool {
+        match locked(&self.claims).entry(id) {
+            Entry::Occupied(_) => true,
+            Entry::Vacant(slot) => {
+                slot.insert(Slot::default());
+                false
+            }
+        }
+    }
+
+    /// How many claims are expected to hear something.
+    pub(super) fn waiting(&self) -> usize {
+        locked(&self.claims).len()
     }
 
     /// Forgets a claim.

@@ -1,4 +1,4 @@
-//! How a claim is written down on the server: `id channel owner LF note`, behind its token if it was granted.
+//! How a claim is written down on the server: `id channel mode owner LF note`, behind its token if it was granted.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,18 +9,30 @@ use crate::{OwnerId, clock};
 const TOKEN: usize = 16;
 const ID: usize = 32;
 const CHANNEL: usize = 16;
+/// The mode: exclusive. Other letters are kept free for other modes.
+const MODE: &str = "x";
 
 /// The session's own channel, without its prefix.
 pub(super) fn draw_channel() -> String {
     clock::random_bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What follows the id.
-pub(super) fn tail(claim: &Claim, channel: &str) -> String {
-    [channel, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
+/// The id in hexadecimal digits, as it stands in the shared key.
+pub(super) fn digits(id: ClaimId) -> [u8; ID] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; ID];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(id.as_bytes()) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    digits
 }
 
-/// The id in hexadecimal digits.
+/// What follows the id.
+pub(super) fn tail(claim: &Claim, channel: &str) -> String {
+    [channel, MODE, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
+}
+
+/// The id that these digits stand for.
 pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
     let digits: &[u8; ID] = digits.try_into().ok()?;
     let value = |digit: u8| (digit as char).to_digit(16).filter(|_| !digit.is_ascii_uppercase());
@@ -34,7 +46,7 @@ pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
 /// A waiting claim as it stands in the queue.
 pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> {
     let (id, rest) = member.split_at_checked(ID)?;
-    let (owner, note) = split_tail(rest.get(CHANNEL..)?);
+    let (owner, note) = split_tail(rest.get(CHANNEL + MODE.len()..)?);
     let mut state = ClaimState::new(parse_id(id)?);
     (state.owner, state.note, state.since) = (owner, note, arrived.map(wall));
     Some(state)
@@ -97,4 +109,32 @@ fn split_tail(tail: &[u8]) -> (Option<OwnerId>, Note) {
 
 fn wall(micros: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_its_digits() {
+        let id = ClaimId::random();
+        assert_eq!(digits(id).as_slice(), id.to_string().as_bytes());
+        assert_eq!(parse_id(&digits(id)), Some(id));
+        for strange in ["", "0123", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33), &"é".repeat(16)] {
+            assert_eq!(parse_id(strange.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_not_taken_for_ours_and_its_value_is_not_shown() {
+        let fence = format!("1794800386713116{}{}x\nnote", "a".repeat(32), "c".repeat(16));
+        let ours = holder("a".repeat(32).as_bytes(), fence.as_bytes(), 5);
+        assert_eq!((ours.token, ours.note.as_str()), (Some(1_794_800_386_713_116), "note"));
+        let stranger = holder(b"secret", fence.as_bytes(), -1);
+        assert_eq!((stranger.token, stranger.expires_in), (None, None));
+        assert!(!format!("{stranger:?}").contains("secret"));
+        assert_eq!(stranger.id, holder(b"secret", b"", 7).id, "the same id for the same value");
+        let revoked = holder(format!("!{}", "a".repeat(32)).as_bytes(), fence.as_bytes(), 5);
+        assert_eq!((revoked.id, revoked.note.as_str()), (ours.id, "note (revoked)"));
+    }
 }

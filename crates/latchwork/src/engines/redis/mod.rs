@@ -4,6 +4,7 @@
 //! and whatever else sets such keys exclude us and are excluded by us. Beside it stand a queue and the newest token. A
 //! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
 
+mod beats;
 mod failure;
 mod getset;
 mod keys;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
+use self::beats::Due;
 use self::keys::Keys;
 use self::link::Link;
 use self::mailbox::News;
@@ -97,8 +99,8 @@ impl Redis {
         let options = self.options();
         let mut command = self.call_on(link, Script::Claim, keys);
         command
-            .arg(claim.id.to_string())
-            .arg(member::tail(claim, &self.session.channel))
+            .arg(&member::digits(claim.id)[..])
+            .arg(member::tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
             .arg(millis(claim.wait_lease))
             .arg(options.max_waiters)
@@ -117,8 +119,54 @@ impl Redis {
         }
     }
 
-    fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
+    /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
+    /// still there.
+    async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
+        let (due, answered) = self.session.beats.join(claim, self.session.mailbox.waiting()).await;
+        self.send_beats(link, due).await;
+        match answered.await {
+            Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
+            _ => self.claim_now(link, claim, keys).await,
+        }
+    }
+
+    async fn send_beats(&self, link: &Link, mut due: Vec<Due>) {
+        while !due.is_empty() {
+            let rest = due.split_off(due.len().min(beats::MOST));
+            // What went wrong, each finds out for itself.
+            if let Ok(states) = self.ask_beats(link, &due).await {
+                due.into_iter().zip(states).for_each(|(due, state)| drop(due.answer.send(state)));
+            }
+            due = rest;
+        }
+    }
+
+    async fn ask_beats(&self, link: &Link, due: &[Due]) -> Result<Vec<Option<reply::State>>> {
+        let mut command = link.script(Script::Beat, 4 * due.len(), 512 * due.len());
+        for due in due {
+            Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
+        }
+        for Due { claim, .. } in due {
+            let tail = member::tail(claim, self.session.mark());
+            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(claim.wait_lease));
+        }
+        reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
+    }
+
+    /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
+    fn next_beat(&self, claim: &Claim) -> Duration {
         let beat = claim.wait_lease / 3;
+        match self.session.mailbox.waiting() {
+            0 | 1 => beat,
+            2.. => {
+                let (now, tick) = (self.clock().now().as_micros(), (beat.as_micros() as u64).max(1));
+                Duration::from_micros(tick - now % tick)
+            }
+        }
+    }
+
+    fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
+        let beat = self.next_beat(claim);
         let is_silent = state.has_silent_holder();
         let met = self.session.mailbox.met(claim.id, is_silent);
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
@@ -215,6 +263,7 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         outlives_wrapper: false,
         min_ttl: Duration::from_millis(100),
         max_ttl,
+        ttl_option: Some("max-ttl"),
         dead_holder: "the ttl; if waiters died too, up to 4 s more",
         faults: Faults {
             holder_crash: Promise::Exclusive,
@@ -257,13 +306,15 @@ impl Engine for Redis {
             true => self.session.listening_link().await?,
             false => self.session.link().await?,
         };
+        // Before anything is answered: who is not expected is told to look again, at once and for ever.
+        let was_waiting = waits && self.session.mailbox.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
             return Ok(self.quarantined(left));
         }
-        if waits {
-            self.session.mailbox.expect(claim.id);
-        }
-        let verdict = self.claim_now(&link, claim, &keys).await;
+        let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
+            true => self.beat(&link, claim, &keys).await,
+            false => self.claim_now(&link, claim, &keys).await,
+        };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
             self.session.mailbox.forget(claim.id);
         }
@@ -296,8 +347,8 @@ impl Engine for Redis {
         self.session.mailbox.forget(claim.id);
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let link = self.session.link().await?;
-        let tail = member::tail(claim, &self.session.channel);
-        self.release_value(&link, &keys, claim.id.to_string().as_bytes(), &tail).await
+        let tail = member::tail(claim, self.session.mark());
+        self.release_value(&link, &keys, &member::digits(claim.id), &tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -333,7 +384,9 @@ impl Redis {
         let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
         command.arg(keys.iter().map(|keys| &keys.holder).collect::<Vec<_>>());
         command.arg(keys.iter().map(Keys::fence).collect::<Vec<_>>());
-        command.arg(claims.iter().map(|claim| claim.id.to_string()).collect::<Vec<_>>());
+        for claim in claims {
+            command.arg(&member::digits(claim.id)[..]);
+        }
         command.arg(claims.iter().map(|claim| millis(claim.ttl)).collect::<Vec<_>>());
         reply::renewed(link.call(Script::Renew, &command, options).await?, claims)
     }

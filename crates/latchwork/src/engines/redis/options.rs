@@ -94,9 +94,10 @@ impl Options {
             quarantine,
             max_ttl: span(url, "max-ttl")?.unwrap_or(longest),
             max_waiters: number(url, "max-waiters")?.unwrap_or(10_000),
-            gap: match wakes {
-                true => span(url, "gap")?.unwrap_or(Duration::from_millis(100)),
-                false => Duration::ZERO,
+            gap: match (wakes, span(url, "gap")?) {
+                (true, gap) => gap.unwrap_or(Duration::from_millis(100)),
+                (false, None) => Duration::ZERO,
+                (false, Some(_)) => return Err(invalid(url, "gap= goes with handover=wake".to_owned())),
             },
         })
     }
@@ -157,13 +158,19 @@ fn redis_settings(url: &EngineUrl) -> Result<RedisConnectionInfo> {
         })?;
         settings = settings.set_db(db.into());
     }
-    if let Some(user) = url.user() {
-        settings = settings.set_username(user);
+    match (url.user(), url.password()) {
+        (user, Some(password)) => {
+            settings = settings.set_password(password);
+            Ok(user.into_iter().fold(settings, |settings, user| settings.set_username(user)))
+        }
+        (None, None) => Ok(settings),
+        // The crate would not mention the user to the server. It is not shown: it may be meant as the password.
+        (Some(_), None) => {
+            let why =
+                "a user without a password; write redis://user:password@host, or redis://:password@host";
+            Err(invalid(url, why.to_owned()))
+        }
     }
-    if let Some(password) = url.password() {
-        settings = settings.set_password(password);
-    }
-    Ok(settings)
 }
 
 fn client(url: &EngineUrl, info: ConnectionInfo) -> Result<Client> {

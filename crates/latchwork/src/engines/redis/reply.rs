@@ -58,18 +58,29 @@ pub(super) fn claimed(reply: Value) -> Result<Claimed> {
     match reply {
         Value::BulkString(word) if word == b"full" => Ok(Claimed::Full),
         Value::BulkString(token) => member::token(&token).map(Claimed::Granted).ok_or_else(strange),
-        Value::Array(parts) => {
-            let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
-            let place = u32::try_from(int(&place)?).ok();
-            Ok(Claimed::Busy(State {
-                place,
-                free_in: int(&free_in)?,
-                fence: bytes(fence)?,
-                value: bytes(value)?,
-            }))
-        }
+        Value::Array(parts) => state(parts).map(Claimed::Busy),
         _ => Err(strange()),
     }
+}
+
+/// `None` for a claim that has more to do than to wait.
+pub(super) fn beats(reply: Value, claims: usize) -> Result<Vec<Option<State>>> {
+    let Value::Array(answers) = reply else { return Err(strange()) };
+    if answers.len() != claims {
+        return Err(strange());
+    }
+    let read = |answer| match answer {
+        Value::Array(parts) => state(parts).map(Some),
+        Value::Int(_) => Ok(None),
+        _ => Err(strange()),
+    };
+    answers.into_iter().map(read).collect()
+}
+
+fn state(parts: Vec<Value>) -> Result<State> {
+    let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
+    let place = u32::try_from(int(&place)?).ok();
+    Ok(State { place, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)? })
 }
 
 pub(super) fn renewed(reply: Value, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {

@@ -13,6 +13,7 @@ const OLDEST: (u32, u32) = (6, 2);
 pub(super) struct Server {
     /// Another one after every start.
     pub(super) run_id: String,
+    /// For how long it has run at the least.
     pub(super) uptime: Duration,
     /// Whether what it was told survives a restart.
     pub(super) is_durable: bool,
@@ -29,7 +30,10 @@ impl Server {
             match key {
                 "run_id" => server.run_id = value.to_owned(),
                 "redis_version" => server.version = value.to_owned(),
-                "uptime_in_seconds" => server.uptime = Duration::from_secs(value.parse().unwrap_or(0)),
+                // Whole seconds of the wall clock: one that has hardly begun counts in full.
+                "uptime_in_seconds" => {
+                    server.uptime = Duration::from_secs(value.parse::<u64>().unwrap_or(0).saturating_sub(1));
+                }
                 "aof_enabled" => server.is_durable = value == "1",
                 "role" => server.is_replica = value == "slave",
                 "maxmemory" => max_memory = value != "0",
@@ -80,7 +84,7 @@ mod tests {
         let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n\r\n# Memory\r\n\
                     maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\naof_enabled:1\r\nrole:master\r\n";
         let server = Server::of(info);
-        assert_eq!((server.run_id.as_str(), server.uptime.as_secs(), server.is_durable), ("abc", 12, true));
+        assert_eq!((server.run_id.as_str(), server.uptime.as_secs(), server.is_durable), ("abc", 11, true));
         assert!(server.warnings()[0].contains("allkeys-lru"));
         assert!(Server::of(&info.replace("maxmemory:100", "maxmemory:0")).warnings().is_empty());
         assert!(!Server::of(&info.replace("role:master", "role:slave")).warnings().is_empty());

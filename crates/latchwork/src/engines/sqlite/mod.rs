@@ -120,6 +120,7 @@ impl Sqlite {
             outlives_wrapper: true,
             min_ttl: Duration::from_millis(100),
             max_ttl: Duration::from_secs(24 * 60 * 60),
+            ttl_option: None,
             dead_holder: "milliseconds: the kernel tells the next waiter",
             faults: Faults {
                 holder_crash: Promise::Exclusive,

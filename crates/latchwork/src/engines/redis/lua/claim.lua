@@ -1,75 +1,103 @@
 -- KEYS 1 holder: the claim id, as a plain string that every other client's SET NX respects
 --      2 queue: zset of members by arrival   3 zset of members by the end of their wait lease
 --      4 fence: the newest token, 16 digits, then the member it was granted to
--- ARGV 1 claim id   2 the rest of the member: channel, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
+-- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
 --      5 most waiters   6 gap ms: the key stays free so long after a release, for clients that poll (0: handed over)
--- ->   token | {place in the queue or -1, ms until the key is free, fence, holder}
-local member = me .. tail
-local ttl, lease, gap = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
-local both = call('MGET', K, F) -- A key of another type reads as nil here; SET NX refuses it all the same.
+-- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
+-- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
+local tail = ARGV[2]
+if refused then
+  -- No memory. Who holds or waits already needs none, and must keep its place for as long as that lasts: a first write
+  -- that is always allowed allows the others.
+  if not call('ZSCORE', Q, me .. tail) and redis.pcall('GET', K) ~= me then return refused end
+  call('PEXPIRE', Q, ARGV[4] * 4)
+  taken = nil
+end
+local now = call('TIME')
+if taken and call('EXISTS', Q) == 0 then
+  -- The token: max(last + 1, server time in us). Above the last one also when the clock was set back, and above it by
+  -- time when the last one was lost with the data. Digits, because Lua's numbers print slowly and lose some.
+  local token = now[1] .. string.sub(1000000 + now[2], 2)
+  local last = call('SET', F, token .. me .. tail, 'PX', '86400000', 'GET')
+  if last and last >= token then
+    token = string.format('%.0f', string.sub(last, 1, 16) + 1)
+    call('SET', F, token .. me .. tail, 'PX', '86400000')
+  end
+  return token
+end
+if taken then call('DEL', K) end -- Others wait, and are served in the order in which they came.
+
+local member, lease, gap = me .. tail, tonumber(ARGV[4]), tonumber(ARGV[6])
+local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+local both = call('MGET', K, F) -- A key of another type reads as nil.
 local holder, fence = both[1], both[2] or ''
+local has_owner = string.byte(tail, 18) ~= 10
 
--- Asked again, after a lost reply: the same answer.
-if holder == me then
-  call('PEXPIRE', K, ttl)
-  if string.sub(fence, 17, 48) == me then return string.sub(fence, 1, 16) end
-  return stamp(member)
-end
-
-local function leave_queue()
-  if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
-end
-
--- The same owner takes over from itself, past the queue.
-local owner = string.sub(tail, 17, string.find(tail, '\n', 1, true) - 1)
-if holder and owner ~= '' and string.sub(fence, 17, 48) == holder then
-  local ends = string.find(fence, '\n', 65, true)
-  if ends and string.sub(fence, 65, ends - 1) == owner then
-    leave_queue()
+if not holder or holder == me or has_owner then
+  --{{hand_over}}
+  local function grant()
+    if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
     call('SET', K, me, 'PX', ttl)
     return stamp(member)
   end
-end
 
-local first
-if not holder then
-  first = first_alive()
-  local pause = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) - ms or 0
-  if (not first or first == member) and pause <= 0 and take(me, ttl) then
-    if first then leave_queue() end
+  -- Asked again, after a lost reply: the same answer.
+  if holder == me then
+    call('PEXPIRE', K, ttl)
+    if string.sub(fence, 17, 48) == me then return string.sub(fence, 1, 16) end
     return stamp(member)
+  end
+
+  -- The same owner takes over from itself, past the queue.
+  if holder and string.sub(fence, 17, 48) == holder then
+    local owner = string.sub(tail, 18, string.find(tail, '\n', 18, true))
+    if string.sub(fence, 66, 65 + #owner) == owner then return grant() end
+  end
+
+  if not holder and call('EXISTS', K) == 0 then
+    local first = first_alive()
+    local is_mine = first == member or not first and call('EXISTS', Q) == 0
+    local is_gap = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) > ms
+    if is_mine and not is_gap then return grant() end
+    -- Another is first: it gets the key now, since nobody else may come by to give it.
+    if not is_mine and gap == 0 then
+      local given, token = hand_over()
+      if not given and call('EXISTS', Q) == 0 then return grant() end
+      if given == member then -- All before it are gone. Queued again, it would be handed its own release.
+        call('PEXPIRE', K, ttl)
+        return token
+      end
+      if given then
+        holder, fence = string.sub(given, 1, 32), token .. given
+      else
+        call('DEL', K) -- There are more of the dead than one call may look at.
+      end
+    end
   end
 end
 
 if lease > 0 then
-  if call('ZADD', Q, 'NX', us, member) == 1 then
+  if call('ZADD', Q, 'NX', now[1] * 1000000 + now[2], member) == 1 then
     local dead = call('ZRANGEBYSCORE', W, '-inf', ms, 'LIMIT', 0, 256)
     if #dead > 0 then
       call('ZREM', Q, unpack(dead))
       call('ZREM', W, unpack(dead))
-    end
-    if call('ZCARD', Q) > tonumber(ARGV[5]) then
-      call('ZREM', Q, member)
-      return 'full'
     end
   end
   call('ZADD', W, ms + lease, member)
   call('PEXPIRE', Q, lease * 4)
   call('PEXPIRE', W, lease * 4)
 end
-
--- Free, but another is first: it gets the key now, since nobody else may come by to give it.
-if not holder and first and first ~= member and gap == 0 and call('EXISTS', K) == 0 then
-  local given, token = hand_over()
-  if given then
-    holder, fence = string.sub(given, 1, 32), token .. given
-  end
+local place = call('ZRANK', Q, member)
+if place and place >= tonumber(ARGV[5]) then
+  call('ZREM', Q, member)
+  call('ZREM', W, member)
+  return 'full'
 end
-
 local free_in = call('PTTL', K)
-if not holder and free_in ~= -2 then
-  holder = '?' -- Something that is no string, and no lock of ours.
+if (not holder or holder == '') and free_in ~= -2 then
+  holder = '?' -- Something that is no string, or an empty one, and no lock of ours.
 elseif not holder then
   free_in = tonumber(call('ZSCORE', W, 'gap') or ms) - ms
 end
-return {call('ZRANK', Q, member) or -1, free_in, fence, holder or ''}
+return {place or -1, free_in, fence, holder or ''}

@@ -1,8 +1,56 @@
 -- KEYS as in claim. ARGV 1 claim id   2 the rest of the member   3 gap ms
 -- To give back, to leave the queue, and to undo a claim whose reply was lost: one script, and it touches no other claim.
 -- ->   1 something of this claim was there | 0 nothing was
-local call = redis.call
-local holder = redis.pcall('GET', KEYS[1]) -- pcall: a key of another type must not stop the withdrawal.
-if holder == ARGV[1] and call('EXISTS', KEYS[2]) == 0 then
-  return call('DEL', KEYS[1])
+local call, K, Q, W, F, me = redis.call, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
+local holder = redis.pcall('GET', K) -- pcall: a key of another type must not stop the withdrawal.
+local now, ms
+if holder == me and ARGV[3] == '0' then
+  local member = call('ZPOPMIN', Q)[1]
+  if not member then return call('DEL', K) end
+  -- The common hand-over, without functions: they cost more than commands. What it may not be is left to the others.
+  now = call('TIME')
+  ms = now[1] * 1000 + math.floor(now[2] / 1000)
+  local deadline = tonumber(call('ZSCORE', W, member) or 0)
+  call('ZREM', W, member)
+  if deadline > ms then
+    local id, token = string.sub(member, 1, 32), now[1] .. string.sub(1000000 + now[2], 2)
+    call('SET', K, id, 'PX', deadline - ms)
+    local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
+    if last and last >= token then
+      token = string.format('%.0f', string.sub(last, 1, 16) + 1)
+      call('SET', F, token .. member, 'PX', '86400000')
+    end
+    if call('PUBLISH', 'latchwork:' .. string.sub(member, 33, 48), id .. token) > 0 then return 1 end
+  end
 end
+
+local gap, member = tonumber(ARGV[3]), me .. ARGV[2]
+now = now or call('TIME')
+ms = now[1] * 1000 + math.floor(now[2] / 1000)
+--{{hand_over}}
+-- Lets the first waiter know that the key is free, for it to race for.
+local function wake()
+  for _ = 1, 256 do
+    local first = first_alive()
+    if not first or tell(first, '') > 0 then return end
+    call('ZREM', Q, first)
+    call('ZREM', W, first)
+  end
+end
+
+if holder == me or holder == '!' .. me then
+  if gap > 0 then
+    call('DEL', K)
+    call('ZADD', W, ms + gap, 'gap')
+    call('PEXPIRE', W, gap + 12000)
+    wake()
+  elseif not hand_over() then
+    call('DEL', K)
+  end
+  return 1
+end
+
+if call('ZREM', Q, member) == 0 then return 0 end
+call('ZREM', W, member)
+if not holder then wake() end -- It may have been the one that was woken.
+return 1

@@ -1,12 +1,6 @@
--- What claim and release share. Only the server's clock counts: clients' clocks differ.
-local K, Q, W, F = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local me, tail = ARGV[1], ARGV[2]
-local now = call('TIME')
-local us = now[1] * 1000000 + now[2]
-local ms = math.floor(us / 1000)
+-- Put into claim and release where they say so. Uses their call, K, Q, W, F, now and ms.
 
--- Writes down a grant to `member`, and returns its token: max(last + 1, server time in us), as 16 digits. Above the last
--- one also when the clock was set back, and above it by time when the last one was lost with the data.
+-- Writes down a grant to `member`, and returns its token.
 local function stamp(member)
   local token = now[1] .. string.sub(1000000 + now[2], 2)
   local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
@@ -21,13 +15,12 @@ end
 local function first_alive()
   for _ = 1, 256 do
     local member = call('ZRANGE', Q, 0, 0)[1]
-    if not member then return nil, 0 end
+    if not member then return nil end
     local deadline = tonumber(call('ZSCORE', W, member) or 0)
     if deadline > ms then return member, deadline end
     call('ZREM', Q, member)
     call('ZREM', W, member)
   end
-  return nil, 0
 end
 
 -- Tells the client of a waiter; 0 if nobody listens: its process is gone.
@@ -36,7 +29,7 @@ local function tell(member, token)
 end
 
 -- Gives the key, which is free or ours to give, to the first waiter that is alive and listens, for what is left of its
--- own place in the queue: the waiter counts from its last answered claim, so two configurations cannot disagree.
+-- own wait lease: the waiter counts from its last answered claim, so two configurations cannot disagree.
 local function hand_over()
   for _ = 1, 256 do
     local member, deadline = first_alive()
@@ -47,5 +40,4 @@ local function hand_over()
     local token = stamp(member)
     if tell(member, token) > 0 then return member, token end
   end
-  return nil
 end

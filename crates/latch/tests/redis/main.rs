@@ -1,0 +1,6 @@
+//! `latch` with locks on a Redis server: what differs from a database file.
+
+mod secrets;
+#[path = "../run/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
+mod support;

@@ -1,0 +1,22 @@
+-- KEYS four for each claim, as in claim. ARGV three for each: claim id, the rest of its member, wait lease ms.
+-- Says for many waiting claims at once that they are still there.
+-- ->   for each: as claim answers when the lock is held | 0 there is more to do: claim
+local call, answers = redis.call, {}
+local now = call('TIME')
+local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+for i = 1, #KEYS / 4 do
+  local K, Q, W, F = KEYS[i * 4 - 3], KEYS[i * 4 - 2], KEYS[i * 4 - 1], KEYS[i * 4]
+  local member, lease = ARGV[i * 3 - 2] .. ARGV[i * 3 - 1], tonumber(ARGV[i * 3])
+  local both, place = call('MGET', K, F), call('ZRANK', Q, member)
+  local holder, fence = both[1], both[2] or ''
+  local has_owner = string.byte(member, 50) ~= 10
+  if place and holder and holder ~= ARGV[i * 3 - 2] and not has_owner then
+    call('ZADD', W, ms + lease, member)
+    call('PEXPIRE', Q, lease * 4)
+    call('PEXPIRE', W, lease * 4)
+    answers[i] = {place, call('PTTL', K), fence, holder}
+  else
+    answers[i] = 0
+  end
+end
+return answers

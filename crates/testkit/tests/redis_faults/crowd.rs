@@ -1,0 +1,106 @@
+//! Several clients that want one lock, again and again, and write to the store whenever they have it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use latchwork::{Error, ErrorKind};
+use testkit::history::{RecordedClient, RecordedLock};
+use testkit::store::{Store, Written};
+use tokio::task::JoinHandle;
+
+use super::scene::{LOCK, Scene, pause};
+
+/// A lease that can end within a test, with room for a busy machine between the telling and the end.
+pub(crate) const TTL: Duration = Duration::from_secs(2);
+pub(crate) const MARGIN: Duration = Duration::from_millis(700);
+
+/// Clients at work, each in a task of its own.
+pub(crate) struct Crowd {
+    stop: Arc<AtomicBool>,
+    members: Vec<JoinHandle<Tally>>,
+}
+
+/// What became of their work.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) holds: u32,
+    /// Holds that were lost before their release.
+    pub(crate) lost: u32,
+    /// Writes that the store refused although the holder was certain before and after.
+    pub(crate) refused: u32,
+    /// What acquire and release said instead of doing it.
+    pub(crate) errors: Vec<Error>,
+}
+
+impl Crowd {
+    /// Lets these clients take [`LOCK`] in turns, for `hold` each.
+    pub(crate) fn gather(scene: &Scene, clients: &[RecordedClient], hold: Duration) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let join = |client: &RecordedClient| {
+            let lock = client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
+            tokio::spawn(work(lock, hold, scene.store_path(), stop.clone()))
+        };
+        Self { members: clients.iter().map(join).collect(), stop }
+    }
+
+    /// Sends them home: what they have begun they finish.
+    pub(crate) async fn home(self) -> Tally {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Tally::default();
+        for member in self.members {
+            let tally = member.await.expect("no panic");
+            all.holds += tally.holds;
+            all.lost += tally.lost;
+            all.refused += tally.refused;
+            all.errors.extend(tally.errors);
+        }
+        println!("{} holds, {} lost, {} refused, {:?}", all.holds, all.lost, all.refused, all.errors);
+        all
+    }
+}
+
+impl Tally {
+    /// Whether all went as if nothing had happened, but for releases whose answers came too late or never.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.lost == 0 && self.refused == 0
+    }
+
+    /// No error but that the server could not be reached.
+    pub(crate) fn only_unreachable(&self) -> bool {
+        self.errors.iter().all(|error| error.kind() == ErrorKind::Unreachable)
+    }
+}
+
+async fn work(lock: RecordedLock, hold: Duration, store: PathBuf, stop: Arc<AtomicBool>) -> Tally {
+    let (mut tally, mut store) = (Tally::default(), Store::open(&store));
+    while !stop.load(Ordering::Relaxed) {
+        if let Err(error) = turn(&lock, hold, &mut store, &mut tally).await {
+            tally.errors.push(error);
+            pause(10).await;
+        }
+    }
+    tally
+}
+
+async fn turn(
+    lock: &RecordedLock,
+    hold: Duration,
+    store: &mut Store,
+    tally: &mut Tally,
+) -> Result<(), Error> {
+    let guard = lock.acquire().await?;
+    tally.holds += 1;
+    let was_certain = guard.is_certain();
+    let written = store.write(guard.token()?, "crowd");
+    tally.refused += u32::from(was_certain && guard.is_certain() && written != Written::Accepted);
+    tokio::select! {
+        _ = guard.lost() => {
+            tally.lost += 1;
+            drop(guard);
+            Ok(())
+        }
+        () = tokio::time::sleep(hold) => guard.release().await,
+    }
+}

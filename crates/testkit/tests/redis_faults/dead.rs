@@ -1,0 +1,71 @@
+//! Holders and waiters whose processes are killed: nobody releases, and nobody listens.
+
+use std::time::Duration;
+
+use testkit::worker::Worker;
+
+use super::scene::{LOCK, LONG, SOON, Scene, now, take};
+
+/// What a killed holder blocks others for.
+const TTL: Duration = Duration::from_secs(1);
+
+/// A process that holds the lock, and others that wait for it in this order, whose places outlive its lease.
+async fn processes(scene: &Scene, waiters: usize) -> Vec<Worker> {
+    let (url, witness) = (scene.direct_url(""), scene.client().await);
+    let [short, long] = [TTL, LONG].map(|ttl| ttl.as_millis().to_string());
+    let mut workers = Vec::new();
+    for number in 0..=waiters {
+        workers.push(Worker::start(&["hold", &url, LOCK, if number == 0 { &short } else { &long }]));
+        assert_eq!(workers[number].line().await, "started");
+        match number {
+            0 => assert!(workers[0].line().await.starts_with("held ")),
+            _ => scene.until_waiting(&witness, number).await,
+        }
+    }
+    workers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_gives_it_back_whole() {
+    let scene = Scene::new();
+    let (client, other) = (scene.client().await, scene.client().await);
+    let mut workers = processes(&scene, 2).await;
+    let lock = client.lock(LOCK).ttl(LONG);
+    let waiting = tokio::spawn(async move { take(&lock).await });
+    scene.until_waiting(&other, 3).await;
+    for worker in &mut workers {
+        worker.kill().await;
+    }
+    let killed = now();
+    let guard = waiting.await.expect("no panic");
+    let waited = now().since(killed);
+    println!("had it {waited:?} after holder and waiters were killed");
+    assert!(waited < TTL + Duration::from_secs(4), "{waited:?}");
+    guard.release().await.expect("held");
+    let next = other.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer");
+    next.expect("it was released and nobody waits").release().await.expect("held");
+    scene.judge(&[client, other], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newcomer_that_only_tries_is_not_kept_out_by_the_dead() {
+    let scene = Scene::new();
+    let client = scene.client().await;
+    let mut workers = processes(&scene, 2).await;
+    for worker in &mut workers {
+        worker.kill().await;
+    }
+    let killed = now();
+    let lock = client.lock(LOCK).ttl(LONG);
+    let guard = loop {
+        match lock.try_acquire().await.expect("an answer") {
+            Some(guard) => break guard,
+            None => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    let waited = now().since(killed);
+    println!("had it {waited:?} after holder and waiters were killed");
+    assert!(waited < TTL + Duration::from_millis(500), "the dead kept it for {waited:?}");
+    guard.release().await.expect("held");
+    scene.judge(&[client], SOON).await;
+}

@@ -1,0 +1,79 @@
+//! The server has no memory left, and evicts what it likes: locks too.
+
+use std::time::Duration;
+
+use latchwork::Loss;
+use testkit::history::Fault;
+use testkit::servers::RedisOptions;
+use testkit::store::Written;
+
+use super::crowd::TTL;
+use super::scene::{LOCK, SOON, Scene, now, take};
+
+fn evicting(policy: &str) -> RedisOptions<'static> {
+    let config = [("maxmemory", "4mb"), ("maxmemory-policy", policy)];
+    let config = config.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    RedisOptions { config: config.to_vec(), ..Default::default() }
+}
+
+/// Stores other things until the lock is gone.
+fn fill(scene: &Scene) {
+    let value = "x".repeat(10_000);
+    for number in 0..100_000 {
+        scene.server.command(&["SET", &format!("filler:{number}"), &value]);
+        if scene.free_in() == -2 {
+            println!("evicted by the {number}th filler");
+            return;
+        }
+    }
+    panic!("it was never evicted");
+}
+
+/// Makes room again.
+fn empty(scene: &Scene) {
+    scene.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    let clear = "for _, key in ipairs(redis.call('KEYS', 'filler:*')) do redis.call('DEL', key) end";
+    scene.server.command(&["EVAL", clear, "0"]);
+}
+
+async fn a_lock_is_evicted_by(policy: &str) {
+    let scene = Scene::with(evicting(policy));
+    let clients = scene.clients(2).await;
+    let warnings = clients[0].client().guarantees().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains(policy)), "{policy} in {warnings:?}");
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
+    let mut store = scene.store();
+    assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
+    scene.strike(Fault::DataDeleted, || fill(&scene));
+    let evicted = now();
+    empty(&scene);
+    assert_eq!(guard.lost().await, Loss::Removed);
+    let told = now().since(evicted);
+    assert!(told < TTL / 3 + TTL / 6 + Duration::from_millis(500), "told {told:?} after the eviction");
+    let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
+    assert!(next.token().unwrap() > guard.token().unwrap());
+    assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
+    assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
+    drop(guard);
+    next.release().await.expect("held");
+    assert_eq!(scene.judge(&clients, SOON).await.excused(), 1, "only whom it struck");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_evicts_what_expires_is_warned_of_and_its_holder_is_told() {
+    a_lock_is_evicted_by("volatile-lru").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_evicts_at_random_is_warned_of_and_its_holder_is_told() {
+    a_lock_is_evicted_by("allkeys-random").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_evicts_is_not_warned_of() {
+    for options in [evicting("noeviction"), RedisOptions::default()] {
+        let scene = Scene::with(options);
+        let warnings = scene.client().await.client().guarantees().warnings;
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+}

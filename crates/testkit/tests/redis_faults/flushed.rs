@@ -1,0 +1,115 @@
+//! The server forgets while it runs: all keys, all scripts, all connections.
+
+use std::time::Duration;
+
+use latchwork::{ErrorKind, Loss};
+use testkit::history::Fault;
+use testkit::store::Written;
+
+use super::crowd::{Crowd, TTL};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_by_the_store() {
+    let scene = Scene::new();
+    let clients = scene.clients(2).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
+    let mut store = scene.store();
+    assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
+    let flushed = scene.strike(Fault::DataDeleted, || {
+        assert!(scene.server.command(&["FLUSHALL"]).is("OK"));
+        now()
+    });
+    let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
+    assert!(next.token().unwrap() > guard.token().unwrap(), "tokens rise though the last one is forgotten");
+    assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
+    assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
+    assert_eq!(guard.lost().await, Loss::Removed);
+    let told = now().since(flushed);
+    println!("told {told:?} after the flush");
+    assert!(told < TTL / 3 + TTL / 6, "told {told:?} after the flush, and not at the next renewal");
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert!(next.is_certain(), "the loser's release took the lock from the next");
+    next.release().await.expect("held");
+    assert_eq!(scene.judge(&clients, SOON).await.excused(), 1, "only whom it struck");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn busy_clients_survive_flushes_of_all_keys_with_rising_tokens() {
+    let scene = Scene::new();
+    let clients = scene.clients(5).await;
+    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(3));
+    for _ in 0..3 {
+        pause(300).await;
+        scene.strike(Fault::DataDeleted, || scene.server.command(&["FLUSHALL"]));
+    }
+    // A waiter that the flush threw out of the queue finds that out at its next sign of life.
+    pause(1_500).await;
+    let tally = crowd.home().await;
+    assert!(tally.errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{tally:?}");
+    assert!(scene.judge(&clients, SOON).await.exclusive() > 100, "too little happened to show anything");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_notices_that_the_server_forgot_its_scripts() {
+    let scene = Scene::new();
+    let clients = scene.clients(5).await;
+    let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
+    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
+    for _ in 0..40 {
+        pause(40).await;
+        assert!(scene.server.command(&["SCRIPT", "FLUSH"]).is("OK"));
+    }
+    renewed(&guard).await;
+    let tally = crowd.home().await;
+    assert!(tally.is_undisturbed() && tally.errors.is_empty(), "{tally:?}");
+    guard.release().await.expect("held");
+    let judged = scene.judge(&clients, SOON).await;
+    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_whose_connections_are_killed_lose_no_lock_and_get_their_turns() {
+    let scene = Scene::new();
+    let clients = scene.clients(5).await;
+    let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
+    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
+    for _ in 0..15 {
+        pause(100).await;
+        scene.strike(Fault::Partition, || {
+            for kind in ["normal", "pubsub"] {
+                scene.server.command(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]);
+            }
+        });
+    }
+    pause(300).await;
+    let tally = crowd.home().await;
+    assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
+    assert!(guard.is_certain());
+    guard.release().await.expect("held");
+    let judged = scene.judge(&clients, SOON).await;
+    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+}
+
+/// Its place went with its connection, and it stands in line again before anybody could notice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_connection_was_killed_is_handed_the_lock_all_the_same() {
+    let scene = Scene::new();
+    let clients = scene.clients(2).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
+    let lock = clients[1].lock(LOCK).ttl(LONG);
+    let waiting = tokio::spawn(async move { take(&lock).await });
+    scene.until_waiting(&clients[0], 1).await;
+    scene.strike(Fault::Partition, || {
+        assert!(scene.server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).integer() > 0);
+    });
+    pause(200).await;
+    let released = now();
+    guard.release().await.expect("held");
+    let next = waiting.await.expect("no panic");
+    let waited = now().since(released);
+    println!("handed over in {waited:?}");
+    assert!(waited < Duration::from_millis(500), "it had to look for itself: {waited:?}");
+    next.release().await.expect("held");
+    scene.judge(&clients, SOON).await;
+}

@@ -1,0 +1,172 @@
+//! A password goes to the server and nowhere else.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use latchwork::engine::{EngineUrl, Filter, Revoke};
+use latchwork::{Client, ErrorKind, Result};
+use testkit::servers::{Certificates, RedisOptions, RedisServer, RedisTls};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::scene::{LOCK, pause};
+
+const USER: &str = "canary-user";
+const PASSWORD: &str = "canary-password-7f3a";
+
+/// Writes down every event and span of every crate, at every level.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<String>>);
+
+struct Fields<'a>(&'a mut String);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, " {field}={value:?}");
+    }
+}
+
+impl Diary {
+    /// The one of this process: a keeper has a thread of its own, which only a diary for all threads hears.
+    fn of_this_process() -> Self {
+        static DIARY: OnceLock<Diary> = OnceLock::new();
+        let begin = || {
+            let diary = Diary::default();
+            tracing::subscriber::set_global_default(diary.clone()).expect("no other test has one");
+            diary
+        };
+        DIARY.get_or_init(begin).clone()
+    }
+
+    fn write(&self, about: &Metadata<'_>, record: impl FnOnce(&mut Fields<'_>)) {
+        let mut text = self.0.lock().expect("no panic while writing");
+        let _ = write!(text, "{} {}", about.level(), about.target());
+        record(&mut Fields(&mut text));
+        text.push('\n');
+    }
+
+    fn read(&self) -> String {
+        self.0.lock().expect("no panic while writing").clone()
+    }
+}
+
+impl Subscriber for Diary {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.write(span.metadata(), |fields| span.record(fields));
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        self.write(event.metadata(), |fields| event.record(fields));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// A server that knows nobody but this user, with this password.
+fn guarded(password: &str) -> RedisServer {
+    let acl = vec!["default off".to_owned(), format!("{USER} on >{password} ~* &* +@all")];
+    RedisServer::start(RedisOptions { acl, ..Default::default() })
+}
+
+fn url(server: &RedisServer) -> String {
+    format!("redis://{USER}:{PASSWORD}@{}/?max-ttl=2s", server.address())
+}
+
+/// Everything a client says of itself and its locks in the course of an eventful life.
+async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
+    let mut said = format!("{client:?} {:?}\n", client.guarantees());
+    let lock = client.lock(LOCK).ttl(Duration::from_millis(600)).wait(Duration::from_millis(50));
+    let guard = lock.acquire().await?;
+    let _ = writeln!(said, "{lock:?} {guard:?} {:?}", lock.try_acquire().await?);
+    pause(500).await;
+    let held = client.inspect(&Filter::Prefix(String::new())).await?;
+    let _ = writeln!(said, "{held:?} {:?}", client.revoke(&held[0], Revoke::Now).await?);
+    let _ = writeln!(said, "{} {:?}", guard.lost().await, guard.release().await);
+    server.command(&["ACL", "SETUSER", USER, "-@all"]);
+    let _ = writeln!(said, "{:?}", lock.try_acquire().await);
+    server.restart_empty();
+    let _ =
+        writeln!(said, "{:?} {:?}", lock.acquire().await, lock.acquire().await.map_err(|e| e.to_string()));
+    server.kill();
+    for _ in 0..2 {
+        let error = lock.try_acquire().await.expect_err("nobody is there");
+        let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
+    }
+    let _ = writeln!(said, "{:?}", client.close().await);
+    Ok(said)
+}
+
+/// Errors on the way to a server.
+async fn failures() -> String {
+    let certificates = Certificates::make();
+    let tls = RedisTls { ca: certificates.ca(), identity: certificates.stranger(), clients_need_one: false };
+    let encrypted = RedisServer::start(RedisOptions { tls: Some(tls), ..Default::default() });
+    let (wrong, plain) = (guarded("another"), RedisServer::start(RedisOptions::default()));
+    let place = |scheme: &str, address: String| format!("{scheme}://{USER}:{PASSWORD}@{address}");
+    let urls = [
+        place("redis", wrong.address().to_string()),
+        place("redis", plain.address().to_string()),
+        place("redis", "127.0.0.1:1".to_owned()),
+        place("redis", "127.0.0.1:nonsense".to_owned()),
+        place("redis", encrypted.address().to_string()),
+        place("rediss", encrypted.address().to_string()),
+        place("redis", format!("{}/?quarantine={PASSWORD}", wrong.address())),
+        place("redis", format!("{}/?{PASSWORD}", wrong.address())),
+        place("rediss", format!("{}/?key={PASSWORD}", wrong.address())),
+        format!("redis://{PASSWORD}@{}", wrong.address()),
+        format!("redis://:pass/{PASSWORD}@{}", wrong.address()),
+        format!("red is://:{PASSWORD}@{}", wrong.address()),
+        format!("reddis://:{PASSWORD}@{}", wrong.address()),
+    ];
+    let mut said = String::new();
+    for url in urls {
+        let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+        let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
+        // Where a user stands it is shown, whatever it was meant for.
+        if url.contains(&format!(":{PASSWORD}")) {
+            let _ = writeln!(said, "{:?}", url.parse::<EngineUrl>());
+        }
+    }
+    said
+}
+
+fn keeps_the_secret(said: &str) {
+    let told = said.lines().find(|line| line.contains("7f3a"));
+    assert_eq!(told, None, "the password was told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_error_no_debug_text_and_no_event_tells_a_password() {
+    let (diary, server) = (Diary::of_this_process(), guarded(PASSWORD));
+    let url = url(&server);
+    let parsed: EngineUrl = url.parse().expect("a good URL");
+    keeps_the_secret(&format!("{parsed:?} {parsed}"));
+    let client = latchwork::connect(&url).await.expect("the right password");
+    let life = life_of(&client, &server).await.expect("an eventful life");
+    assert!(life.contains("engine no longer knows it") && life.contains("refuses user"), "{life}");
+    keeps_the_secret(&life);
+    let failures = failures().await;
+    assert!(failures.contains("WRONGPASS") || failures.contains("AuthenticationFailed"), "{failures}");
+    keeps_the_secret(&failures);
+    let diary = diary.read();
+    assert!(diary.contains("lost: ") && diary.contains(LOCK), "the diary heard nothing:\n{diary}");
+    keeps_the_secret(&diary);
+}
+
+/// The user is no secret: who is refused must know as whom.
+#[tokio::test]
+async fn a_wrong_password_is_denied_with_the_user_and_the_place_to_look() {
+    let server = guarded("another");
+    let error = latchwork::connect(&url(&server)).await.expect_err("the wrong password");
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    for part in [USER, "user and password", &server.address().to_string()] {
+        assert!(error.to_string().contains(part), "{part:?} in {error}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The server stands still (`SIGSTOP`: a stalled disk, a fork, a hypervisor) and goes on.
+
+use std::time::Duration;
+
+use latchwork::Loss;
+use testkit::history::Fault;
+use testkit::store::Written;
+
+use super::crowd::{Crowd, MARGIN, TTL};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stands_still_for_less_than_a_lease_costs_nobody_a_lock() {
+    let scene = Scene::new();
+    let clients = scene.clients(5).await;
+    let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
+    let crowd = Crowd::gather(&scene, &clients[1..], Duration::from_millis(3));
+    for _ in 0..2 {
+        pause(300).await;
+        scene.recorder.fault_began(Fault::Trouble);
+        scene.server.pause();
+        pause(500).await;
+        scene.server.resume();
+        scene.recorder.fault_ended(Fault::Trouble);
+    }
+    pause(300).await;
+    let tally = crowd.home().await;
+    assert!(tally.is_undisturbed() && tally.errors.is_empty(), "{tally:?}");
+    assert!(guard.is_certain());
+    guard.release().await.expect("held");
+    assert!(scene.judge(&clients, SOON).await.exclusive() > 100, "too little happened to show anything");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_for_longer() {
+    let scene = Scene::new();
+    let clients = scene.clients(3).await;
+    let lock = clients[0].lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
+    let guard = take(&lock).await;
+    let mut store = scene.store();
+    assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
+    let waiter = clients[1].lock(LOCK).ttl(LONG).wait(LONG);
+    let waiter = tokio::spawn(async move { waiter.acquire().await });
+    scene.until_waiting(&clients[0], 1).await;
+
+    scene.recorder.fault_began(Fault::Trouble);
+    scene.server.pause();
+    assert_eq!(guard.lost().await, Loss::Unreachable);
+    let early = guard.lease_end().since(now());
+    assert!(!early.is_zero(), "told after its lease had ended");
+    println!("told {early:?} before its lease ended");
+    pause(TTL.as_millis() as u64).await;
+    scene.server.resume();
+    let resumed = now();
+    scene.recorder.fault_ended(Fault::Trouble);
+
+    let next = waiter.await.expect("no panic").expect("it outlived the outage");
+    let waited = now().since(resumed);
+    println!("the waiter had it {waited:?} after the server went on");
+    assert!(waited < SOON, "{waited:?}");
+    assert!(next.token().unwrap() > guard.token().unwrap());
+    assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
+    assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
+    drop(guard);
+    next.release().await.expect("held");
+    assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 2);
+}
+
+/// Nobody holds it: the claim lies unread in the server's socket until long after its lease would have ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patient_client_whose_claim_is_answered_too_late_asks_again() {
+    let scene = Scene::new();
+    let client = scene.client().await;
+    take(&client.lock(LOCK)).await.release().await.expect("held");
+    scene.recorder.fault_began(Fault::Trouble);
+    scene.server.pause();
+    let lock = client.lock(LOCK).ttl(Duration::from_millis(500)).wait(LONG);
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    pause(1_500).await;
+    scene.server.resume();
+    scene.recorder.fault_ended(Fault::Trouble);
+    let guard = waiter.await.expect("no panic").expect("it had the patience");
+    guard.release().await.expect("held");
+    scene.judge(&[client], SOON).await;
+}

@@ -1,0 +1,124 @@
+//! Encryption, and servers and clients that are not who they say they are.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use latchwork::{Effect, ErrorKind};
+use testkit::servers::{Certificates, Identity, RedisOptions, RedisServer, RedisTls};
+
+use super::scene::{LOCK, LONG, connect, now};
+
+const SECRET: &str = "canary-secret";
+
+fn server(certificates: &Certificates, identity: Identity, clients_need_one: bool) -> RedisServer {
+    let tls = Some(RedisTls { ca: certificates.ca(), identity, clients_need_one });
+    RedisServer::start(RedisOptions { tls, ..Default::default() })
+}
+
+fn url(server: &RedisServer, ca: &Path) -> String {
+    format!("rediss://{}/?ca={}", server.address(), ca.display())
+}
+
+fn with(url: &str, identity: &Identity) -> String {
+    format!("{url}&cert={}&key={}", identity.certificate.display(), identity.key.display())
+}
+
+/// Not trusted, for a reason that is said.
+async fn refused(url: &str, reasons: &[&str]) {
+    let begun = now();
+    let error = latchwork::connect(url).await.expect_err("it must not be trusted");
+    let took = now().since(begun);
+    println!("{error}, after {took:?}");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
+    assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
+    assert!(took < Duration::from_secs(8), "it took {took:?} to say {error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_held_renewed_and_handed_over_through_tls_with_certificates_on_both_sides() {
+    let certificates = Certificates::make();
+    let server = server(&certificates, certificates.server(), true);
+    let url = with(&url(&server, &certificates.ca()), &certificates.client());
+    let (one, other) = (connect(&url).await, connect(&url).await);
+    let guard = one.lock(LOCK).ttl(Duration::from_millis(600)).acquire().await.expect("free");
+    let first = guard.lease_end();
+    let lock = other.lock(LOCK).ttl(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert!(guard.is_certain() && guard.lease_end() > first, "renewed");
+    guard.release().await.expect("held");
+    waiting.await.expect("no panic").expect("handed over").release().await.expect("held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_an_unknown_authority_is_refused() {
+    let certificates = Certificates::make();
+    let server = server(&certificates, certificates.server(), false);
+    refused(&url(&server, &certificates.other_ca()), &["UnknownIssuer", "ca="]).await;
+    refused(&format!("rediss://{}", server.address()), &["UnknownIssuer", "ca="]).await;
+    connect(&url(&server, &certificates.ca())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_goes_by_another_name_is_refused() {
+    let certificates = Certificates::make();
+    let server = server(&certificates, certificates.other_host(), false);
+    refused(&url(&server, &certificates.ca()), &["not valid for name", "elsewhere.example"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_certificate_expired_is_refused() {
+    let certificates = Certificates::make();
+    let server = server(&certificates, certificates.expired(), false);
+    refused(&url(&server, &certificates.ca()), &["expired"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_without_the_certificate_that_the_server_wants_is_told_what_is_missing() {
+    let certificates = Certificates::make();
+    let server = server(&certificates, certificates.server(), true);
+    let url = url(&server, &certificates.ca());
+    refused(&url, &["CertificateRequired", "cert= and key="]).await;
+    for identity in [certificates.stranger(), certificates.expired()] {
+        refused(&with(&url, &identity), &["alert"]).await;
+    }
+    connect(&with(&url, &certificates.client())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
+    let certificates = Certificates::make();
+    let encrypted = server(&certificates, certificates.server(), false);
+    let plain = RedisServer::start(RedisOptions { password: Some(SECRET.into()), ..Default::default() });
+    let ca = certificates.ca();
+    let url = format!("rediss://:{SECRET}@{}/?ca={}", plain.address(), ca.display());
+    refused(&url, &["does it speak TLS"]).await;
+    refused(&format!("redis://{}", encrypted.address()), &["redis at"]).await;
+}
+
+/// A listener that speaks no TLS writes down all it hears.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_secret_is_said_before_the_other_side_proved_who_it_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let ear = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client comes");
+        let mut heard = vec![0; 4096];
+        let length = stream.read(&mut heard).expect("it speaks first");
+        heard.truncate(length);
+        // As a plain server answers what it does not understand.
+        stream.write_all(b"-ERR unknown command\r\n").expect("it listens");
+        stream.read_to_end(&mut heard).expect("it ends");
+        heard
+    });
+    let certificates = Certificates::make();
+    let ca = certificates.ca();
+    let url = format!("rediss://canary-user:{SECRET}@{address}/?ca={}", ca.display());
+    refused(&url, &["does it speak TLS"]).await;
+    let heard = ear.join().expect("no panic");
+    assert_eq!(heard.first(), Some(&0x16), "a TLS handshake");
+    let text = String::from_utf8_lossy(&heard);
+    assert!(!text.contains("canary") && !text.contains("HELLO") && !text.contains("AUTH"), "{text}");
+}
