@@ -124,7 +124,16 @@ impl Redis {
         }
     }
 
-<<<<<<< HEAD
+    /// Lets the server tell the first in line what clients do that tell nobody.
+    async fn watch(&self, link: &Link, claim: &Claim, keys: &Keys, state: &reply::State) {
+        let mailbox = &self.session.mailbox;
+        mailbox.watch(claim.id, &keys.holder);
+        // Between the claim and this it may have changed.
+        if link.watch(&keys.holder).await == Some(state.is_left_to_others()) {
+            mailbox.deliver(claim.id, News::Recheck);
+        }
+    }
+
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
     async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
@@ -161,19 +170,6 @@ impl Redis {
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
     fn next_beat(&self, claim: &Claim) -> Duration {
-=======
-    /// Lets the server tell the first in line what clients do that tell nobody.
-    async fn watch(&self, link: &Link, claim: &Claim, keys: &Keys, state: &reply::State) {
-        let mailbox = &self.session.mailbox;
-        mailbox.watch(claim.id, &keys.holder);
-        // Between the claim and this it may have changed.
-        if link.watch(&keys.holder).await == Some(state.is_left_to_others()) {
-            mailbox.deliver(claim.id, News::Recheck);
-        }
-    }
-
-    fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
->>>>>>> hazards
         let beat = claim.wait_lease / 3;
         match self.session.mailbox.waiting() {
             0 | 1 => beat,

@@ -1,9 +1,9 @@
 -- KEYS 1 holder: the claim id, as a plain string that every other client's SET NX respects
 --      2 queue: zset of members by arrival   3 zset of members by the end of their wait lease
 --      4 fence: the newest token, 16 digits, then the member it was granted to
-<<<<<<< HEAD
 -- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
---      5 most waiters   6 gap ms: the key stays free so long after a release, for clients that poll (0: handed over)
+--      5 most waiters   6 gap ms: the key stays free so long after a release, or until a client of another kind has had
+--      it, for clients that poll (0: handed over)
 -- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
@@ -31,45 +31,16 @@ if taken then call('DEL', K) end -- Others wait, and are served in the order in 
 local member, lease, gap = me .. tail, tonumber(ARGV[4]), tonumber(ARGV[6])
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local both = call('MGET', K, F) -- A key of another type reads as nil.
-=======
--- ARGV 1 claim id   2 the rest of the member: channel, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
---      5 most waiters   6 gap ms: the key stays free so long after a release, or until a client of another kind has had
---      it, for clients that poll (0: handed over)
--- ->   token | {place in the queue or -1, ms until the key is free, fence, holder}
-local member = me .. tail
-local ttl, lease, gap = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
-local both = call('MGET', K, F) -- A key of another type reads as nil here; SET NX refuses it all the same.
->>>>>>> hazards
 local holder, fence = both[1], both[2] or ''
 local has_owner = string.byte(tail, 18) ~= 10
-
-<<<<<<< HEAD
-if not holder or holder == me or has_owner then
-  --{{hand_over}}
-  local function grant()
-    if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
-=======
--- Asked again, after a lost reply: the same answer.
-if holder == me then
-  call('PEXPIRE', K, ttl)
-  if string.sub(fence, 17, 48) == me then return string.sub(fence, 1, 16) end
-  return stamp(member)
-end
 
 -- A client of another kind has its turn: the gap that was left for it is over.
 if gap > 0 and holder and string.sub(fence, 17, 48) ~= holder then call('ZREM', W, 'gap') end
 
-local function leave_queue()
-  if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
-end
-
--- The same owner takes over from itself, past the queue.
-local owner = string.sub(tail, 17, string.find(tail, '\n', 1, true) - 1)
-if holder and owner ~= '' and string.sub(fence, 17, 48) == holder then
-  local ends = string.find(fence, '\n', 65, true)
-  if ends and string.sub(fence, 65, ends - 1) == owner then
-    leave_queue()
->>>>>>> hazards
+if not holder or holder == me or has_owner then
+  --{{hand_over}}
+  local function grant()
+    if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
     call('SET', K, me, 'PX', ttl)
     return stamp(member)
   end
