@@ -7,13 +7,13 @@ use nix::sys::signal::Signal;
 use testkit::subject::{Api, Subject};
 
 use super::redis_py::RedisPy;
-use super::scene::{LOCK, LONG, SHARED, SOON, Scene, soon, take_in_background, until};
+use super::scene::{LOCK, LONG, SOON, Scene, soon, take_in_background, until, with_both};
 
 const SHORT: Duration = Duration::from_millis(400);
 
 #[tokio::test]
 async fn while_we_hold_they_do_not_get_it() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let (client, mut theirs) = (scene.client(options).await, RedisPy::start(&scene, LONG));
         let guard = client.lock(LOCK).acquire().await.expect("free");
@@ -26,12 +26,13 @@ async fn while_we_hold_they_do_not_get_it() {
         assert_eq!(theirs.answer().await, "held", "and get it when we release it");
         assert!(client.lock(LOCK).try_acquire().await.expect("it answers").is_none());
         assert_eq!(theirs.ask("release").await, "ok");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn while_they_hold_we_do_not_get_it() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let (client, mut theirs) = (scene.client(options).await, RedisPy::start(&scene, LONG));
         assert_eq!(theirs.ask("acquire").await, "held");
@@ -45,12 +46,13 @@ async fn while_they_hold_we_do_not_get_it() {
         let guard = soon(waiting).await;
         assert_eq!(theirs.ask("acquire").await, "busy", "and get it when they release it");
         guard.release().await.expect("held");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn when_their_lease_is_over_we_get_it_and_nothing_that_they_do_late_harms_us() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let (client, mut theirs) = (scene.client(options).await, RedisPy::start(&scene, SHORT));
         assert_eq!(theirs.ask("acquire").await, "held");
@@ -61,7 +63,8 @@ async fn when_their_lease_is_over_we_get_it_and_nothing_that_they_do_late_harms_
         }
         assert!(value.is_some() && scene.value(LOCK) == value && scene.pttl(LOCK) <= left);
         guard.release().await.expect("held to the end");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use testkit::proxy::Proxy;
 use testkit::worker::Worker;
 
 use super::claims::trying;
-use super::scene::{LOCK, LONG, SHARED, SOON, Scene, engine, pause, url};
+use super::scene::{LOCK, LONG, SHARED, SOON, Scene, engine, pause, url, with_both};
 
 const TTL: Duration = Duration::from_millis(600);
 
@@ -34,7 +34,7 @@ async fn comes_free_by_itself(scene: &Scene, client: &Client) {
 
 #[tokio::test]
 async fn a_holder_that_is_killed_leaves_a_lock_that_ends() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let client = scene.client(options).await;
         let mut holder = Worker::start(&["hold", &scene.url(options), LOCK, &TTL.as_millis().to_string()]);
@@ -42,13 +42,14 @@ async fn a_holder_that_is_killed_leaves_a_lock_that_ends() {
         assert!(holder.line().await.starts_with("held"));
         holder.kill().await;
         comes_free_by_itself(&scene, &client).await;
-    }
+    })
+    .await;
 }
 
 /// The server took the lock for it, and it was gone before it could hear of that.
 #[tokio::test]
 async fn a_client_that_is_cut_off_between_request_and_reply_leaves_a_lock_that_ends() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let proxy = Proxy::to(scene.server.address());
         let victim = engine(&url(proxy.address().port(), options)).await;
@@ -58,7 +59,8 @@ async fn a_client_that_is_cut_off_between_request_and_reply_leaves_a_lock_that_e
         assert_eq!((error.effect(), proxy.lost_replies()), (Effect::Unknown, 1));
         drop(victim);
         comes_free_by_itself(&scene, &client).await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -94,7 +96,7 @@ async fn naive_work_that_takes_longer_than_the_lease_has_two_holders() {
 
 #[tokio::test]
 async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let [worker, rival] = [scene.client(options).await, scene.client(options).await];
         let guard = worker.lock(LOCK).ttl(TTL).acquire().await.expect("free");
@@ -107,7 +109,8 @@ async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
         assert!(guard.is_certain() && scene.value(LOCK) == value, "it was renewed, not taken again");
         guard.release().await.expect("held to the end");
         assert_eq!(scene.value(LOCK), None);
-    }
+    })
+    .await;
 }
 
 /// Renewed by whoever is alive: the same lock, whose holder is stopped, comes free.

@@ -13,7 +13,7 @@ use testkit::store::{Store, Written};
 
 use super::claims::granted;
 use super::naive::Naive;
-use super::scene::{LOCK, LONG, SHARED, engine, until, url};
+use super::scene::{LOCK, LONG, engine, until, url, with_both};
 
 /// A master, its replica, and the network between the two.
 struct Pair {
@@ -80,7 +80,7 @@ async fn a_failover_makes_two_holders_of_whom_a_store_that_checks_tokens_refuses
     let first = client(&pair.master).await;
     assert_eq!(first.guarantees().faults.failover, Promise::FencedOnly);
     pair.cut_off_the_replica();
-    let former = first.lock(LOCK).ttl(Duration::from_secs(3)).acquire().await.expect("free");
+    let former = first.lock(LOCK).ttl(Duration::from_secs(2)).acquire().await.expect("free");
     let former_token = former.token().expect("redis has tokens");
     assert_eq!(store.write(former_token, "former"), Written::Accepted);
     pair.fail_over();
@@ -163,6 +163,5 @@ async fn no_lock_without_an_end_on_a_replica(options: &str) {
 
 #[tokio::test]
 async fn a_replica_never_sees_a_lock_without_an_end() {
-    let [set, setnx] = SHARED.map(no_lock_without_an_end_on_a_replica);
-    tokio::join!(set, setnx);
+    with_both(no_lock_without_an_end_on_a_replica).await;
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::claims::{busy, granted, trying};
 use super::getset_scheme::getset;
-use super::scene::{LOCK, LONG, SHARED, Scene, pause, soon, take_in_background, until};
+use super::scene::{LOCK, LONG, SHARED, Scene, pause, soon, take_in_background, until, with_both};
 
 const PATIENCE: Duration = Duration::from_millis(150);
 
@@ -27,7 +27,7 @@ async fn is_kept_out(client: &Client) {
 
 #[tokio::test]
 async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let (client, mut foreign) = (scene.client(options).await, scene.naive());
         // One has the form of our own ids, and one is nothing at all.
@@ -43,7 +43,8 @@ async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
             assert!(foreign.del(LOCK));
             client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -70,7 +71,7 @@ async fn a_lock_without_an_end_keeps_us_out_until_it_is_deleted() {
 
 #[tokio::test]
 async fn a_key_of_another_type_is_busy_and_never_overwritten() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let (client, mut foreign) = (scene.client(options).await, scene.naive());
         for (make, read) in [
@@ -88,7 +89,8 @@ async fn a_key_of_another_type_is_busy_and_never_overwritten() {
             assert!(foreign.del(LOCK));
             client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
         }
-    }
+    })
+    .await;
 }
 
 /// It replaced our lock while we held it: what we do at the end must not touch it.

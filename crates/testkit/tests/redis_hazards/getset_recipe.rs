@@ -9,7 +9,7 @@ use testkit::subject::Subject;
 use super::claims::{busy, granted, trying, waiting};
 use super::getset_scheme::getset;
 use super::recipe::Recipe;
-use super::scene::{LOCK, LONG, SHARED, Scene, pause};
+use super::scene::{LOCK, LONG, Scene, pause, with_both};
 
 const HOUR: i64 = 3_600_000;
 const SHORT: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ async fn naive_a_loser_of_the_race_moves_the_winners_expiry() {
 
 #[tokio::test]
 async fn a_loser_moves_nothing() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let [winner, loser] = [scene.engine(options).await, scene.engine(options).await];
         let claim = trying(LONG);
@@ -44,7 +44,8 @@ async fn a_loser_moves_nothing() {
             assert!(now < left, "its time goes on as it did");
             left = now;
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use testkit::proxy::Proxy;
 use testkit::subject::{Api, Subject};
 
 use super::claims::{busy, granted, granted_soon, renewed, trying};
-use super::scene::{LOCK, LONG, SHARED, Scene, engine, pause, until, url};
+use super::scene::{LOCK, LONG, Scene, engine, pause, until, url, with_both};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -25,7 +25,7 @@ async fn naive_a_late_del_frees_the_lock_of_the_next() {
 
 #[tokio::test]
 async fn a_late_release_and_a_late_renewal_find_nothing_of_theirs() {
-    for options in SHARED {
+    with_both(async |options| {
         let scene = Scene::new();
         let [late, next, third] =
             [scene.engine(options).await, scene.engine(options).await, scene.engine(options).await];
@@ -41,7 +41,8 @@ async fn a_late_release_and_a_late_renewal_find_nothing_of_theirs() {
         assert!(scene.pttl(LOCK) <= left, "nor is the lease of the next another");
         busy(&third, &trying(LONG)).await;
         assert_eq!(next.release(&next_claim).await.expect("it answers"), Released::Freed);
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -98,6 +99,5 @@ async fn released_on_a_slow_way(options: &str) {
 
 #[tokio::test]
 async fn a_lock_that_changes_hands_during_a_release_stays_with_the_next() {
-    let [set, setnx] = SHARED.map(released_on_a_slow_way);
-    tokio::join!(set, setnx);
+    with_both(released_on_a_slow_way).await;
 }

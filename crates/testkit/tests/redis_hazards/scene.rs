@@ -114,6 +114,11 @@ pub(crate) async fn until_some<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
     }
 }
 
+/// The same with both ways to take the key that other clients share, at once.
+pub(crate) async fn with_both(test: impl AsyncFn(&'static str)) {
+    tokio::join!(test(SHARED[0]), test(SHARED[1]));
+}
+
 pub(crate) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
