@@ -159,7 +159,9 @@ pub(crate) fn number(value: f64) -> String {
 fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
     let floor = all.iter().find(|series| series.side == floor)?;
     let pairs = values(one, 0).into_iter().zip(values(floor, 0));
-    Some(Ratio::of(&pairs.map(|(ours, floor)| ours / floor).collect::<Vec<_>>()))
+    // A short round may have no figure, when the machine was busy with others.
+    let ratios: Vec<_> = pairs.map(|(ours, floor)| ours / floor).filter(|ratio| ratio.is_finite()).collect();
+    Some(Ratio::of(&ratios))
 }
 
 impl Ratio {
@@ -187,7 +189,7 @@ fn folded(series: &Series, index: usize) -> f64 {
     match column(series, index).next().map(|metric| metric.fold) {
         Some(Fold::Most) => values.into_iter().fold(f64::NAN, f64::max),
         Some(Fold::Least) => values.into_iter().fold(f64::NAN, f64::min),
-        _ => median(&values),
+        _ => median(&values.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>()),
     }
 }
 
