@@ -18,6 +18,26 @@ pub(super) struct Keys<'a> {
     is_tagged: bool,
 }
 
+/// The keys beside the shared one.
+#[derive(Clone, Copy)]
+enum Side {
+    Queue,
+    Waiters,
+    Fence,
+}
+
+impl Side {
+    /// What follows the shared key, of which all decides the slot, or only its tag. Not the same, or "{a}" and "a" would
+    /// share a queue.
+    fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Queue => ("}:latchwork1:q", ":latchwork1:tq"),
+            Self::Waiters => ("}:latchwork1:w", ":latchwork1:tw"),
+            Self::Fence => ("}:latchwork1:f", ":latchwork1:tf"),
+        }
+    }
+}
+
 impl<'a> Keys<'a> {
     /// # Errors
     /// [`ErrorKind::Invalid`] for a name that would be one of the keys beside another lock.
@@ -49,14 +69,14 @@ impl<'a> Keys<'a> {
     /// lease, fence.
     pub(super) fn write(&self, command: &mut Cmd) {
         self.write_holder(command);
-        for last in ["q", "w", "f"] {
-            write_parts(command, &self.side(last));
+        for key in [Side::Queue, Side::Waiters, Side::Fence] {
+            write_parts(command, &self.side(key));
         }
     }
 
     /// Writes the newest token's, which also says whom it was granted to.
     pub(super) fn write_fence(&self, command: &mut Cmd) {
-        write_parts(command, &self.side("f"));
+        write_parts(command, &self.side(Side::Fence));
     }
 
     /// About how many bytes all four are.
@@ -65,11 +85,11 @@ impl<'a> Keys<'a> {
     }
 
     /// A key beside the shared one, in parts.
-    fn side(&self, last: &'static str) -> [&'a str; 6] {
+    fn side(&self, key: Side) -> [&'a str; 4] {
+        let (whole, tagged) = key.ends();
         match self.is_tagged {
-            // The tag decides the slot of both. Another ending, or "{a}" and "a" would share a queue.
-            true => ["", self.prefix, self.name, MARK, "t", last],
-            false => ["{", self.prefix, self.name, "}", MARK, last],
+            true => ["", self.prefix, self.name, tagged],
+            false => ["{", self.prefix, self.name, whole],
         }
     }
 
@@ -92,7 +112,7 @@ impl<'a> Keys<'a> {
 /// One argument, without putting it together elsewhere before.
 pub(super) fn write_parts(out: &mut (impl RedisWrite + ?Sized), parts: &[&str]) {
     let mut argument = out.writer_for_next_arg();
-    for part in parts {
+    for part in parts.iter().filter(|part| !part.is_empty()) {
         argument.write_all(part.as_bytes()).expect("a command grows as it has to");
     }
 }
@@ -115,7 +135,7 @@ mod tests {
     fn keys(name: &str) -> [String; 3] {
         let name = LockName::new(name).unwrap();
         let keys = Keys::of("app:", &name).unwrap();
-        [keys.holder(), keys.side("q").concat(), keys.side("f").concat()]
+        [keys.holder(), keys.side(Side::Queue).concat(), keys.side(Side::Fence).concat()]
     }
 
     #[test]
@@ -141,8 +161,8 @@ mod tests {
             let keys = Keys::of("", &name).unwrap();
             let (mut written, mut named) = (Cmd::new(), Cmd::new());
             keys.write(&mut written);
-            named.arg(keys.holder()).arg(keys.side("q").concat());
-            named.arg(keys.side("w").concat()).arg(keys.side("f").concat());
+            named.arg(keys.holder()).arg(keys.side(Side::Queue).concat());
+            named.arg(keys.side(Side::Waiters).concat()).arg(keys.side(Side::Fence).concat());
             assert_eq!(written.get_packed_command(), named.get_packed_command());
         }
     }

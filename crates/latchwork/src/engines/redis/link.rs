@@ -128,6 +128,11 @@ impl Link {
         self.state.closed.load(Ordering::Acquire)
     }
 
+    /// Whether the server's messages to this client arrive here.
+    pub(super) fn is_listening(&self) -> bool {
+        self.listening.initialized()
+    }
+
     /// Makes sure that the server's messages to this client arrive here. Before a claim may be queued: a message to
     /// nobody is lost, and its receiver taken for dead.
     pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
@@ -172,15 +177,18 @@ impl Link {
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
         match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let mut load = Cmd::new();
-                load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
-                // Nothing was done yet.
-                self.send(&load).await.map_err(|error| refused(&error, options))?;
-                self.send(command).await
+                Box::pin(self.load_and_call(script, command, options)).await
             }
-            answer => answer,
+            answer => answer.map_err(|error| self.failed(&error, options)),
         }
-        .map_err(|error| self.failed(&error, options))
+    }
+
+    async fn load_and_call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
+        let mut load = Cmd::new();
+        load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+        // Nothing was done yet.
+        self.send(&load).await.map_err(|error| refused(&error, options))?;
+        self.command(command, options).await
     }
 
     /// Sends any other command.

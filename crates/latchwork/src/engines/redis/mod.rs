@@ -111,7 +111,7 @@ impl Redis {
             }
             reply::Claimed::Busy(state) => {
                 if state.place == Some(0) && (state.has_silent_holder() || state.is_left_to_others()) {
-                    self.watch(link, claim, keys, &state).await;
+                    Box::pin(self.watch(link, claim, keys, &state)).await;
                 }
                 Ok(Verdict::Busy(self.busy(claim, &state)))
             }
@@ -328,7 +328,8 @@ impl Engine for Redis {
             return Ok(self.quarantined(left));
         }
         let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
-            true => self.beat(&link, claim, keys).await,
+            // Boxed, or every claim would carry about what few need.
+            true => Box::pin(self.beat(&link, claim, keys)).await,
             false => self.claim_now(&link, claim, keys).await,
         };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
