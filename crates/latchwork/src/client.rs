@@ -65,7 +65,7 @@ impl Client {
     /// ```
     pub async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         self.core.refuse_a_copy()?;
-        self.core.answer(self.core.engine.clone().inspect(filter.clone())).await
+        self.core.answer(self.core.engine.clone().inspect(filter.clone()), self.core.clock.now()).await
     }
 
     /// Takes a lock away from the holders named in `state`, as an operator.
@@ -91,7 +91,7 @@ impl Client {
     /// ```
     pub async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
         self.core.refuse_a_copy()?;
-        self.core.answer(self.core.engine.clone().revoke(state.clone(), how)).await
+        self.core.answer(self.core.engine.clone().revoke(state.clone(), how), self.core.clock.now()).await
     }
 
     /// Waits until what goes on in the background is done: releases of dropped guards, withdrawals of dropped

@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
+use super::limits::Limits;
 use crate::clock::Clock;
 use crate::locked::locked;
 
 /// Starts tasks, and the thread of a client's own once something needs it.
 pub(crate) struct Background {
     thread: Mutex<Option<Handle>>,
-    stays_in_the_runtime: bool,
+    clock: Clock,
+    /// Watched on the thread, once there is one.
+    pub(super) limits: Arc<Limits>,
     pid: u32,
     stop: Arc<Notify>,
     /// How many tasks are not done yet.
@@ -24,7 +27,8 @@ impl Background {
         Self {
             thread: Mutex::default(),
             stop: Arc::default(),
-            stays_in_the_runtime: clock.lives_in_the_runtime(),
+            clock,
+            limits: Arc::default(),
             pid: std::process::id(),
             unfinished: watch::Sender::new(0),
         }
@@ -57,7 +61,7 @@ impl Background {
             return std::mem::forget(work);
         }
         let caller = || Handle::try_current().ok();
-        let place = if self.stays_in_the_runtime {
+        let place = if self.clock.lives_in_the_runtime() {
             caller().or_else(|| self.thread())
         } else {
             self.thread().or_else(caller)
@@ -74,9 +78,11 @@ impl Background {
         let mut thread = locked(&self.thread);
         if thread.is_none() {
             let (stop, (sender, made)) = (self.stop.clone(), std::sync::mpsc::channel());
+            let watch = self.limits.clone().watch(self.clock);
             // Made over there: a runtime must not be dropped in async code, and here it would be if no thread can start.
             let live = move || {
                 if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
+                    runtime.spawn(watch);
                     let _ = sender.send(runtime.handle().clone());
                     runtime.block_on(stop.notified());
                 }

@@ -1,14 +1,19 @@
 //! Drives one attempt: the shell of I/O around the pure machine.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use super::grip::Grip;
 use super::local::{Turn, stand_in_line};
 use super::machine::{Attempt, End, Failed, Step};
+use super::request::Request;
 use super::shield::Shield;
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
-use crate::engine::{Busy, Claim, ClaimState, Note, Verdict, Wake};
+use crate::engine::{Busy, Claim, Note, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
@@ -86,30 +91,33 @@ async fn attempt(
 async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Patience) -> Result<Outcome> {
     let claim = ticket.claim(terms, patience);
     let [jitter, ..] = *claim.id.as_bytes();
-    let (mut attempt, mut step) = Attempt::new(patience, terms.lease, jitter, core.clock.now());
-    let mut busy = Busy::new(std::time::Duration::ZERO);
+    let mut now = core.clock.now();
+    let (mut attempt, mut step) = Attempt::new(patience, terms.lease, jitter, now);
+    let mut busy = None;
     // The newest failure since the last answer to a claim.
     let mut failure = None;
     loop {
         step = match step {
             Step::Ask => {
-                attempt.asking(core.clock.now());
-                let asked = core.until(attempt.answer_by(), ask(core, &claim, ticket)).await;
+                attempt.asking(now);
+                let asking = ask(core, &claim, ticket, now);
+                let asked = match attempt.answer_by() {
+                    None => Some(asking.await),
+                    // Boxed, like all that a free lock does not need: this future is allocated for every claim.
+                    Some(limit) => Box::pin(core.until(limit, asking)).await,
+                };
                 let Some((answer, returned)) = asked else {
                     // The ticket went into the background with the claim, and undoes it when that ends.
-                    let error = match attempt.unanswered(core.clock.now()) {
-                        End::TimedOut => super::no_answer_in_time(),
-                        _ => super::no_answer(),
-                    };
                     let left = Some(may_hold_until(&claim, attempt.ends_by()));
-                    return Err(complete(error, left, core, &claim));
+                    return Err(complete(super::no_answer_in_time(), left, core, &claim));
                 };
                 ticket = returned;
-                let step = attempt.answered(core.clock.now(), answer.as_ref().map_err(failed));
+                now = core.clock.now();
+                let step = attempt.answered(now, answer.as_ref().map_err(failed));
                 failure = match answer {
                     Ok(Verdict::Granted(_)) => None,
                     Ok(Verdict::Busy(answer)) => {
-                        busy = answer;
+                        busy = Some(Box::new(answer));
                         None
                     }
                     Err(error) => Some(error),
@@ -117,25 +125,27 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                 step
             }
             Step::Wait(until) => {
-                let wake = wait(core, &claim, &busy, until).await;
-                attempt.woken(core.clock.now(), wake.as_ref().map(|wake| wake.as_ref().map_err(failed)))
+                let wake = Box::pin(wait(core, &claim, busy.as_deref(), until)).await;
+                now = core.clock.now();
+                attempt.woken(now, wake.as_ref().map(|wake| wake.as_ref().map_err(failed)))
             }
             Step::Pause(until) => {
-                core.clock.sleep_until(until).await;
-                attempt.woken(core.clock.now(), None)
+                Box::pin(core.clock.sleep_until(until)).await;
+                now = core.clock.now();
+                attempt.woken(now, None)
             }
             Step::Hold { token, lease } => {
-                return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms)));
+                return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms, now)));
             }
             Step::Undo(end) => {
-                let is_undone = ticket.withdraw().await;
+                let is_undone = Box::pin(ticket.withdraw()).await;
                 let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
-                return give_up(end, busy.holder, failure, left)
+                return give_up(end, busy, failure, left)
                     .map_err(|error| complete(error, left, core, &claim));
             }
             Step::Stop(end) => {
                 ticket.forget_claim();
-                return give_up(end, busy.holder, failure, None)
+                return give_up(end, busy, failure, None)
                     .map_err(|error| complete(error, None, core, &claim));
             }
         }
@@ -144,23 +154,36 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
 
 /// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then undoes it. It ends also
 /// when the engine never answers, or nobody in this client would get the lock again.
-async fn ask(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket) -> (Result<Verdict>, Ticket) {
-    let (asking, claim) = (core.clone(), claim.clone());
-    Shield::new(core, async move {
-        let answer = asking.answer(asking.engine.clone().claim(claim.clone())).await;
+fn ask(core: &Arc<Core>, claim: &Arc<Claim>, ticket: Ticket, now: Moment) -> Shield<Asking> {
+    let request = core.answer(core.engine.clone().claim(claim.clone()), now);
+    Shield::new(core, Asking { request, ticket: Some(ticket) })
+}
+
+/// A claim under way.
+struct Asking {
+    request: Request<Verdict>,
+    ticket: Option<Ticket>,
+}
+
+impl Future for Asking {
+    type Output = (Result<Verdict>, Ticket);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.request).poll(cx));
+        let mut ticket = self.ticket.take().expect("polled after it was ready");
         if let Err(error) = &answer
             && error.effect() == Effect::Unknown
         {
-            ticket.expect_strays(Some(asking.clock.now().after(claim.ttl)));
+            ticket.expect_strays();
         }
-        (answer, ticket)
-    })
-    .await
+        Poll::Ready((answer, ticket))
+    }
 }
 
 /// One `wait`; `None` if it took until `until`. It may be dropped at any point (C6), so it needs no shield.
-async fn wait(core: &Core, claim: &Arc<Claim>, busy: &Busy, until: Moment) -> Option<Result<Wake>> {
-    core.until(until, core.engine.clone().wait(claim.clone(), busy.clone())).await
+async fn wait(core: &Core, claim: &Arc<Claim>, busy: Option<&Busy>, until: Moment) -> Option<Result<Wake>> {
+    let busy = busy.cloned().unwrap_or_else(|| Busy::new(Duration::ZERO));
+    core.until(until, core.engine.clone().wait(claim.clone(), busy)).await
 }
 
 fn failed(error: &Error) -> Failed {
@@ -169,12 +192,13 @@ fn failed(error: &Error) -> Failed {
 
 fn give_up(
     end: End,
-    holder: Option<ClaimState>,
+    busy: Option<Box<Busy>>,
     failure: Option<Error>,
     left: Option<Moment>,
 ) -> Result<Outcome> {
     match (end, failure) {
         (End::Busy | End::TimedOut, None) => {
+            let holder = busy.and_then(|busy| busy.holder);
             Ok(Outcome::NotHeld { holder: holder.map(|holder| holder.note), left })
         }
         (End::TooLate, _) => {

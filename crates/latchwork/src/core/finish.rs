@@ -1,8 +1,12 @@
 //! The end of a claim, after which the name is open again.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use super::local::hand_duty;
+use super::request::Request;
 use super::shield::Shield;
 use super::ticket::{Inherited, Strays};
 use super::{Core, janitor};
@@ -27,17 +31,10 @@ impl Finish {
     }
 
     /// Releases inline, within the limit of a request; an unanswered release is repeated in the background.
-    pub(crate) fn release(self, claim: Arc<Claim>) -> Shield<Result<Released>> {
+    pub(crate) fn release(self, claim: Arc<Claim>, now: Moment) -> Shield<Releasing> {
         let core = self.core.clone();
-        Shield::new(&core, async move {
-            let answer = self.core.answer(self.core.engine.clone().release(claim.clone())).await;
-            match (&answer, self.strays) {
-                (Err(_), _) => self.release_in_background(claim),
-                (Ok(_), Some(until)) => self.release_strays(claim, until),
-                (Ok(_), None) => {}
-            }
-            answer
-        })
+        let request = core.answer(core.engine.clone().release(claim.clone()), now);
+        Shield::new(&core, Releasing { request, rest: Some((self, claim)) })
     }
 
     /// The name is open, but a request of the claim may still arrive and take the lock for nobody.
@@ -53,6 +50,27 @@ impl Finish {
 
     pub(crate) fn release_in_background(self, claim: Arc<Claim>) {
         self.core.clone().background.spawn(janitor::give_back(self, claim));
+    }
+}
+
+/// A release under way, and what is left to do after it.
+pub(crate) struct Releasing {
+    request: Request<Released>,
+    rest: Option<(Finish, Arc<Claim>)>,
+}
+
+impl Future for Releasing {
+    type Output = Result<Released>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Released>> {
+        let answer = ready!(Pin::new(&mut self.request).poll(cx));
+        let (finish, claim) = self.rest.take().expect("polled after it was ready");
+        match (&answer, finish.strays) {
+            (Err(_), _) => finish.release_in_background(claim),
+            (Ok(_), Some(until)) => finish.release_strays(claim, until),
+            (Ok(_), None) => {}
+        }
+        Poll::Ready(answer)
     }
 }
 

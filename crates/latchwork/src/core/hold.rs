@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
+use super::keeper::Place;
 use super::lease::Lease;
 use super::{Core, alarm, telemetry};
 use crate::Loss;
@@ -25,7 +26,7 @@ pub(crate) struct Hold {
     lease: Mutex<Lease>,
     changed: Notify,
     /// Where it stands in the keeper's schedule; `None` while it is being renewed, and after its release.
-    pub(super) due: Mutex<Option<Moment>>,
+    pub(super) place: Mutex<Option<Place>>,
     /// Whose turn it is: how often the claim was passed on.
     turn: AtomicU32,
 }
@@ -39,7 +40,7 @@ impl Hold {
             pid: core.pid,
             lease: Mutex::new(lease),
             changed: Notify::new(),
-            due: Mutex::new(None),
+            place: Mutex::new(None),
             turn: AtomicU32::new(0),
         })
     }
@@ -55,6 +56,11 @@ impl Hold {
             telemetry::lost(&self.claim, self.engine, why);
         }
         seen
+    }
+
+    /// When to renew it. `jitter` is any byte, drawn at random.
+    pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
+        locked(&self.lease).renew_at(now, jitter)
     }
 
     /// Why the lease is lost, if it is.

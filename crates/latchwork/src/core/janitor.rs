@@ -12,7 +12,7 @@ pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
     let core = finish.core().clone();
     let lease_over = claim.lease_over(core.clock.now());
     let (mut pause, mut is_first) = (defaults::JANITOR_FIRST_PAUSE, true);
-    while core.answer(core.engine.clone().release(claim.clone())).await.is_err() {
+    while core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await.is_err() {
         let again = core.clock.now().after(pause);
         if again >= lease_over {
             return core.telemetry.cleaned_up(&claim, "given up");
@@ -40,7 +40,9 @@ pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Cl
         }
         clock.sleep_until(again).await;
         let Some(core) = core.upgrade() else { return };
-        if let Ok(Released::Freed) = core.answer(core.engine.clone().release(claim.clone())).await {
+        if let Ok(Released::Freed) =
+            core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await
+        {
             core.telemetry.cleaned_up(&claim, "stray");
         }
         pause *= 2;

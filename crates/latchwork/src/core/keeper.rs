@@ -20,6 +20,16 @@ use crate::clock::{self, Clock, Moment};
 use crate::engine::{ClaimId, ErasedEngine, SharedEngine};
 use crate::locked::locked;
 
+/// So many are kept without an order at most: to sort many at once would take long.
+const FRESH: usize = 256;
+
+/// Where a hold stands in the schedule.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Fresh(usize),
+    Due(Moment),
+}
+
 /// The renewal schedule of one client.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
@@ -36,8 +46,13 @@ struct Shared {
     boot: OnceLock<Option<String>>,
 }
 
+#[derive(Default)]
 struct Schedule {
     due: BTreeMap<(Moment, ClaimId), Arc<Hold>>,
+    /// Those that were added since the loop last looked, in any order: most are gone before it looks again.
+    fresh: Vec<Option<Arc<Hold>>>,
+    /// Which places of these are empty.
+    free: Vec<usize>,
     /// When the loop wakes by itself. `None` while no loop runs.
     wakes_at: Option<Moment>,
     closed: bool,
@@ -45,19 +60,20 @@ struct Schedule {
 
 impl Keeper {
     pub(crate) fn new(engine: &SharedEngine, clock: Clock) -> Self {
-        let schedule = Mutex::new(Schedule { due: BTreeMap::new(), wakes_at: None, closed: false });
+        let schedule = Mutex::default();
         let (engine, pid) = (Arc::downgrade(engine), std::process::id());
         let (bell, boot) = (Notify::new(), OnceLock::new());
         Self { shared: Arc::new(Shared { engine, clock, schedule, bell, pid, boot }) }
     }
 
     /// Renews `hold` from now on.
-    pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background) {
+    pub(crate) fn add(&self, hold: &Arc<Hold>, background: &Background, now: Moment) {
         let mut schedule = self.shared.schedule();
-        let due = schedule.insert(hold);
+        let due = schedule.add(hold, now);
         match schedule.wakes_at {
+            Some(wakes_at) if wakes_at <= due => {}
             // It need not be rung for a lock that can wait until it wakes up anyway: most are released before.
-            Some(wakes_at) if wakes_at <= hold.look(|lease, now| lease.renew_at(now, u8::MAX)) => {}
+            Some(wakes_at) if wakes_at <= hold.renew_at(now, u8::MAX) => {}
             Some(_) => self.shared.bell.notify_one(),
             None => {
                 // In the same breath, so that two first locks do not start two loops.
@@ -72,9 +88,7 @@ impl Keeper {
     pub(crate) fn remove(&self, hold: &Hold) {
         let mut schedule = self.shared.schedule();
         hold.set_given_back();
-        if let Some(due) = locked(&hold.due).take() {
-            schedule.due.remove(&(due, hold.claim.id));
-        }
+        schedule.remove(hold);
     }
 
     /// Starts the loop. If the system has no thread left, the caller's runtime has to do; without that, the lease is
@@ -103,18 +117,50 @@ impl Drop for Keeper {
 }
 
 impl Schedule {
-    fn insert(&mut self, hold: &Arc<Hold>) -> Moment {
-        // The claim's id is random, so one of its bytes spreads renewals as well as a fresh draw.
-        let [jitter, ..] = *hold.claim.id.as_bytes();
-        let due = hold.look(|lease, now| lease.renew_at(now, jitter));
-        *locked(&hold.due) = Some(due);
+    /// A new hold. Returns when it is due.
+    fn add(&mut self, hold: &Arc<Hold>, now: Moment) -> Moment {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None if self.fresh.len() < FRESH => {
+                self.fresh.push(None);
+                self.fresh.len() - 1
+            }
+            None => return self.insert(hold, now),
+        };
+        self.fresh[at] = Some(hold.clone());
+        *locked(&hold.place) = Some(Place::Fresh(at));
+        due(hold, now)
+    }
+
+    fn insert(&mut self, hold: &Arc<Hold>, now: Moment) -> Moment {
+        let due = due(hold, now);
+        *locked(&hold.place) = Some(Place::Due(due));
         self.due.insert((due, hold.claim.id), hold.clone());
         due
+    }
+
+    fn remove(&mut self, hold: &Hold) {
+        match locked(&hold.place).take() {
+            None => {}
+            Some(Place::Fresh(at)) => {
+                self.fresh[at] = None;
+                self.free.push(at);
+            }
+            Some(Place::Due(due)) => drop(self.due.remove(&(due, hold.claim.id))),
+        }
+    }
+
+    fn sort_fresh(&mut self, now: Moment) {
+        self.free.clear();
+        for hold in std::mem::take(&mut self.fresh).iter().flatten() {
+            self.insert(hold, now);
+        }
     }
 
     /// What is due, and when to look again. With what is due goes what soon will be: one request for many costs little
     /// more than for one.
     fn take_due(&mut self, now: Moment) -> (Vec<Arc<Hold>>, Moment) {
+        self.sort_fresh(now);
         let mut holds = Vec::new();
         let first = self.due.first_key_value().filter(|((due, _), _)| *due <= now);
         let soon = first.map_or(now, |(_, hold)| now.after(hold.claim.ttl / defaults::RENEW_TOGETHER));
@@ -123,7 +169,7 @@ impl Schedule {
                 break;
             }
             let hold = first.remove();
-            *locked(&hold.due) = None;
+            *locked(&hold.place) = None;
             holds.push(hold);
         }
         // What was planned stays planned: or every short hold on an idle client would ring the keeper.
@@ -132,6 +178,12 @@ impl Schedule {
         self.wakes_at = Some(next);
         (holds, next)
     }
+}
+
+/// The claim's id is random, so one of its bytes spreads renewals as well as a fresh draw.
+fn due(hold: &Hold, now: Moment) -> Moment {
+    let [jitter, ..] = *hold.claim.id.as_bytes();
+    hold.renew_at(now, jitter)
 }
 
 impl Shared {
@@ -183,9 +235,9 @@ impl Shared {
     fn schedule_again(&self, holds: &[Arc<Hold>]) {
         // Looked at before the schedule is locked: whoever listens is told of a loss here, and may let go of a guard.
         let holds = not_lost(holds);
-        let mut schedule = self.schedule();
+        let (mut schedule, now) = (self.schedule(), self.clock.now());
         for hold in holds.iter().filter(|hold| !hold.is_given_back()) {
-            schedule.insert(hold);
+            schedule.insert(hold, now);
         }
         drop(schedule);
         self.bell.notify_one();

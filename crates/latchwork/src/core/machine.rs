@@ -80,8 +80,6 @@ pub(crate) enum End {
     TimedOut,
     /// The engine failed.
     Failed,
-    /// The engine did not answer.
-    Unanswered,
     /// The grant arrived when its lease was all but over.
     TooLate,
 }
@@ -110,23 +108,12 @@ impl Attempt {
         self.sent = now;
     }
 
-    /// Until when to wait for its answer.
-    pub(crate) fn answer_by(&self) -> Moment {
-        let least = self.sent.after(defaults::REQUEST_LEAST);
-        // A little longer than a request may take: one that ends unanswered can be sent again.
-        let most = least.after(defaults::REQUEST_LIMIT);
-        match self.patience {
-            Patience::Until(end) => end.clamp(least, most),
-            Patience::None | Patience::Endless => most,
-        }
-    }
-
-    /// No answer came in time.
-    pub(crate) fn unanswered(&self, now: Moment) -> End {
-        match self.patience {
-            Patience::Until(end) if now >= end => End::TimedOut,
-            _ => End::Unanswered,
-        }
+    /// When the caller's patience ends, if that is before the claim under way does.
+    pub(crate) fn answer_by(&self) -> Option<Moment> {
+        let Patience::Until(end) = self.patience else { return None };
+        let by = end.max(self.sent.after(defaults::REQUEST_LEAST));
+        // One that ends unanswered can be sent again.
+        (by < self.ends_by()).then_some(by)
     }
 
     /// When the claim now under way ends at the latest, also if its caller no longer waits for it.
@@ -390,11 +377,13 @@ mod tests {
         for patience in [Patience::None, Patience::Until(at(99_000)), Patience::Endless] {
             let (mut attempt, _) = Attempt::new(patience, TERMS, 0, at(1_000));
             attempt.asking(at(2_000));
-            assert!(attempt.answer_by() > at(2_000).after(defaults::REQUEST_LIMIT), "{patience:?}");
+            assert_eq!(attempt.answer_by(), None, "{patience:?}");
         }
-        let (mut attempt, _) = Attempt::new(Patience::Until(at(2_500)), TERMS, 0, at(1_000));
-        attempt.asking(at(2_000));
-        assert_eq!(attempt.answer_by(), at(2_500));
+        for (end, by) in [(2_500, 2_500), (2_100, 2_200), (1_500, 2_200), (11_999, 11_999)] {
+            let (mut attempt, _) = Attempt::new(Patience::Until(at(end)), TERMS, 0, at(1_000));
+            attempt.asking(at(2_000));
+            assert_eq!(attempt.answer_by(), Some(at(by)));
+        }
     }
 
     #[test]

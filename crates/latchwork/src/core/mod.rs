@@ -14,8 +14,10 @@ mod hold;
 mod janitor;
 mod keeper;
 mod lease;
+mod limits;
 mod local;
 mod machine;
+mod request;
 mod shield;
 #[cfg_attr(not(feature = "telemetry"), path = "silence.rs")]
 mod telemetry;
@@ -36,10 +38,12 @@ use std::time::Duration;
 
 use self::background::Background;
 use self::keeper::Keeper;
+use self::limits::Limits;
 use self::local::Local;
+use self::request::Request;
 use self::telemetry::Telemetry;
 use crate::clock::{Clock, Moment};
-use crate::engine::{Lifetime, Mode, Note, SharedEngine};
+use crate::engine::{Boxed, Lifetime, Mode, Note, SharedEngine};
 use crate::{Effect, Error, ErrorKind, Guarantees, OwnerId, Result};
 
 /// What one client's guards, waiters and keeper share.
@@ -80,9 +84,12 @@ impl Core {
     }
 
     /// Waits for the answer to a request for as long as any request may take.
-    pub(crate) async fn answer<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let limit = self.clock.now().after(defaults::REQUEST_LIMIT);
-        self.until(limit, work).await.unwrap_or_else(|| Err(no_answer()))
+    pub(crate) fn answer<T>(self: &Arc<Self>, work: Boxed<Result<T>>, now: Moment) -> Request<T> {
+        Request::new(self, work, now)
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.background.limits
     }
 
     pub(crate) fn new(engine: SharedEngine) -> Arc<Self> {

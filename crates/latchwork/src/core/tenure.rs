@@ -18,6 +18,9 @@ use crate::{Loss, Result, Token};
 /// Boxed, because it waits in every local waiter's channel.
 pub(crate) struct Tenure(Option<Box<Inner>>);
 
+/// A claim that nobody in this client takes, to be given back.
+type Unwanted = Option<(Finish, Arc<Claim>)>;
+
 struct Inner {
     core: Arc<Core>,
     hold: Arc<Hold>,
@@ -33,11 +36,17 @@ struct Inner {
 }
 
 impl Tenure {
-    pub(crate) fn begin(ticket: Ticket, engine_token: Option<u64>, lease: Lease, terms: &Terms) -> Grip {
+    /// Begins when the claim was found granted.
+    pub(crate) fn begin(
+        ticket: Ticket,
+        engine_token: Option<u64>,
+        lease: Lease,
+        terms: &Terms,
+        since: Moment,
+    ) -> Grip {
         let (core, claim, strays) = ticket.into_tenure();
-        let since = core.clock.now();
         let hold = Hold::new(claim, &core, lease);
-        core.keeper.add(&hold, &core.background);
+        core.keeper.add(&hold, &core.background, since);
         let (pass_for, lease_terms) = (terms.pass_for, terms.lease);
         let inner = Inner {
             core,
@@ -110,17 +119,17 @@ impl Tenure {
 
     /// Gives the lock back, or passes it on, and waits for the answer; and why it was lost before, if it was.
     pub(crate) async fn release(mut self) -> (Result<Released>, Option<Loss>) {
-        let (unwanted, loss) = self.end_turn();
+        let (unwanted, loss, now) = self.end_turn();
         match unwanted {
-            Some((finish, claim)) => (finish.release(claim).await, loss),
+            Some((finish, claim)) => (finish.release(claim, now).await, loss),
             None => (Ok(Released::Freed), loss),
         }
     }
 
     /// Passes the claim on; what nobody takes is to be given back. A copy of the process that took it (a fork, a restored
-    /// image) sends nothing: the claim is still the original's.
-    fn end_turn(&mut self) -> (Option<(Finish, Arc<Claim>)>, Option<Loss>) {
-        let Some(inner) = self.0.take() else { return (None, None) };
+    /// image) sends nothing: the claim is still the original's. And when that was.
+    fn end_turn(&mut self) -> (Unwanted, Option<Loss>, Moment) {
+        let Some(inner) = self.0.take() else { return (None, None, Moment::NEVER) };
         let (loss, now) = inner.hold.loss_now();
         if loss == Some(Loss::Copied) {
             if inner.core.is_a_copy() {
@@ -129,15 +138,15 @@ impl Tenure {
                 // A restored image goes on living: its name opens again for claims of its own.
                 drop(Self(Some(inner)).give_back());
             }
-            return (None, loss);
+            return (None, loss, now);
         }
         inner.core.telemetry.held(&inner.hold.claim, now.since(inner.turn_since));
         let tenure = Self(Some(inner));
         let unwanted = if loss.is_none() { local::pass(tenure, now) } else { Some(tenure) };
-        (unwanted.and_then(Self::give_back), loss)
+        (unwanted.and_then(Self::give_back), loss, now)
     }
 
-    fn give_back(mut self) -> Option<(Finish, Arc<Claim>)> {
+    fn give_back(mut self) -> Unwanted {
         let Inner { core, hold, strays, .. } = *self.0.take()?;
         // Renewal ends before the release is sent, or a late one would look like a loss.
         core.keeper.remove(&hold);
@@ -147,7 +156,7 @@ impl Tenure {
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        if let (Some((finish, claim)), _) = self.end_turn() {
+        if let (Some((finish, claim)), ..) = self.end_turn() {
             finish.release_in_background(claim);
         }
     }

@@ -1,6 +1,7 @@
 //! The right to drive a name's remote claim.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::finish::Finish;
 use super::local::hand_duty;
@@ -34,9 +35,11 @@ impl Ticket {
         Self { core: Some(core), name, claim, strays }
     }
 
-    /// Requests of its claim may still be under way.
-    pub(crate) fn expect_strays(&mut self, strays: Strays) {
-        self.strays = strays;
+    /// Requests of its claim may still be under way, and take effect for as long as a lease.
+    pub(crate) fn expect_strays(&mut self) {
+        if let (Some(core), Some(claim)) = (&self.core, &self.claim) {
+            self.strays = Some(core.clock.now().after(claim.ttl));
+        }
     }
 
     /// The claim this ticket drives; made from `terms` unless it was inherited from a task that gave up.
@@ -44,15 +47,19 @@ impl Ticket {
         let (name, core) = (&self.name, &self.core);
         let claim = self.claim.get_or_insert_with(|| {
             let id = core.as_ref().map_or_else(ClaimId::random, |core| ClaimId::drawn(core.clock));
-            let mut claim = Claim::with_id(id, name.clone(), terms.lease.ttl);
-            claim.mode = terms.mode;
-            claim.owner = terms.owner.clone();
-            if patience != Patience::None {
-                claim.wait_lease = defaults::WAIT_LEASE.min(claim.ttl);
-            }
-            claim.lifetime = terms.lifetime;
-            claim.note = terms.note.clone();
-            Arc::new(claim)
+            Arc::new(Claim {
+                name: name.clone(),
+                id,
+                mode: terms.mode,
+                owner: terms.owner.clone(),
+                ttl: terms.lease.ttl,
+                wait_lease: match patience {
+                    Patience::None => Duration::ZERO,
+                    _ => defaults::WAIT_LEASE.min(terms.lease.ttl),
+                },
+                lifetime: terms.lifetime,
+                note: terms.note.clone(),
+            })
         });
         claim.clone()
     }
@@ -66,9 +73,10 @@ impl Ticket {
     pub(crate) async fn withdraw(mut self) -> bool {
         let Some((finish, claim)) = self.hand_on() else { return true };
         let core = finish.core().clone();
-        let limit = core.clock.now().after(defaults::UNDO_LIMIT);
+        let now = core.clock.now();
+        let limit = now.after(defaults::UNDO_LIMIT);
         // Withdraws from the queue, or frees a grant that crossed with our leaving.
-        core.until(limit, finish.release(claim)).await.is_some_and(|answer| answer.is_ok())
+        core.until(limit, finish.release(claim, now)).await.is_some_and(|answer| answer.is_ok())
     }
 
     /// The claim became a tenure: its end decides what happens to the name.
