@@ -13,7 +13,7 @@ use super::request::Request;
 use super::shield::Shield;
 use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
-use crate::engine::{Busy, Claim, Note, Verdict, Wake};
+use crate::engine::{Answer, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
@@ -115,9 +115,9 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                 now = core.clock.now();
                 let step = attempt.answered(now, answer.as_ref().map_err(failed));
                 failure = match answer {
-                    Ok(Verdict::Granted(_)) => None,
-                    Ok(Verdict::Busy(answer)) => {
-                        busy = Some(Box::new(answer));
+                    Ok(Answer::Granted(_)) => None,
+                    Ok(Answer::Busy(answer)) => {
+                        busy = Some(answer);
                         None
                     }
                     Err(error) => Some(error),
@@ -161,12 +161,12 @@ fn ask(core: &Arc<Core>, claim: &Arc<Claim>, ticket: Ticket, now: Moment) -> Shi
 
 /// A claim under way.
 struct Asking {
-    request: Request<Verdict>,
+    request: Request<Answer>,
     ticket: Option<Ticket>,
 }
 
 impl Future for Asking {
-    type Output = (Result<Verdict>, Ticket);
+    type Output = (Result<Answer>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.request).poll(cx));

@@ -23,6 +23,8 @@ pub(crate) struct Lease {
     /// From when the lease is counted.
     start: Moment,
     deadline: Moment,
+    /// When the margin before the end of the lease begins.
+    margin_at: Moment,
     /// When `max_hold` is over.
     limit: Moment,
     at_risk: bool,
@@ -32,8 +34,8 @@ pub(crate) struct Lease {
 impl Lease {
     /// A claim granted by the answer to a request sent at `sent`.
     pub(crate) fn granted(valid: Valid, sent: Moment, now: Moment, terms: LeaseTerms) -> Self {
-        let (start, deadline, limit) = (sent, sent, Moment::NEVER);
-        let mut lease = Self { terms, start, deadline, limit, at_risk: false, lost: None };
+        let (start, deadline, margin_at, limit) = (sent, sent, sent, Moment::NEVER);
+        let mut lease = Self { terms, start, deadline, margin_at, limit, at_risk: false, lost: None };
         lease.set(valid, sent, now);
         lease.begin_turn(now);
         lease
@@ -50,6 +52,8 @@ impl Lease {
             Valid::For(span) => (sent, sent.after(defaults::less_drift(span))),
             Valid::Until(moment) => (now, moment),
         };
+        let margin = defaults::stop_margin(self.span(), self.terms.stop_margin);
+        self.margin_at = self.deadline.before(margin);
     }
 
     /// When the lease ends, as far as this side can rely on it.
@@ -59,12 +63,7 @@ impl Lease {
 
     /// When the holder is told to stop if no renewal succeeds before.
     pub(crate) fn stop_at(&self) -> Moment {
-        self.margin_at().min(self.limit)
-    }
-
-    /// When the margin before the end of the lease begins.
-    fn margin_at(&self) -> Moment {
-        self.deadline.before(defaults::stop_margin(self.span(), self.terms.stop_margin))
+        self.margin_at.min(self.limit)
     }
 
     /// Why the claim is lost, if it is. Reads the given time every time it is asked.
@@ -108,7 +107,7 @@ impl Lease {
     /// How long one renewal request may take, so that there is time for another. However soon `max_hold` is over: others
     /// are renewed by the same request.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
-        (self.span() / defaults::RENEW_WITHIN).min(self.margin_at().since(now) / 2)
+        (self.span() / defaults::RENEW_WITHIN).min(self.margin_at.since(now) / 2)
     }
 
     /// What was granted. A claim bound to its session has no end, and is looked after as if it had its ttl.

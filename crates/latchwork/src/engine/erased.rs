@@ -6,18 +6,35 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Busy, Claim, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake};
+use super::{
+    Busy, Claim, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+};
 use crate::clock::Clock;
 use crate::{Guarantees, Result};
 
 pub(crate) type SharedEngine = Arc<dyn ErasedEngine>;
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// A [`Verdict`] that is as small as its most frequent kind: it goes through many hands.
+pub(crate) enum Answer {
+    Granted(Grant),
+    Busy(Box<Busy>),
+}
+
+impl From<Verdict> for Answer {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Granted(grant) => Self::Granted(grant),
+            Verdict::Busy(busy) => Self::Busy(Box::new(busy)),
+        }
+    }
+}
+
 pub(crate) trait ErasedEngine: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
     fn clock(&self) -> Clock;
     fn fork(self: Arc<Self>) -> Boxed<Result<SharedEngine>>;
-    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Verdict>>;
+    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Answer>>;
     fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>>;
     fn renew(self: Arc<Self>, claims: Vec<Arc<Claim>>) -> Boxed<Vec<Result<Renewal>>>;
     fn release(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Released>>;
@@ -35,8 +52,8 @@ impl<E: Engine> ErasedEngine for E {
     fn fork(self: Arc<Self>) -> Boxed<Result<SharedEngine>> {
         Box::pin(async move { Ok(Arc::new(Engine::fork(&*self).await?) as SharedEngine) })
     }
-    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Verdict>> {
-        Box::pin(async move { Engine::claim(&*self, &claim).await })
+    fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Answer>> {
+        Box::pin(async move { Engine::claim(&*self, &claim).await.map(Answer::from) })
     }
     fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>> {
         Box::pin(async move { Engine::wait(&*self, &claim, &busy).await })

@@ -34,7 +34,7 @@ mod url;
 use std::future::Future;
 use std::sync::Arc;
 
-pub(crate) use erased::{Boxed, ErasedEngine, SharedEngine};
+pub(crate) use erased::{Answer, Boxed, ErasedEngine, SharedEngine};
 pub use registry::{Registry, connect};
 pub use types::{
     Busy, Claim, ClaimId, ClaimState, Filter, Grant, Lifetime, LockState, Mark, Mode, Note, Released,
