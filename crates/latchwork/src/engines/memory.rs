@@ -174,10 +174,12 @@ impl Memory {
 
     /// Plays the faults set for `verb` around what it does.
     async fn play<T>(&self, verb: Verb, act: impl FnOnce(&mut State, Moment) -> T) -> Result<T> {
-        let delay = self.state().delays.get(&verb).copied().unwrap_or_default();
-        self.clock.sleep_until(self.clock.now().after(delay)).await;
+        let delay = self.state().delays.get(&verb).copied();
+        if let Some(delay) = delay {
+            self.clock.sleep_until(self.clock.now().after(delay)).await;
+        }
         let mut state = self.state();
-        let fails = state.fails.remove(&verb).or(state.fails_always.get(&verb).copied());
+        let fails = state.take_fault(verb);
         let failed =
             |effect| Error::new(ErrorKind::Unreachable, "the test let this call fail").with_effect(effect);
         match fails {
@@ -267,6 +269,12 @@ impl Engine for Memory {
 }
 
 impl State {
+    fn take_fault(&mut self, verb: Verb) -> Option<Effect> {
+        // To remove something from an empty map costs as much as from a full one.
+        let once = if self.fails.is_empty() { None } else { self.fails.remove(&verb) };
+        once.or_else(|| self.fails_always.get(&verb).copied())
+    }
+
     fn entry(&mut self, claim: &Claim) -> Option<&mut Entry> {
         self.locks.get_mut(&claim.name)?.entries.iter_mut().find(|entry| entry.claim.id == claim.id)
     }
