@@ -102,7 +102,7 @@ impl Redis {
             .arg(&member::digits(claim.id)[..])
             .arg(member::tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
-            .arg(millis(claim.wait_lease))
+            .arg(millis(wait_lease(claim)))
             .arg(options.max_waiters)
             .arg(millis(options.gap));
         match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
@@ -163,14 +163,14 @@ impl Redis {
         }
         for Due { claim, .. } in due {
             let tail = member::tail(claim, self.session.mark());
-            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(claim.wait_lease));
+            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(wait_lease(claim)));
         }
         reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
     }
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
     fn next_beat(&self, claim: &Claim) -> Duration {
-        let beat = claim.wait_lease / 3;
+        let beat = wait_lease(claim) / 3;
         match self.session.mailbox.waiting() {
             0 | 1 => beat,
             2.. => {
@@ -342,7 +342,7 @@ impl Engine for Redis {
                 News::Recheck => return Ok(Wake::Recheck),
                 // The server counts the wait lease from the newest claim it answered, and so does the core.
                 News::Granted(token) if Some(token) > busy.floor => {
-                    let grant = Grant { token: Some(token), valid: Valid::For(claim.wait_lease) };
+                    let grant = Grant { token: Some(token), valid: Valid::For(wait_lease(claim)) };
                     return Ok(Wake::Granted(grant));
                 }
                 // Old news, read after a pause: the lock was given to others since.
@@ -429,6 +429,11 @@ impl Redis {
             _ => Err(reply::strange()),
         }
     }
+}
+
+/// How long a place in the queue outlives its last sign of life. The scripts count on the limit.
+fn wait_lease(claim: &Claim) -> Duration {
+    claim.wait_lease.min(Duration::from_secs(15))
 }
 
 fn millis(span: Duration) -> u64 {

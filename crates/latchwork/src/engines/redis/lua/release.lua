@@ -14,7 +14,7 @@ if holder == me and ARGV[3] == '0' then
   call('ZREM', W, member)
   if deadline > ms then
     local id, token = string.sub(member, 1, 32), now[1] .. string.sub(1000000 + now[2], 2)
-    call('SET', K, id, 'PX', deadline - ms)
+    call('SET', K, id, 'PX', math.min(deadline - ms, 60000)) -- The clock may have been set back.
     local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
     if last and last >= token then
       token = string.format('%.0f', string.sub(last, 1, 16) + 1)
@@ -39,10 +39,12 @@ local function wake()
 end
 
 if holder == me or holder == '!' .. me then
+  -- Revoked, it may have asked again and stand in line: it must not be handed what it gives back.
+  if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
   if gap > 0 then
     call('DEL', K)
     call('ZADD', W, ms + gap, 'gap')
-    call('PEXPIRE', W, gap + 12000)
+    call('PEXPIRE', W, gap + 60000)
     wake()
   elseif not hand_over() then
     call('DEL', K)
