@@ -22,14 +22,32 @@ pub(super) enum Failure {
     Strange,
 }
 
+/// The server cannot do it now. The first write of a script is refused, so nothing was written.
+const NOT_NOW: [&str; 10] = [
+    "OOM",
+    "READONLY",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "BUSY",
+    "NOREPLICAS",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOSCRIPT",
+];
+
+/// The server's word for what is wrong. Before version 7, a script's error has it in its text.
+pub(super) fn code(error: &RedisError) -> Option<&str> {
+    let code = error.code()?;
+    let text = error.detail().unwrap_or_default();
+    let inside = NOT_NOW.iter().find(|word| text.contains(&format!("-{word} ")));
+    Some(inside.copied().filter(|_| !NOT_NOW.contains(&code)).unwrap_or(code))
+}
+
 impl Failure {
     pub(super) fn of(error: &RedisError) -> Self {
-        match error.code() {
-            // The first write of a script is refused, so nothing was written.
-            Some(
-                "OOM" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "BUSY" | "NOREPLICAS"
-                | "CLUSTERDOWN" | "TRYAGAIN" | "NOSCRIPT",
-            ) => Self::NotNow,
+        match code(error) {
+            Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
             _ if has(error, "switch database") => Self::NoDatabase,
@@ -68,7 +86,7 @@ pub(super) fn unanswered(failure: Failure, error: &RedisError, options: &Options
 fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
     let (place, user) = (&options.place, options.client.get_connection_info().redis_settings().username());
     let user = user.unwrap_or("default");
-    let hint = match (failure, error.code()) {
+    let hint = match (failure, code(error)) {
         (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
         (_, Some("READONLY")) => "it is a replica; name the master",
         (Failure::Connection, _) if speaks_tls(options) => tls_hint(error),

@@ -11,7 +11,8 @@ use redis::{
 };
 use tokio::sync::OnceCell;
 
-use super::failure::{Failure, refused, unanswered};
+use super::beats::Beats;
+use super::failure::{Failure, code, refused, unanswered};
 use super::mailbox::{Mailbox, News};
 use super::options::Options;
 use super::scripts::Script;
@@ -28,6 +29,8 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     shas: [String; Script::ALL.len()],
     state: Arc<State>,
+    /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
+    pub(super) beats: Beats,
     listening: OnceCell<()>,
     /// Whether the server tells of changes to keys that it was asked to.
     tracking: OnceCell<bool>,
@@ -120,7 +123,7 @@ impl Link {
         let info = answers.next().unwrap_or_default();
         let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
         let (listening, tracking) = (OnceCell::new(), OnceCell::new());
-        Ok((Self { connection, shas, state, listening, tracking }, info))
+        Ok((Self { connection, shas, state, beats: Beats::default(), listening, tracking }, info))
     }
 
     /// Whether a request would only fail.
@@ -170,17 +173,23 @@ impl Link {
     /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing: it is given the text, and asked
     /// again.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
-        match self.send(command).await {
+        // Whoever only looks may stop at any time: that says nothing of the connection.
+        let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
+        let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let mut load = Cmd::new();
-                load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
-                // Nothing was done yet.
-                self.send(&load).await.map_err(|error| refused(&error, options))?;
-                self.send(command).await
+                self.load_and_send(script, command, options).await
             }
             answer => answer,
-        }
-        .map_err(|error| self.failed(&error, options))
+        };
+        unheard.into_iter().for_each(Unheard::heard);
+        answer.map_err(|error| self.failed(&error, options))
+    }
+
+    async fn load_and_send(&self, script: Script, command: &Cmd, options: &Options) -> RedisResult<Value> {
+        let mut load = Cmd::new();
+        load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+        self.send(&load).await?;
+        self.send(command).await
     }
 
     /// Sends any other command.
@@ -189,17 +198,14 @@ impl Link {
     }
 
     async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        let unheard = Unheard(&self.state);
-        let answer = self.connection.clone().send_packed_command(command).await;
-        unheard.heard();
         // The crate gives a server's error as a value here.
-        answer.and_then(Value::extract_error)
+        self.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
     }
 
     fn failed(&self, error: &RedisError, options: &Options) -> Error {
         let failure = Failure::of(error);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
-        if failure == Failure::Connection || error.code() == Some("READONLY") {
+        if failure == Failure::Connection || code(error) == Some("READONLY") {
             self.state.close();
         }
         unanswered(failure, error, options)

@@ -137,7 +137,7 @@ impl Redis {
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
     async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
-        let (due, answered) = self.session.beats.join(claim, self.session.mailbox.waiting()).await;
+        let (due, answered) = link.beats.join(claim, self.session.mailbox.waiting()).await;
         self.send_beats(link, due).await;
         match answered.await {
             Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
@@ -187,9 +187,13 @@ impl Redis {
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
         let again_in = match (state.place, u64::try_from(state.free_in)) {
             (Some(0), _) if is_silent => {
-                (SILENT_FIRST * (1 << (met - 1).min(8))).min(SILENT_LONGEST).min(beat)
+                (SILENT_FIRST * (1 << met.saturating_sub(1).min(8))).min(SILENT_LONGEST).min(beat)
             }
             (Some(0), Ok(free_in)) => beat.min(Duration::from_millis(free_in + 1)),
+            // Free, and more of the dead before it than one call clears away.
+            (Some(_), _) if state.is_left_to_others() && self.options().gap.is_zero() => {
+                Duration::from_millis(1)
+            }
             _ => beat,
         };
         let mut busy = Busy::new(again_in);
@@ -342,6 +346,7 @@ impl Engine for Redis {
                 News::Recheck => return Ok(Wake::Recheck),
                 // The server counts the wait lease from the newest claim it answered, and so does the core.
                 News::Granted(token) if Some(token) > busy.floor => {
+                    self.session.mailbox.forget(claim.id);
                     let grant = Grant { token: Some(token), valid: Valid::For(wait_lease(claim)) };
                     return Ok(Wake::Granted(grant));
                 }

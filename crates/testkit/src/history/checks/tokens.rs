@@ -30,7 +30,7 @@ pub fn tokens(history: &History, excuses: &Excuses) -> Result<Stats, Violation> 
         for (_, hold) in holds.iter().rev() {
             let excused = excuses.cover(hold.invoked, hold.end);
             stats.excused += usize::from(excused);
-            let is_lenient = excused || hold.end < hold.start;
+            let is_lenient = excused || hold.end <= hold.start;
             if let Some(earlier) = greater.over_before(hold, is_lenient) {
                 return Err(out_of_order(history, earlier, hold));
             }

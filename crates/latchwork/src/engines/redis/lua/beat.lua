@@ -10,7 +10,7 @@ for i = 1, #KEYS / 4 do
   local both, place = call('MGET', K, F), call('ZRANK', Q, member)
   local holder, fence = both[1], both[2] or ''
   local has_owner = string.byte(member, 50) ~= 10
-  if place and holder and holder ~= ARGV[i * 3 - 2] and not has_owner then
+  if place and holder and holder ~= '' and holder ~= ARGV[i * 3 - 2] and not has_owner then
     call('PEXPIRE', Q, '60000') -- First, because it is allowed without memory, and allows what follows.
     call('PEXPIRE', W, '60000')
     call('ZADD', W, ms + lease, member)
