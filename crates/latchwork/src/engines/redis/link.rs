@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
+use redis::{Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::OnceCell;
 
 use super::failure::{Failure, refused, unanswered};
@@ -125,16 +125,12 @@ impl Link {
         command
     }
 
-    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing: it is given the text, and asked
-    /// again.
+    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing, and is asked again with the text: in
+    /// one step, or it could forget in between.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
         match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let mut load = Cmd::new();
-                load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
-                // Nothing was done yet.
-                self.send(&load).await.map_err(|error| refused(&error, options))?;
-                self.send(command).await
+                self.send(&spelled_out(command, &script.source(options.scheme))).await
             }
             answer => answer,
         }
@@ -162,6 +158,18 @@ impl Link {
         }
         unanswered(failure, error, options)
     }
+}
+
+/// The same call with the script's text instead of its digest.
+fn spelled_out(command: &Cmd, text: &str) -> Cmd {
+    let mut spelled_out = Cmd::new();
+    spelled_out.arg("EVAL").arg(text);
+    for arg in command.args_iter().skip(2) {
+        if let Arg::Simple(arg) = arg {
+            spelled_out.arg(arg);
+        }
+    }
+    spelled_out
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off
