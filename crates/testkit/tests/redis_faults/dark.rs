@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 
 use super::crowd::{Crowd, MARGIN, TTL};
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
@@ -22,7 +22,7 @@ async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_
     scene.proxy.black_hole(true);
     let rival = other.lock(LOCK).ttl(LONG).wait(LONG);
     let rival = tokio::spawn(async move { rival.acquire().await });
-    assert_eq!(guard.lost().await, Loss::Unreachable);
+    assert_eq!(told(&guard).await, Loss::Unreachable);
     let (told, early) = (now(), guard.lease_end().since(now()));
     assert!(!early.is_zero(), "told after its lease had ended");
     assert!(!rival.is_finished(), "another had it before");

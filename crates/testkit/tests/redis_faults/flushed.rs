@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 
 use super::crowd::{Crowd, TTL};
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_by_the_store() {
@@ -24,7 +24,7 @@ async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_
     assert!(next.token().unwrap() > guard.token().unwrap(), "tokens rise though the last one is forgotten");
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(guard.lost().await, Loss::Removed);
+    assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(flushed);
     println!("told {told:?} after the flush");
     assert!(told < TTL / 3 + TTL / 6, "told {told:?} after the flush, and not at the next renewal");

@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 
 use super::crowd::{Crowd, MARGIN, TTL};
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stands_still_for_less_than_a_lease_costs_nobody_a_lock() {
@@ -45,7 +45,7 @@ async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_f
 
     scene.recorder.fault_began(Fault::Trouble);
     scene.server.pause();
-    assert_eq!(guard.lost().await, Loss::Unreachable);
+    assert_eq!(told(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
     println!("told {early:?} before its lease ended");
