@@ -50,18 +50,18 @@ async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_go_on_w
     }
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(5));
     for _ in 0..2 {
-        pause(200).await;
+        crowd.works(20).await;
         scene.recorder.fault_began(Fault::Partition);
         scene.proxy.black_hole(true);
         pause(2_500).await;
         scene.proxy.black_hole(false);
         scene.recorder.fault_ended(Fault::Partition);
     }
-    pause(1_500).await;
+    crowd.works(60).await;
     let tally = crowd.home().await;
     assert_eq!(tally.refused, 0, "a certain holder was refused: {tally:?}");
     let judged = scene.judge(&clients, SOON + SOON).await;
-    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+    assert!(judged.exclusive() >= 100 && judged.excused() == 0, "nobody is excused");
 }
 
 /// The claim is on its way when its caller gives up, and the server grants it when nobody wants it any more.
