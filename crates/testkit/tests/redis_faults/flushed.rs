@@ -110,6 +110,10 @@ async fn a_waiter_whose_connection_was_killed_is_handed_the_lock_all_the_same() 
     let waited = now().since(released);
     println!("handed over in {waited:?}");
     assert!(waited < Duration::from_millis(500), "it had to look for itself: {waited:?}");
+    // Longer than its place in the queue would have lasted: what was handed over is renewed like any other.
+    pause(3_500).await;
+    assert!(next.is_certain() && scene.free_in() > 3_000, "renewed to its own ttl");
+    assert!(clients[0].lock(LOCK).try_acquire().await.expect("an answer").is_none());
     next.release().await.expect("held");
     scene.judge(&clients, SOON).await;
 }
