@@ -7,7 +7,7 @@ use testkit::shim::Clocks;
 use testkit::store::Written;
 
 use super::crowd::TTL;
-use super::scene::{LOCK, LONG, SOON, Scene, now, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, now, renewed, take, told};
 
 const HOUR: i64 = 3_600_000;
 
@@ -33,7 +33,7 @@ async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_who_does_n
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(guard.lost().await, Loss::Removed);
+    assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(moved);
     assert!(told < TTL, "told {told:?} after the step, and not at the next renewal");
     drop(guard);

@@ -204,16 +204,16 @@ async fn busy_clients_whose_connections_are_cut_and_whose_replies_are_lost_again
     let clients = scene.clients(6).await;
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
     for round in 0..12 {
-        pause(120).await;
+        crowd.works(15).await;
         scene.strike(Fault::Partition, || match round % 3 {
             0 => scene.proxy.cut(),
             1 => scene.proxy.lose_replies(3),
             _ => scene.proxy.cut_before_next_request(),
         });
     }
-    pause(300).await;
+    crowd.works(15).await;
     let tally = crowd.home().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     let judged = scene.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+    assert!(judged.exclusive() >= 195 && judged.excused() == 0, "nobody is excused");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{Filter, LockState};
-use latchwork::{Client, LockName};
+use latchwork::{Client, LockName, Loss};
 use tempfile::TempDir;
 use testkit::history::checks::{Expectations, Stats, check_all};
 use testkit::history::{Fault, RecordedClient, RecordedGuard, RecordedLock, Recorder};
@@ -177,6 +177,11 @@ pub(crate) async fn pause(millis: u64) {
 /// Takes a lock that is free, or will be soon.
 pub(crate) async fn take(lock: &RecordedLock) -> RecordedGuard {
     lock.clone().wait(SOON).acquire().await.expect("it comes free soon")
+}
+
+/// Why the lock was lost, once its holder is told.
+pub(crate) async fn told(guard: &RecordedGuard) -> Loss {
+    tokio::time::timeout(SOON, guard.lost()).await.expect("a holder that lost its lock is told")
 }
 
 /// Waits until the lease was renewed once more.

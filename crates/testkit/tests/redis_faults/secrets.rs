@@ -95,11 +95,12 @@ async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
     let _ =
         writeln!(said, "{:?} {:?}", lock.acquire().await, lock.acquire().await.map_err(|e| e.to_string()));
     server.kill();
-    // In quarantine nothing is asked, so the client need not have noticed yet.
+    // Until it is noticed that nobody is there, the quarantine of the restarted server goes on.
     let error = loop {
         match lock.try_acquire().await {
+            Ok(None) => pause(5).await,
+            Ok(Some(guard)) => panic!("granted by nobody: {guard:?}"),
             Err(error) => break error,
-            Ok(_) => pause(5).await,
         }
     };
     let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
+    Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
 };
 use tokio::sync::OnceCell;
 
@@ -170,26 +170,19 @@ impl Link {
         command
     }
 
-    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing: it is given the text, and asked
-    /// again.
+    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing, and is asked again with the text: in
+    /// one step, or it could forget in between.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
         // Whoever only looks may stop at any time: that says nothing of the connection.
         let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
         let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.load_and_send(script, command, options).await
+                self.send(&spelled_out(command, &script.source(options.scheme))).await
             }
             answer => answer,
         };
         unheard.into_iter().for_each(Unheard::heard);
         answer.map_err(|error| self.failed(&error, options))
-    }
-
-    async fn load_and_send(&self, script: Script, command: &Cmd, options: &Options) -> RedisResult<Value> {
-        let mut load = Cmd::new();
-        load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
-        self.send(&load).await?;
-        self.send(command).await
     }
 
     /// Sends any other command.
@@ -214,6 +207,18 @@ impl Link {
 
 fn timed_out() -> RedisError {
     io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CONNECT_LIMIT:?}")).into()
+}
+
+/// The same call with the script's text instead of its digest.
+fn spelled_out(command: &Cmd, text: &str) -> Cmd {
+    let mut spelled_out = Cmd::new();
+    spelled_out.arg("EVAL").arg(text);
+    for arg in command.args_iter().skip(2) {
+        if let Arg::Simple(arg) = arg {
+            spelled_out.arg(arg);
+        }
+    }
+    spelled_out
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off
