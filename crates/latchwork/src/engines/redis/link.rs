@@ -115,7 +115,7 @@ impl Link {
         let mut greeting = redis::pipe();
         greeting.cmd("INFO");
         for script in Script::ALL {
-            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
         }
         let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
         let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
@@ -177,7 +177,7 @@ impl Link {
         let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
         let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.send(&spelled_out(command, &script.source(options.scheme))).await
+                self.send(&spelled_out(command, &script.source(options))).await
             }
             answer => answer,
         };

@@ -102,9 +102,7 @@ impl Redis {
             .arg(&member::digits(claim.id)[..])
             .arg(member::tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
-            .arg(millis(wait_lease(claim)))
-            .arg(options.max_waiters)
-            .arg(millis(options.gap));
+            .arg(millis(wait_lease(claim)));
         match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
@@ -413,7 +411,7 @@ impl Redis {
 
     async fn release_value(&self, link: &Link, keys: &Keys, value: &[u8], tail: &str) -> Result<Released> {
         let mut command = self.call_on(link, Script::Release, keys);
-        command.arg(value).arg(tail).arg(millis(self.options().gap));
+        command.arg(value).arg(tail);
         match link.call(Script::Release, &command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),

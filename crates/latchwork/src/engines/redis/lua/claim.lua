@@ -2,8 +2,8 @@
 --      2 queue: zset of members by arrival   3 zset of members by the end of their wait lease
 --      4 fence: the newest token, 16 digits, then the member it was granted to
 -- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
---      5 most waiters   6 gap ms: the key stays free so long after a release, or until a client of another kind has had
---      it, for clients that poll (0: handed over)
+-- Put in: {{most}}, the most that may wait; {{gap}}, for how many ms the key stays free after a release, or until a client of
+-- another kind has had it, for clients that poll (0: handed over).
 -- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
@@ -33,7 +33,7 @@ if taken and call('EXISTS', Q) == 0 then
 end
 if taken then call('DEL', K) end -- Others wait, and are served in the order in which they came.
 
-local member, lease, gap = me .. tail, tonumber(ARGV[4]), tonumber(ARGV[6])
+local member, lease, gap = me .. tail, tonumber(ARGV[4]), {{gap}}
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local both = call('MGET', K, F) -- A key of another type reads as nil.
 local holder, fence = both[1], both[2] or ''
@@ -106,7 +106,7 @@ if lease > 0 then
       call('ZREM', W, unpack(dead))
       place = call('ZRANK', Q, member)
     end
-    if place >= tonumber(ARGV[5]) then
+    if place >= {{most}} then
       call('ZREM', Q, member)
       call('ZREM', W, member)
       return 'full'
