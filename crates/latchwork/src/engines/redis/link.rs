@@ -131,6 +131,11 @@ impl Link {
         self.state.closed.load(Ordering::Acquire)
     }
 
+    /// Whether the server's messages to this client arrive here.
+    pub(super) fn is_listening(&self) -> bool {
+        self.listening.initialized()
+    }
+
     /// Makes sure that the server's messages to this client arrive here. Before a claim may be queued: a message to
     /// nobody is lost, and its receiver taken for dead.
     pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
@@ -177,12 +182,17 @@ impl Link {
         let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
         let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.send(&spelled_out(command, &script.source(options))).await
+                // Boxed, because it is rare, and all requests would be as large.
+                Box::pin(self.send_spelled_out(script, command, options)).await
             }
             answer => answer,
         };
         unheard.into_iter().for_each(Unheard::heard);
         answer.map_err(|error| self.failed(&error, options))
+    }
+
+    async fn send_spelled_out(&self, script: Script, command: &Cmd, options: &Options) -> RedisResult<Value> {
+        self.send(&spelled_out(command, &script.source(options))).await
     }
 
     /// Sends any other command.

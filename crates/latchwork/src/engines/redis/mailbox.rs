@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 
 use crate::engine::ClaimId;
 use crate::locked::locked;
+use crate::names::AsItIs;
 
 /// News for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub(super) enum News {
 /// The waiting claims of one client, and their news.
 #[derive(Default)]
 pub(super) struct Mailbox {
-    claims: Mutex<HashMap<ClaimId, Slot>>,
+    /// Their ids are random, which is all that a hash is for.
+    claims: Mutex<HashMap<ClaimId, Slot, AsItIs>>,
 }
 
 #[derive(Default)]

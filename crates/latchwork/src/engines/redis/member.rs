@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use redis::{RedisWrite, ToRedisArgs};
+
+use super::keys::write_parts;
 use crate::engine::{Claim, ClaimId, ClaimState, Note};
 use crate::{OwnerId, clock};
 
@@ -27,9 +30,15 @@ pub(super) fn digits(id: ClaimId) -> [u8; ID] {
     digits
 }
 
-/// What follows the id.
-pub(super) fn tail(claim: &Claim, channel: &str) -> String {
-    [channel, MODE, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
+/// What follows the id of a claim; with the channel of its session.
+pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
+
+impl ToRedisArgs for Tail<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let Self(claim, channel) = self;
+        let owner = claim.owner.as_ref().map_or("", OwnerId::as_str);
+        write_parts(out, &[channel, MODE, owner, "\n", claim.note.as_str()]);
+    }
 }
 
 /// The id that these digits stand for.

@@ -20,7 +20,7 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, ToRedisArgs, Value};
 
 use self::beats::Due;
 use self::keys::Keys;
@@ -89,18 +89,18 @@ impl Redis {
     }
 
     /// Starts a call of `script` on one lock: its four keys, and the claim.
-    fn call_on(&self, link: &Link, script: Script, keys: &Keys) -> Cmd {
-        let mut command = link.script(script, 4, 4 * keys.holder.len() + 512);
+    fn call_on(&self, link: &Link, script: Script, keys: Keys<'_>) -> Cmd {
+        let mut command = link.script(script, 4, keys.bytes() + 320);
         keys.write(&mut command);
         command
     }
 
-    async fn claim_now(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
+    async fn claim_now(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
         let options = self.options();
         let mut command = self.call_on(link, Script::Claim, keys);
         command
             .arg(&member::digits(claim.id)[..])
-            .arg(member::tail(claim, self.session.mark()))
+            .arg(member::Tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
             .arg(millis(wait_lease(claim)));
         match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
@@ -109,7 +109,7 @@ impl Redis {
             }
             reply::Claimed::Busy(state) => {
                 if state.place == Some(0) && (state.has_silent_holder() || state.is_left_to_others()) {
-                    self.watch(link, claim, keys, &state).await;
+                    Box::pin(self.watch(link, claim, keys, &state)).await;
                 }
                 Ok(Verdict::Busy(self.busy(claim, &state)))
             }
@@ -123,18 +123,19 @@ impl Redis {
     }
 
     /// Lets the server tell the first in line what clients do that tell nobody.
-    async fn watch(&self, link: &Link, claim: &Claim, keys: &Keys, state: &reply::State) {
+    async fn watch(&self, link: &Link, claim: &Claim, keys: Keys<'_>, state: &reply::State) {
         let mailbox = &self.session.mailbox;
-        mailbox.watch(claim.id, &keys.holder);
+        let holder = keys.holder();
+        mailbox.watch(claim.id, &holder);
         // Between the claim and this it may have changed.
-        if link.watch(&keys.holder).await == Some(state.is_left_to_others()) {
+        if link.watch(&holder).await == Some(state.is_left_to_others()) {
             mailbox.deliver(claim.id, News::Recheck);
         }
     }
 
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
-    async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
+    async fn beat(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
         let (due, answered) = link.beats.join(claim, self.session.mailbox.waiting()).await;
         self.send_beats(link, due).await;
         match answered.await {
@@ -160,7 +161,7 @@ impl Redis {
             Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
         }
         for Due { claim, .. } in due {
-            let tail = member::tail(claim, self.session.mark());
+            let tail = member::Tail(claim, self.session.mark());
             command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(wait_lease(claim)));
         }
         reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
@@ -329,8 +330,9 @@ impl Engine for Redis {
             return Ok(self.quarantined(left));
         }
         let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
-            true => self.beat(&link, claim, &keys).await,
-            false => self.claim_now(&link, claim, &keys).await,
+            // Boxed, or every claim would carry about what few need.
+            true => Box::pin(self.beat(&link, claim, keys)).await,
+            false => self.claim_now(&link, claim, keys).await,
         };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
             self.session.mailbox.forget(claim.id);
@@ -365,8 +367,8 @@ impl Engine for Redis {
         self.session.mailbox.forget(claim.id);
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let link = self.session.link().await?;
-        let tail = member::tail(claim, self.session.mark());
-        self.release_value(&link, &keys, &member::digits(claim.id), &tail).await
+        let tail = member::Tail(claim, self.session.mark());
+        self.release_value(&link, keys, &member::digits(claim.id), tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -383,8 +385,8 @@ impl Engine for Redis {
         for holder in &lock.holders {
             let Some(value) = self.value_of(&link, &lock.name, holder.id).await? else { continue };
             let revoked = match how {
-                Revoke::Now => self.release_value(&link, &keys, &value, "\n").await? == Released::Freed,
-                Revoke::AtLeaseEnd => self.revoke_at_lease_end(&link, &keys, &value).await?,
+                Revoke::Now => self.release_value(&link, keys, &value, "\n").await? == Released::Freed,
+                Revoke::AtLeaseEnd => self.revoke_at_lease_end(&link, keys, &value).await?,
             };
             if revoked {
                 return Ok(Revoked::Done);
@@ -400,8 +402,8 @@ impl Redis {
         let keys =
             claims.iter().map(|claim| Keys::of(&options.prefix, &claim.name)).collect::<Result<Vec<_>>>()?;
         let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
-        command.arg(keys.iter().map(|keys| &keys.holder).collect::<Vec<_>>());
-        command.arg(keys.iter().map(Keys::fence).collect::<Vec<_>>());
+        keys.iter().for_each(|keys| keys.write_holder(&mut command));
+        keys.iter().for_each(|keys| keys.write_fence(&mut command));
         for claim in claims {
             command.arg(&member::digits(claim.id)[..]);
         }
@@ -409,7 +411,13 @@ impl Redis {
         reply::renewed(link.call(Script::Renew, &command, options).await?, claims)
     }
 
-    async fn release_value(&self, link: &Link, keys: &Keys, value: &[u8], tail: &str) -> Result<Released> {
+    async fn release_value(
+        &self,
+        link: &Link,
+        keys: Keys<'_>,
+        value: &[u8],
+        tail: impl ToRedisArgs,
+    ) -> Result<Released> {
         let mut command = self.call_on(link, Script::Release, keys);
         command.arg(value).arg(tail);
         match link.call(Script::Release, &command, self.options()).await? {
@@ -419,9 +427,10 @@ impl Redis {
         }
     }
 
-    async fn revoke_at_lease_end(&self, link: &Link, keys: &Keys, value: &[u8]) -> Result<bool> {
+    async fn revoke_at_lease_end(&self, link: &Link, keys: Keys<'_>, value: &[u8]) -> Result<bool> {
         let mut command = link.script(Script::Revoke, 1, 128);
-        command.arg(&keys.holder).arg(value);
+        keys.write_holder(&mut command);
+        command.arg(value);
         match link.call(Script::Revoke, &command, self.options()).await? {
             Value::Int(-1) => {
                 let message =

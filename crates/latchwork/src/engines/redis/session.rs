@@ -55,9 +55,14 @@ impl Session {
     /// If the server cannot be reached or used. Nothing was sent then.
     pub(super) async fn link(&self) -> Result<Arc<Link>> {
         let runtime = Handle::current().id();
-        if let Some(link) = self.working(runtime) {
-            return Ok(link);
+        match self.working(runtime) {
+            Some(link) => Ok(link),
+            // Boxed, or every request would carry about what only the first needs.
+            None => Box::pin(self.open(runtime)).await,
         }
+    }
+
+    async fn open(&self, runtime: runtime::Id) -> Result<Arc<Link>> {
         let opening = locked(&self.known).place(runtime).opening.clone();
         let _turn = opening.lock().await;
         if let Some(link) = self.working(runtime) {
@@ -81,7 +86,9 @@ impl Session {
     /// The same, where the server's messages to this client arrive.
     pub(super) async fn listening_link(&self) -> Result<Arc<Link>> {
         let link = self.link().await?;
-        link.listen(&self.channel, &self.options).await?;
+        if !link.is_listening() {
+            Box::pin(link.listen(&self.channel, &self.options)).await?;
+        }
         Ok(link)
     }
 
