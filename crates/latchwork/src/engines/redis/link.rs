@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::OnceCell;
 
-use super::failure::{Failure, refused, unanswered};
+use super::failure::{Failure, code, refused, unanswered};
 use super::mailbox::{Mailbox, News};
 use super::options::Options;
 use super::scripts::Script;
@@ -153,7 +153,7 @@ impl Link {
     fn failed(&self, error: &redis::RedisError, options: &Options) -> Error {
         let failure = Failure::of(error);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
-        if failure == Failure::Connection || error.code() == Some("READONLY") {
+        if failure == Failure::Connection || code(error) == Some("READONLY") {
             self.state.close();
         }
         unanswered(failure, error, options)
