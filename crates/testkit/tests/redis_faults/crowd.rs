@@ -65,7 +65,8 @@ impl Crowd {
         self.shared.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
         for member in self.members {
-            let tally = member.await.expect("no panic");
+            let tally = tokio::time::timeout(LONG, member).await.expect("nobody gets the lock any more");
+            let tally = tally.expect("no panic");
             all.holds += tally.holds;
             all.lost += tally.lost;
             all.refused += tally.refused;

@@ -118,6 +118,15 @@ impl Scene {
         }
     }
 
+    /// Waits until the server knows of this many clients that listen: it learns of a death when it reads of it.
+    pub(crate) async fn until_listening(&self, count: usize) {
+        let end = now().after(SOON);
+        while self.server.command(&["PUBSUB", "CHANNELS", "latchwork:*"]).array().len() != count {
+            assert!(now() < end, "not {count} of them listen");
+            pause(2).await;
+        }
+    }
+
     /// Lets everything come to rest, and judges the record by what the first client's engine promises.
     pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         for client in clients {

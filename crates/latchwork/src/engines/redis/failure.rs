@@ -36,14 +36,6 @@ const NOT_NOW: [&str; 10] = [
     "NOSCRIPT",
 ];
 
-/// The server's word for what is wrong. Before version 7, a script's error has it in its text.
-pub(super) fn code(error: &RedisError) -> Option<&str> {
-    let code = error.code()?;
-    let text = error.detail().unwrap_or_default();
-    let inside = NOT_NOW.iter().find(|word| text.contains(&format!("-{word} ")));
-    Some(inside.copied().filter(|_| !NOT_NOW.contains(&code)).unwrap_or(code))
-}
-
 impl Failure {
     pub(super) fn of(error: &RedisError) -> Self {
         match code(error) {
@@ -121,6 +113,14 @@ fn tls_hint(error: &RedisError) -> &'static str {
     }
 }
 
+/// The code of what went wrong. Before Redis 7.0 it stands in the text, if it was a command of a script:
+/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -OOM command not allowed`.
+pub(super) fn code(error: &RedisError) -> Option<&str> {
+    let outer = error.code()?;
+    let inner = error.detail().and_then(|text| text.split_once(": -")?.1.split(' ').next());
+    Some(inner.filter(|_| outer == "ERR" || outer.starts_with('@')).unwrap_or(outer))
+}
+
 /// Whether its message says so.
 fn has(error: &RedisError, words: &str) -> bool {
     error.to_string().contains(words)
@@ -128,4 +128,28 @@ fn has(error: &RedisError, words: &str) -> bool {
 
 fn speaks_tls(options: &Options) -> bool {
     matches!(options.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_in_a_script_is_known_by_its_own_code_whatever_the_version() {
+        let failed = |reply: &str| {
+            let value = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).expect("a reply");
+            Failure::of(&value.extract_error().expect_err("an error"))
+        };
+        let in_7_0 =
+            "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.";
+        let in_6_2 = "ERR Error running script (call to f_17c1): @user_script:3: @user_script: 3: -OOM command not \
+                      allowed when used memory > 'maxmemory'.";
+        let returned_in_6_2 = "@user_script: 3: -OOM command not allowed when used memory > 'maxmemory'.";
+        for reply in [in_7_0, in_6_2, returned_in_6_2] {
+            assert_eq!(failed(reply), Failure::NotNow, "{reply}");
+        }
+        assert_eq!(failed(&in_6_2.replace("-OOM", "-READONLY")), Failure::NotNow);
+        assert_eq!(failed("ERR Error running script (call to f_17c1): @user_script:3: no"), Failure::Strange);
+        assert_eq!(failed("WRONGTYPE Operation against a key: -OOM"), Failure::Strange);
+    }
 }
