@@ -22,13 +22,22 @@ pub(super) fn draw_channel() -> String {
 
 /// The id in hexadecimal digits, as it stands in the shared key.
 pub(super) fn digits(id: ClaimId) -> [u8; ID] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [0; ID];
     for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(id.as_bytes()) {
-        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        *pair = PAIRS[usize::from(*byte)];
     }
     digits
 }
+
+/// The two digits of every byte.
+static PAIRS: [[u8; 2]; 256] = {
+    let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
 
 /// What follows the id of a claim; with the channel of its session.
 pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
@@ -36,8 +45,11 @@ pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
 impl ToRedisArgs for Tail<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let Self(claim, channel) = self;
-        let owner = claim.owner.as_ref().map_or("", OwnerId::as_str);
-        write_parts(out, &[channel, MODE, owner, "\n", claim.note.as_str()]);
+        let note = claim.note.as_str();
+        match &claim.owner {
+            None => write_parts(out, &[channel, "x\n", note]),
+            Some(owner) => write_parts(out, &[channel, MODE, owner.as_str(), "\n", note]),
+        }
     }
 }
 
@@ -63,7 +75,12 @@ pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> 
 
 /// The newest token, if the fence is there.
 pub(super) fn token(fence: &[u8]) -> Option<u64> {
-    std::str::from_utf8(fence.get(..TOKEN)?).ok()?.parse().ok()
+    let digits: &[u8; TOKEN] = fence.first_chunk()?;
+    digits.iter().try_fold(0, |token, digit| Some(token * 10 + u64::from(decimal(*digit)?)))
+}
+
+fn decimal(digit: u8) -> Option<u8> {
+    digit.is_ascii_digit().then(|| digit - b'0')
 }
 
 /// The owner in a fence, if its grant had one.
