@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::Result;
 use crate::crowd::Part;
 use crate::plan::{Engine, Side, Workload};
 
@@ -25,6 +26,15 @@ pub(crate) struct Args {
     /// Which workloads; all that apply to the engine if not given
     #[arg(long, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
+    /// Which sides, as `--json` spells them; all if not given
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) side: Vec<Side>,
+    /// A python with python-redis-lock and redis-py, to measure these as well
+    #[arg(long)]
+    pub(crate) python: Option<PathBuf>,
+    /// Redis: time claims and releases apart in the server, by way of its slow log, which slows it down
+    #[arg(long)]
+    pub(crate) split: bool,
     /// Where databases and lock files go; the system's temporary folder if not given
     #[arg(long, global = true)]
     pub(crate) dir: Option<PathBuf>,
@@ -39,6 +49,13 @@ pub(crate) struct Args {
     pub(crate) pinned: bool,
 }
 
+impl Args {
+    /// Whether this side was asked for.
+    pub(crate) fn wants(&self, side: Side) -> bool {
+        self.side.is_empty() || self.side.contains(&side)
+    }
+}
+
 /// What to do instead of the workloads.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -48,10 +65,17 @@ pub(crate) enum Command {
     Pass,
     /// Many held locks, then many waiting tasks: what each costs
     Crowd(Crowd),
+    /// Many held locks on redis: what their renewal costs this process, and whether any comes late
+    Held(Held),
+    /// Requests that redis gets for one acquisition of a contended lock
+    Requests,
     /// What telemetry costs while nobody listens: this binary against one built without it
     Telemetry(Telemetry),
     #[command(hide = true)]
     Worker(Job),
+    /// One process of a crowd whose requests are counted
+    #[command(hide = true)]
+    Turns { crowd: Vec<String> },
     /// What this binary was built with
     #[command(hide = true)]
     Features,
@@ -82,6 +106,23 @@ pub(crate) struct Crowd {
     pub(crate) part: Option<Part>,
 }
 
+/// How many locks are held on redis; without a number, the two that goals are set for.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Held {
+    /// How many locks
+    #[arg(long, requires = "ttl", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) locks: Option<u32>,
+    /// Their ttl in seconds
+    #[arg(long, requires = "locks", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) ttl: Option<u64>,
+    /// How long they are watched while they are only renewed
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Set in the child process
+    #[arg(long, hide = true)]
+    pub(crate) url: Option<String>,
+}
+
 /// The other binary.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Telemetry {
@@ -106,4 +147,15 @@ pub(crate) struct Job {
     /// How long to measure
     #[arg(long)]
     pub(crate) millis: u64,
+    /// The server, for sides that have one
+    #[arg(long)]
+    pub(crate) url: Option<String>,
+}
+
+impl Job {
+    /// # Errors
+    /// If this side has no server.
+    pub(crate) fn url(&self) -> Result<&str> {
+        Ok(self.url.as_deref().ok_or("this side needs the URL of a server")?)
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 
 use crate::Result;
+use crate::peers;
 use crate::plan::{Side, Workload, spelled};
 use crate::turn::Tally;
 
@@ -17,54 +18,71 @@ const HEAD_START: Duration = Duration::from_millis(10);
 /// How long a child may take beyond its window before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What the children are to do.
+#[derive(Clone, Copy)]
+pub(crate) struct Orders<'a> {
+    /// A build of this program.
+    pub(crate) program: &'a Path,
+    pub(crate) workload: Workload,
+    pub(crate) side: Side,
+    pub(crate) folder: &'a Path,
+    pub(crate) millis: u64,
+    pub(crate) url: Option<&'a str>,
+    /// For the sides that are written in it.
+    pub(crate) python: Option<&'a Path>,
+}
+
+impl Orders<'_> {
+    fn command(&self, index: u32) -> Result<Command> {
+        if let (Side::PyRedis | Side::PyRedisLock, Some(python)) = (self.side, self.python) {
+            return peers::command(self, python);
+        }
+        let mut command = Command::new(self.program);
+        command.arg("worker").arg("--folder").arg(self.folder);
+        command.args(["--workload", &spelled(self.workload), "--side", &spelled(self.side)]);
+        command.args(["--index", &index.to_string(), "--millis", &self.millis.to_string()]);
+        command.args(self.url.into_iter().flat_map(|url| ["--url", url]));
+        Ok(command)
+    }
+}
+
 /// One child's life as its reader sees it.
 enum News {
     Ready,
     Done(usize, Result<Vec<u8>>),
 }
 
-/// Runs one side with `program`, a build of this one, and returns what each process brings home.
-pub(crate) fn run(
-    program: &Path,
-    workload: Workload,
-    side: Side,
-    folder: &Path,
-    millis: u64,
-) -> Result<Vec<Tally>> {
-    let (sender, news) = mpsc::channel();
-    let mut fleet = Fleet { program, children: Vec::new() };
-    for index in 0..workload.processes() {
-        fleet.start(workload, side, index, folder, millis, &sender)?;
-        // One after the other: the first makes the files, and raw floors have nothing that keeps two from doing so.
-        match news.recv_timeout(PATIENCE).map_err(|_| "a child process does not get ready")? {
-            News::Ready => {}
-            News::Done(..) => return Err("a child process ended before it was ready".into()),
-        }
-    }
-    fleet.let_go()?;
-    fleet.collect(&news, Duration::from_millis(millis) + PATIENCE)
-}
-
 /// Children that do not outlive this value.
-struct Fleet<'a> {
-    program: &'a Path,
+pub(crate) struct Fleet {
     children: Vec<Child>,
+    news: Receiver<News>,
+    patience: Duration,
 }
 
-impl Fleet<'_> {
-    fn start(
-        &mut self,
-        workload: Workload,
-        side: Side,
-        index: u32,
-        folder: &Path,
-        millis: u64,
-        sender: &Sender<News>,
-    ) -> Result<()> {
-        let mut command = Command::new(self.program);
-        command.arg("worker").arg("--folder").arg(folder);
-        command.args(["--workload", &spelled(workload), "--side", &spelled(side)]);
-        command.args(["--index", &index.to_string(), "--millis", &millis.to_string()]);
+impl Fleet {
+    /// Starts all children and returns when they are ready.
+    pub(crate) fn start(orders: &Orders<'_>) -> Result<Self> {
+        let (sender, news) = mpsc::channel();
+        let patience = Duration::from_millis(orders.millis) + PATIENCE;
+        let mut fleet = Self { children: Vec::new(), news, patience };
+        for index in 0..orders.workload.processes() {
+            fleet.start_one(orders.command(index)?, &sender)?;
+            // One after the other: the first makes the files, and raw floors have nothing that keeps two from doing so.
+            match fleet.news.recv_timeout(PATIENCE).map_err(|_| "a child process does not get ready")? {
+                News::Ready => {}
+                News::Done(..) => return Err("a child process ended before it was ready".into()),
+            }
+        }
+        Ok(fleet)
+    }
+
+    /// Lets them go, and returns what each brings home.
+    pub(crate) fn run(mut self) -> Result<Vec<Tally>> {
+        self.let_go()?;
+        self.collect()
+    }
+
+    fn start_one(&mut self, mut command: Command, sender: &Sender<News>) -> Result<()> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (stdout, number, sender) = (child.stdout.take(), self.children.len(), sender.clone());
         self.children.push(child);
@@ -81,11 +99,11 @@ impl Fleet<'_> {
         Ok(())
     }
 
-    fn collect(&mut self, news: &Receiver<News>, patience: Duration) -> Result<Vec<Tally>> {
+    fn collect(&mut self) -> Result<Vec<Tally>> {
         let mut tallies: Vec<_> = self.children.iter().map(|_| Tally::default()).collect();
         for _ in 0..self.children.len() {
             if let News::Done(number, bytes) =
-                news.recv_timeout(patience).map_err(|_| "a child process is stuck")?
+                self.news.recv_timeout(self.patience).map_err(|_| "a child process is stuck")?
             {
                 tallies[number] = Tally::read(&bytes?)?;
             }
@@ -100,7 +118,7 @@ impl Fleet<'_> {
     }
 }
 
-impl Drop for Fleet<'_> {
+impl Drop for Fleet {
     fn drop(&mut self) {
         for child in &mut self.children {
             // An error means that it is gone already.

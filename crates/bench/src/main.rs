@@ -8,12 +8,15 @@ mod contend;
 mod crowd;
 mod fleet;
 mod floors;
+mod host;
 mod metrics;
 mod ours;
 mod passing;
+mod peers;
 mod pin;
 mod plan;
 mod report;
+mod requests;
 mod rounds;
 mod startup;
 mod stats;
@@ -46,12 +49,15 @@ fn run(args: Args) -> Result<()> {
     match &args.command {
         Some(Command::Worker(job)) => return worker::run(job),
         Some(Command::Features) => return telemetry::tell(),
+        Some(Command::Turns { crowd }) => return requests::work(crowd),
         _ => {}
     }
     let pinning = pin::settle(args.pin, args.pinned)?;
     match &args.command {
         Some(Command::Startup(startup)) => startup::run(startup, &pinning, args.json),
         Some(Command::Crowd(crowd)) => crowd::run(crowd, &pinning, args.json),
+        Some(Command::Held(held)) => crowd::held_on_redis(held, &pinning, args.json),
+        Some(Command::Requests) => requests::run(&pinning, args.json),
         Some(Command::Telemetry(telemetry)) => telemetry::run(telemetry, &args, &pinning),
         Some(Command::Pass) => rounds::passes(&args, &pinning),
         _ => rounds::run(&args, &pinning),

@@ -28,12 +28,25 @@ pub(crate) struct Metric {
     pub(crate) value: f64,
 }
 
+impl Metric {
+    pub(crate) fn median_of(name: &'static str, value: f64) -> Self {
+        Self { name, fold: Fold::Median, value }
+    }
+
+    fn most_of(name: &'static str, value: f64) -> Self {
+        Self { name, fold: Fold::Most, value }
+    }
+}
+
 /// The figures of one side in one round; the first is the one that ratios are made of.
 pub(crate) fn measure(workload: Workload, tallies: &[Tally], length: u64) -> Vec<Metric> {
     match workload {
+        Workload::Free if tallies.iter().any(|tally| !tally.turns.is_empty()) => {
+            pairs(&Merged::new(workload, tallies, length))
+        }
         Workload::Free => {
             let rates = tallies.iter().map(|tally| tally.counted as f64 * 1e9 / tally.nanos as f64);
-            vec![median_of("pairs/s", rates.sum())]
+            vec![Metric::median_of("pairs/s", rates.sum())]
         }
         Workload::Pair | Workload::Ring => passes(&Merged::new(workload, tallies, length), tallies),
         Workload::HandOver => hand_overs(&Merged::new(workload, tallies, length)),
@@ -41,24 +54,44 @@ pub(crate) fn measure(workload: Workload, tallies: &[Tally], length: u64) -> Vec
     }
 }
 
+/// One task, turn after turn: a pair lasts until it asks again.
+fn pairs(merged: &Merged) -> Vec<Metric> {
+    let micros = |span: fn(&Turn, &Turn) -> u64| -> Vec<_> {
+        merged.turns.windows(2).map(|pair| span(&pair[0], &pair[1]) as f64 / 1e3).collect()
+    };
+    let both = micros(|turn, next| next.asked - turn.asked);
+    let acquires = micros(|turn, _| turn.acquired - turn.asked);
+    let releases = micros(|turn, next| next.asked - turn.released);
+    vec![
+        Metric::median_of("p50 us", percentile(&both, 50.0)),
+        Metric::median_of("p99 us", percentile(&both, 99.0)),
+        Metric::median_of("acquire p50", percentile(&acquires, 50.0)),
+        Metric::median_of("release p50", percentile(&releases, 50.0)),
+        Metric::median_of("pairs/s", merged.per_second(merged.turns.len())),
+    ]
+}
+
 fn contended(workload: Workload, merged: &Merged) -> Vec<Metric> {
-    let per_second = |count: usize| count as f64 * 1e9 / merged.length as f64;
     let mut metrics = Vec::new();
     if workload != Workload::Distinct {
-        metrics.push(median_of("owner changes/s", per_second(merged.changes(|turn| turn.task))));
+        metrics
+            .push(Metric::median_of("owner changes/s", merged.per_second(merged.changes(|turn| turn.task))));
     }
-    if workload == Workload::Processes {
-        metrics.push(median_of("process changes/s", per_second(merged.changes(|turn| merged.process(turn)))));
+    if workload.is_shared() {
+        metrics.push(Metric::median_of(
+            "process changes/s",
+            merged.per_second(merged.changes(|turn| merged.process(turn))),
+        ));
     }
-    metrics.push(median_of("pairs/s", per_second(merged.turns.len())));
-    metrics.push(most_of("max wait ms", merged.longest_wait as f64 / 1e6));
-    if workload == Workload::Processes {
-        metrics.push(median_of("goal: at most", merged.wait_goal()));
+    metrics.push(Metric::median_of("pairs/s", merged.per_second(merged.turns.len())));
+    metrics.push(Metric::most_of("max wait ms", merged.longest_wait as f64 / 1e6));
+    if workload.is_shared() {
+        metrics.push(Metric::median_of("goal: at most", merged.wait_goal()));
     }
-    metrics.push(median_of("Jain/task", jain(&merged.shares(merged.tasks, |turn| turn.task))));
-    if workload == Workload::Processes {
+    metrics.push(Metric::median_of("Jain/task", jain(&merged.shares(merged.tasks, |turn| turn.task))));
+    if workload.is_shared() {
         let shares = merged.shares(merged.processes, |turn| merged.process(turn));
-        metrics.push(median_of("Jain/process", jain(&shares)));
+        metrics.push(Metric::median_of("Jain/process", jain(&shares)));
         let fewest = shares.iter().min().copied().unwrap_or_default();
         metrics.push(Metric { name: "fewest/process", fold: Fold::Least, value: fewest as f64 });
     }
@@ -69,11 +102,11 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
     let micros = merged.hand_overs();
     let stayed = merged.turns.len().saturating_sub(1 + merged.changes(|turn| turn.task));
     vec![
-        median_of("p50 us", percentile(&micros, 50.0)),
-        median_of("p99 us", percentile(&micros, 99.0)),
-        most_of("max us", percentile(&micros, 100.0)),
-        median_of("hand-overs", micros.len() as f64),
-        median_of("kept by owner", stayed as f64),
+        Metric::median_of("p50 us", percentile(&micros, 50.0)),
+        Metric::median_of("p99 us", percentile(&micros, 99.0)),
+        Metric::most_of("max us", percentile(&micros, 100.0)),
+        Metric::median_of("hand-overs", micros.len() as f64),
+        Metric::median_of("kept by owner", stayed as f64),
     ]
 }
 
@@ -83,18 +116,10 @@ fn passes(merged: &Merged, tallies: &[Tally]) -> Vec<Metric> {
     let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
     let turns: u64 = tallies.iter().map(|tally| tally.counted).sum();
     vec![
-        median_of("ns/pass", percentile(&blocks, 50.0)),
-        median_of("mean ns/pass", blocks.iter().sum::<f64>() / blocks.len() as f64),
-        median_of("turns/pass", turns as f64 / (merged.turns.len() as f64 * block)),
+        Metric::median_of("ns/pass", percentile(&blocks, 50.0)),
+        Metric::median_of("mean ns/pass", blocks.iter().sum::<f64>() / blocks.len() as f64),
+        Metric::median_of("turns/pass", turns as f64 / (merged.turns.len() as f64 * block)),
     ]
-}
-
-fn median_of(name: &'static str, value: f64) -> Metric {
-    Metric { name, fold: Fold::Median, value }
-}
-
-fn most_of(name: &'static str, value: f64) -> Metric {
-    Metric { name, fold: Fold::Most, value }
 }
 
 /// The turns of all processes within the window, in the order in which the lock went round.
@@ -120,6 +145,10 @@ impl Merged {
         let longest_wait = waits.max().unwrap_or_default();
         turns.retain(|turn| turn.acquired < length);
         Self { turns, tasks: tasks * processes, processes, longest_wait, length }
+    }
+
+    fn per_second(&self, count: usize) -> f64 {
+        count as f64 * 1e9 / self.length as f64
     }
 
     fn process(&self, turn: &Turn) -> u64 {

@@ -5,7 +5,7 @@ use latchwork::{Guard, Lock};
 use crate::Result;
 use crate::args::Job;
 use crate::contend::AsyncLock;
-use crate::plan::Side;
+use crate::plan::Engine;
 
 impl AsyncLock for Lock {
     type Guard = Guard;
@@ -20,14 +20,14 @@ impl AsyncLock for Lock {
 }
 
 /// The locks of this process's tasks, from one client, which is already warm.
-pub(crate) async fn locks(job: &Job) -> Result<Vec<Lock>> {
-    let url = match job.side {
-        Side::MemoryMulti | Side::MemoryCurrent => "memory:".to_owned(),
-        _ => format!("sqlite:{}", job.folder.join("locks.db").display()),
+pub(crate) async fn locks(job: &Job, engine: Engine) -> Result<Vec<Lock>> {
+    let url = match engine {
+        Engine::Memory => "memory:".to_owned(),
+        Engine::Sqlite => format!("sqlite:{}", job.folder.join("locks.db").display()),
+        Engine::Redis => job.url()?.to_owned(),
     };
     let client = latchwork::connect(&url).await?;
     client.lock("bench/warm").acquire().await?.release().await?;
-    let passes = job.side != Side::SqliteUnpassed;
-    let lock = |task| client.lock(job.workload.lock_name(task)).local_handoff(passes);
+    let lock = |task| client.lock(job.workload.lock_name(task)).local_handoff(job.side.passes());
     Ok((0..job.workload.tasks()).map(lock).collect())
 }

@@ -2,7 +2,7 @@
 
 use crate::metrics::{Fold, Metric};
 use crate::pin::Pinning;
-use crate::plan::{Side, Workload, spelled};
+use crate::plan::{Bound, Goal, Side, What, Workload, spelled};
 use crate::rounds::Series;
 use crate::stats::median;
 
@@ -29,8 +29,11 @@ pub(crate) fn headline(settings: &Settings<'_>) -> String {
     )
 }
 
-pub(crate) fn table(workload: Workload, series: &[Series]) -> String {
+pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> String {
     let mut text = format!("\n{} {}\n", workload.code(), workload.title());
+    if series.is_empty() {
+        return text + "  no side of those asked for\n";
+    }
     let names = series.first().map(|series| column_names(series)).unwrap_or_default();
     text += &format!("  {:28}", "");
     names.iter().for_each(|name| text += &format!("{name:>0$}", width(name)));
@@ -48,10 +51,14 @@ pub(crate) fn table(workload: Workload, series: &[Series]) -> String {
         }
         text += "\n";
     }
+    for Reached { side, what, value, bound, met } in reached(series, goals) {
+        let (value, word) = (figure(value), if met { "met" } else { "MISSED" });
+        text += &format!("  goal: {}: {what} {value}, {bound}: {word}\n", spelled(side));
+    }
     text
 }
 
-pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series]) -> String {
+pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series], goals: &[Goal]) -> String {
     let mut text = String::new();
     for one in series {
         let figures = column_names(one).into_iter().enumerate().map(|(column, name)| {
@@ -75,7 +82,55 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
             settings.pinning.is_pinned(),
         );
     }
+    for Reached { side, what, value, bound, met } in reached(series, goals) {
+        text += &format!(
+            "{{\"workload\":\"{}\",\"engine\":\"{}\",\"side\":\"{}\",\"goal\":\"{what}, {bound}\",\"value\":{},\"met\":{met}}}\n",
+            workload.code(),
+            settings.engine,
+            spelled(side),
+            number(value),
+        );
+    }
     text
+}
+
+/// A goal, and how far it was reached.
+struct Reached {
+    side: Side,
+    what: String,
+    value: f64,
+    bound: String,
+    met: bool,
+}
+
+/// Goals of sides that were left out are left out too.
+fn reached(series: &[Series], goals: &[Goal]) -> Vec<Reached> {
+    goals.iter().filter_map(|goal| reach(series, goal)).collect()
+}
+
+fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
+    let one = series.iter().find(|series| series.side == goal.side)?;
+    let (what, value) = match goal.what {
+        What::Ratio(floor) => (format!("ratio to {}", spelled(floor)), ratio(one, floor, series)?.median),
+        What::Figure(name) => (name.to_owned(), named(one, name)?),
+    };
+    let (word, limit) = match goal.bound {
+        Bound::Most(limit) => ("at most", limit),
+        Bound::Least(limit) => ("at least", limit),
+        Bound::MostFigure(name) => ("at most", named(one, name)?),
+    };
+    let met = if word == "at least" { value >= limit } else { value <= limit };
+    Some(Reached { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
+}
+
+/// Goals are round numbers, unless they were measured.
+fn bound_figure(limit: f64) -> String {
+    if (limit * 100.0 - (limit * 100.0).round()).abs() < 1e-9 { limit.to_string() } else { figure(limit) }
+}
+
+fn named(series: &Series, name: &str) -> Option<f64> {
+    let column = column_names(series).iter().position(|column| *column == name)?;
+    Some(folded(series, column))
 }
 
 /// A number as people read it: three digits that count, thousands apart.
@@ -109,7 +164,9 @@ pub(crate) fn number(value: f64) -> String {
 fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
     let floor = all.iter().find(|series| series.side == floor)?;
     let pairs = values(one, 0).into_iter().zip(values(floor, 0));
-    Some(Ratio::of(&pairs.map(|(ours, floor)| ours / floor).collect::<Vec<_>>()))
+    // A short round may have no figure, when the machine was busy with others.
+    let ratios: Vec<_> = pairs.map(|(ours, floor)| ours / floor).filter(|ratio| ratio.is_finite()).collect();
+    Some(Ratio::of(&ratios))
 }
 
 impl Ratio {
@@ -137,7 +194,7 @@ fn folded(series: &Series, index: usize) -> f64 {
     match column(series, index).next().map(|metric| metric.fold) {
         Some(Fold::Most) => values.into_iter().fold(f64::NAN, f64::max),
         Some(Fold::Least) => values.into_iter().fold(f64::NAN, f64::min),
-        _ => median(&values),
+        _ => median(&values.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::Result;
 use crate::args::{Args, Telemetry};
+use crate::host::Host;
 use crate::pin::Pinning;
 use crate::plan::{Side, Workload};
 use crate::report::{Ratio, figure, number};
@@ -53,7 +54,7 @@ fn built(program: PathBuf, how: &str) -> Result<PathBuf> {
 
 /// Nanoseconds for one acquire and release.
 fn nanos(program: &Path, args: &Args) -> Result<f64> {
-    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args)?;
+    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args, &Host::none())?;
     Ok(1e9 / metrics.first().ok_or("W1 has no figures")?.value)
 }
 

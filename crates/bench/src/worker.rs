@@ -20,22 +20,35 @@ const WARM_UP: u32 = 8;
 
 pub(crate) fn run(job: &Job) -> Result<()> {
     let tally = match job.side {
-        Side::SqliteMulti
-        | Side::SqliteCurrent
-        | Side::SqliteUnpassed
-        | Side::MemoryMulti
-        | Side::MemoryCurrent => {
-            let runtime = runtime(job)?;
-            let locks = runtime.block_on(ours::locks(job))?;
-            tasks(job, &runtime, locks)?
-        }
-        Side::MutexMulti | Side::MutexCurrent => tasks(job, &runtime(job)?, floors::mutexes(job))?,
         Side::Statements => statements(job)?,
         Side::Bell => bell(job)?,
         Side::Flock => threads(job)?,
+        side => match side.engine() {
+            Some(engine) => awaited(job, ours::locks(job, engine))?,
+            None => awaited_floor(job)?,
+        },
     };
     tally.write(&mut BufWriter::new(io::stdout().lock()))?;
     Ok(())
+}
+
+fn awaited_floor(job: &Job) -> Result<Tally> {
+    match job.side {
+        Side::MutexMulti | Side::MutexCurrent => awaited(job, async { Ok(floors::mutexes(job)) }),
+        Side::ScriptsMulti | Side::ScriptsCurrent => awaited(job, floors::scripts(job)),
+        Side::BareMulti | Side::BareCurrent => awaited(job, floors::bare(job)),
+        Side::BlpopMulti | Side::BlpopCurrent => awaited(job, floors::blpop(job)),
+        #[cfg(feature = "peers")]
+        Side::Rslock | Side::RslockQuick => awaited(job, crate::peers::managers(job)),
+        other => Err(format!("{other:?} does not run in a process of this program").into()),
+    }
+}
+
+/// Makes the locks in the runtime that their tasks will run on.
+fn awaited<L: AsyncLock>(job: &Job, locks: impl Future<Output = Result<Vec<L>>>) -> Result<Tally> {
+    let runtime = runtime(job)?;
+    let locks = runtime.block_on(locks)?;
+    tasks(job, &runtime, locks)
 }
 
 fn runtime(job: &Job) -> Result<Runtime> {
@@ -62,7 +75,7 @@ fn window(job: &Job) -> Result<Window> {
 fn tasks<L: AsyncLock>(job: &Job, runtime: &Runtime, locks: Vec<L>) -> Result<Tally> {
     let (window, pace) = (window(job)?, job.side.pace(job.workload));
     runtime.block_on(async {
-        if job.workload == Workload::Free {
+        if job.workload == Workload::Free && !job.side.is_on_a_wire() {
             let lock = locks.into_iter().next().ok_or("no lock to count on")?;
             return tokio::spawn(contend::count(lock, window)).await?;
         }

@@ -1,7 +1,9 @@
 //! Lock names: data, never a path, a command or SQL.
 
+use std::cmp::Ordering;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -16,8 +18,12 @@ use crate::{Error, ErrorKind, Result};
 /// assert!(LockName::new("").is_err());
 /// assert!(LockName::new("two\nlines").is_err());
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LockName(Arc<str>);
+#[derive(Clone)]
+pub struct LockName {
+    text: Arc<str>,
+    /// Its keyed hash, counted once: every acquisition looks the name up several times.
+    hash: u64,
+}
 
 impl LockName {
     /// The longest name, in bytes.
@@ -30,12 +36,71 @@ impl LockName {
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
         check("lock name", name, Self::MAX_BYTES)?;
-        Ok(Self(name.into()))
+        // Keyed, because names may come from strangers.
+        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Ok(Self { text: name.into(), hash: KEYS.hash_one(name) })
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Its keyed hash.
+    pub(crate) fn hash_code(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl PartialEq for LockName {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.text == other.text
+    }
+}
+
+impl Eq for LockName {}
+
+impl Hash for LockName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialOrd for LockName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LockName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+/// For maps whose keys are hashed, or random, already.
+pub(crate) type AsItIs = BuildHasherDefault<FirstWord>;
+
+/// The hash is the key's own.
+#[derive(Default)]
+pub(crate) struct FirstWord(u64);
+
+impl Hasher for FirstWord {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(word) = bytes.first_chunk() {
+            self.0 = u64::from_ne_bytes(*word);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+
+    /// A key that is an array says how long it is, which tells nothing.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -58,13 +123,13 @@ pub(crate) fn check(what: &str, text: &str, most: usize) -> Result<()> {
 
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(&*self.text, f)
     }
 }
 

@@ -6,19 +6,36 @@ use std::time::Duration;
 use latchwork::engine::Engine;
 use latchwork::{Client, Guarantees};
 
+/// One way to reach and use an engine. A value and not a type: every case is compiled once per engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// What tests call it.
+    pub name: &'static str,
+    /// The URL scheme that leads to it.
+    pub scheme: &'static str,
+}
+
 /// A running engine: its server or file, and the faults that can be done to it.
 pub trait Fixture: Send + Sync + Sized + 'static {
     /// The engine.
     type Engine: Engine;
 
-    /// The URL scheme that leads to it.
-    const SCHEME: &'static str;
+    /// The ways to reach and use it.
+    const KINDS: &'static [Kind];
 
     /// Its source, below `crates/latchwork/src/engines`.
     const SOURCE: &'static str;
 
-    /// Starts it, with no locks held.
-    fn begin() -> impl Future<Output = Self> + Send;
+    /// Starts one of [`Fixture::KINDS`], with no locks held.
+    fn begin_as(kind: &'static Kind) -> impl Future<Output = Self> + Send;
+
+    /// Starts the first of them.
+    fn begin() -> impl Future<Output = Self> + Send {
+        Self::begin_as(&Self::KINDS[0])
+    }
+
+    /// Which of them this is.
+    fn kind(&self) -> &'static Kind;
 
     /// What it promises.
     fn guarantees() -> Guarantees;

@@ -10,6 +10,7 @@ pub mod flaky;
 pub mod history;
 pub mod proxy;
 pub mod recorder;
+pub mod requests;
 pub mod seed;
 pub mod servers;
 pub mod shim;
@@ -27,5 +28,6 @@ macro_rules! for_each_engine {
     ($run:ident) => {
         $run!($crate::fixtures::MemoryFixture);
         $run!($crate::fixtures::SqliteFixture);
+        $run!($crate::fixtures::RedisFixture);
     };
 }

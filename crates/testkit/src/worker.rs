@@ -8,6 +8,8 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::shim::Clocks;
+
 /// A running `worker` process. Killed when dropped.
 pub struct Worker {
     child: Child,
@@ -15,9 +17,29 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// `worker turns`, for the crowds of [`crate::requests`].
+    pub fn turns() -> std::process::Command {
+        let mut command = std::process::Command::new(binary());
+        command.arg("turns");
+        command
+    }
+
     /// Starts `worker ARGS`.
     pub fn start(args: &[&str]) -> Self {
+        Self::spawn(args, |_| {})
+    }
+
+    /// Starts `worker ARGS`, whose clocks can be moved.
+    pub fn with_clocks(args: &[&str], clocks: &Clocks) -> Self {
+        Self::spawn(args, |command| {
+            let (name, value) = clocks.variable();
+            command.env("LD_PRELOAD", clocks.library()).env(name, value);
+        })
+    }
+
+    fn spawn(args: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(binary());
+        prepare(&mut command);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("the worker starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();

@@ -1,23 +1,26 @@
-//! Engine by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
+//! Fixture by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use latchwork::engine::Registry;
 use libtest_mimic::{Arguments, Trial};
+use testkit::fixture::Kind;
 use testkit::{Fixture, cases, for_each_engine};
 
 const CASE_LIMIT: Duration = Duration::from_secs(120);
+/// Cases that start many processes would starve the short leases of others.
+static MACHINE: RwLock<()> = RwLock::new(());
 const CONTRACT: &str = include_str!("../../latchwork/src/engine/mod.rs");
 
 fn main() {
     let (mut trials, mut schemes, mut rules) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     macro_rules! collect {
         ($fixture:ty) => {
-            schemes.insert(<$fixture>::SCHEME);
+            schemes.extend(<$fixture>::KINDS.iter().map(|kind| kind.scheme));
             rules.extend(cases::all::<$fixture>().iter().flat_map(|case| case.rules.iter().copied()));
-            trials.extend(trials_of::<$fixture>());
+            trials.extend(<$fixture>::KINDS.iter().flat_map(trials_of::<$fixture>));
         };
     }
     for_each_engine!(collect);
@@ -35,21 +38,28 @@ fn main() {
             .then_some(())
             .ok_or(format!("rules {written:?}, cases {rules:?}").into())
     }));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    let mut arguments = Arguments::from_args();
+    // Most of a case is waiting for leases to end.
+    arguments.test_threads.get_or_insert(6);
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn trials_of<F: Fixture>() -> Vec<Trial> {
+fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<Trial> {
     let promised = F::guarantees();
-    let probe = runtime().block_on(F::begin());
+    let probe = runtime().block_on(F::begin_as(kind));
     let trial = |case: cases::Case<F>| {
-        let name = format!("{}::{}", F::SCHEME, case.name);
+        let name = format!("{}::{}", kind.name, case.name);
         match (case.unless)(&promised, &probe) {
             Some(reason) => {
                 Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))
             }
             None => Trial::test(name, move || {
+                let (_alone, _beside) = match case.alone {
+                    true => (Some(MACHINE.write()), None),
+                    false => (None, Some(MACHINE.read())),
+                };
                 runtime().block_on(async {
-                    let running = (case.run)(Arc::new(F::begin().await));
+                    let running = (case.run)(Arc::new(F::begin_as(kind).await));
                     tokio::time::timeout(CASE_LIMIT, running)
                         .await
                         .map_err(|_| format!("hangs for {CASE_LIMIT:?}").into())

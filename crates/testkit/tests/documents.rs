@@ -50,9 +50,16 @@ fn every_path_that_a_document_names_exists() {
 }
 
 #[test]
-fn every_engine_has_its_page() {
+fn every_engine_has_its_page_and_every_scheme_is_on_one() {
+    let mut pages = String::new();
+    for promised in Registry::builtin().guarantees() {
+        // What follows a dash is another way to lock on the same server.
+        let engine = promised.engine.split('-').next().unwrap_or_default();
+        let page = fs::read_to_string(root().join(format!("docs/engines/{engine}.md")));
+        pages += &page.unwrap_or_else(|_| panic!("no page for {engine}"));
+    }
     for scheme in Registry::builtin().schemes() {
-        assert!(root().join(format!("docs/engines/{scheme}.md")).exists(), "no page for {scheme}");
+        assert!(pages.contains(&format!("`{scheme}:")), "no page says what `{scheme}:` is");
     }
 }
 
@@ -94,4 +101,14 @@ fn no_source_file_is_longer_than_six_hundred_lines_and_the_median_is_short() {
     assert!(*longest <= 600, "{path:?} has {longest} lines");
     let median = lengths[lengths.len() / 2].0;
     assert!(median < 150, "the median file has {median} lines");
+}
+
+#[test]
+fn the_page_grants_what_the_tests_grant() {
+    let page = fs::read_to_string(root().join("docs/engines/redis.md")).expect("readable");
+    let words = |text: &str| {
+        text.split([' ', '\n', '\\']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    let grant = words(testkit::fixtures::RedisFixture::GRANT);
+    assert!(words(&page).contains(&grant), "docs/engines/redis.md lacks: {grant}");
 }

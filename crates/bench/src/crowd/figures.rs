@@ -25,6 +25,14 @@ impl Figures {
         Ok(Self(lines.lines().map(figure).collect::<Result<_>>()?))
     }
 
+    pub(super) fn add(&mut self, name: &str, value: f64) {
+        self.0.push((name.to_owned(), value));
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+
     pub(super) fn table(&self) -> String {
         self.0.iter().map(|(name, value)| format!("  {name:24}{:>12}\n", whole_or_figure(*value))).collect()
     }

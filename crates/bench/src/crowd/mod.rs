@@ -2,18 +2,27 @@
 
 mod figures;
 mod held;
+mod on_redis;
 mod usage;
 mod waiting;
 
+use std::future::Future;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use clap::ValueEnum;
 
+pub(crate) use self::on_redis::held_on_redis;
+
 use self::figures::Figures;
+use self::held::Terms;
 use crate::Result;
 use crate::args::Crowd;
 use crate::pin::Pinning;
 use crate::plan::spelled;
+
+/// Of the locks that are held in memory.
+const TTL: Duration = Duration::from_secs(30);
 
 /// What the crowd does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,7 +38,7 @@ pub(crate) fn run(crowd: &Crowd, pinning: &Pinning, json: bool) -> Result<()> {
         return Ok(());
     }
     if !json {
-        println!("a crowd of {} on memory, current-thread, ttl {:?}, {pinning}", crowd.locks, held::TTL);
+        println!("a crowd of {} on memory, current-thread, ttl {:?}, {pinning}", crowd.locks, TTL);
     }
     for part in [Part::Held, Part::Waiting] {
         let figures = Figures::read(&send_out(part, crowd)?)?;
@@ -43,13 +52,15 @@ pub(crate) fn run(crowd: &Crowd, pinning: &Pinning, json: bool) -> Result<()> {
 }
 
 fn play(part: Part, crowd: &Crowd) -> Result<Figures> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match part {
-            Part::Held => held::run(crowd.locks, crowd.seconds).await,
-            Part::Waiting => waiting::run(crowd.locks).await,
-        }
-    })
+    let Crowd { locks, seconds, .. } = *crowd;
+    match part {
+        Part::Held => in_one_thread(held::run(&Terms { url: "memory:".into(), locks, ttl: TTL, seconds })),
+        Part::Waiting => in_one_thread(waiting::run(locks)),
+    }
+}
+
+fn in_one_thread(work: impl Future<Output = Result<Figures>>) -> Result<Figures> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 /// In a fresh process: memory that an earlier part freed would hide what this one takes.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::Result;
@@ -17,9 +19,13 @@ pub(super) struct Usage {
 impl Usage {
     pub(super) fn now() -> Result<Self> {
         let pages = resident_pages(&fs::read_to_string("/proc/self/statm")?)?;
-        let ticks = cpu_ticks(&fs::read_to_string("/proc/self/stat")?)?;
-        let resident = pages * unit(SysconfVar::PAGE_SIZE)?;
-        Ok(Self { resident, cpu: Duration::from_secs_f64(ticks / unit(SysconfVar::CLK_TCK)?) })
+        let page = sysconf(SysconfVar::PAGE_SIZE)?.ok_or("the kernel does not say how large a page is")?;
+        Ok(Self { resident: pages * page as f64, cpu: cpu(UsageWho::RUSAGE_SELF)? })
+    }
+
+    /// Processor time of the calling thread alone.
+    pub(super) fn of_this_thread() -> Result<Duration> {
+        cpu(UsageWho::RUSAGE_THREAD)
     }
 
     /// Bytes that came since `before`, for each of `count`.
@@ -28,20 +34,15 @@ impl Usage {
     }
 }
 
-fn unit(of: SysconfVar) -> Result<f64> {
-    Ok(sysconf(of)?.ok_or("the kernel does not say its units")? as f64)
+/// User and system time.
+fn cpu(of: UsageWho) -> Result<Duration> {
+    let usage = getrusage(of)?;
+    let micros = (usage.user_time() + usage.system_time()).num_microseconds();
+    Ok(Duration::from_micros(micros.try_into()?))
 }
 
 fn resident_pages(statm: &str) -> Result<f64> {
     Ok(statm.split(' ').nth(1).ok_or("statm is cut off")?.parse()?)
-}
-
-/// User and system time. The program's name comes before them and may hold spaces, so counting starts behind it.
-fn cpu_ticks(stat: &str) -> Result<f64> {
-    let (_, fields) = stat.rsplit_once(") ").ok_or("stat has no name")?;
-    let mut fields = fields.split(' ').skip(11);
-    let mut next = || -> Result<f64> { Ok(fields.next().ok_or("stat is cut off")?.parse()?) };
-    Ok(next()? + next()?)
 }
 
 #[cfg(test)]
@@ -49,18 +50,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_lines_are_read_whatever_the_program_is_called() {
-        let stat = "17 (a) b) S 1 17 17 0 -1 4194560 120 0 0 0 31 11 0 0 20 0 1 0 100 200 300";
-        assert_eq!(cpu_ticks(stat).expect("whole"), 42.0);
-        assert_eq!(resident_pages("900 250 100 1 0 80 0\n").expect("whole"), 250.0);
-        assert!(cpu_ticks("17 (a) S 1").is_err());
-    }
-
-    #[test]
     fn memory_that_was_taken_is_seen() -> Result<()> {
+        assert_eq!(resident_pages("900 250 100 1 0 80 0\n")?, 250.0);
         let before = Usage::now()?;
         let taken = vec![1_u8; 64 << 20];
         assert!(Usage::now()?.bytes_each(&before, 1) > (32 << 20) as f64, "{}", taken.len());
         Ok(())
+    }
+
+    #[test]
+    fn work_is_seen_as_processor_time() -> Result<()> {
+        let (all, mine) = (Usage::now()?.cpu, Usage::of_this_thread()?);
+        // The kernel may count in ticks of some milliseconds.
+        for _ in 0..1_000 {
+            std::hint::black_box((0..3_000_000_u64).map(std::hint::black_box).sum::<u64>());
+            if Usage::of_this_thread()? > mine && Usage::now()?.cpu > all {
+                return Ok(());
+            }
+        }
+        panic!("seconds of work were not seen");
     }
 }

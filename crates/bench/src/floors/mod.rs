@@ -3,9 +3,11 @@
 mod bell;
 mod flock;
 mod mutex;
+mod redis;
 mod statements;
 
 pub(crate) use bell::Bell;
 pub(crate) use flock::Flock;
 pub(crate) use mutex::mutexes;
+pub(crate) use redis::{bare, blpop, claim_script, release_script, scripts};
 pub(crate) use statements::{Statements, open};

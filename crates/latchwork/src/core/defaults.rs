@@ -14,6 +14,8 @@ pub(crate) const RENEW_AFTER: u32 = 3;
 pub(crate) const RENEW_WITHIN: u32 = 6;
 /// Renewals are spread by up to this part of their interval, both ways, so that many locks do not renew at one tick.
 pub(crate) const RENEW_JITTER: u32 = 10;
+/// Renewals that are due within this part of a ttl go together.
+pub(crate) const RENEW_TOGETHER: u32 = 60;
 /// Claims per renewal request.
 pub(crate) const RENEW_BATCH: usize = 200;
 /// How long one request may take before the engine counts as hung.

@@ -112,11 +112,14 @@ impl Schedule {
         due
     }
 
-    /// What is due, and when to look again.
+    /// What is due, and when to look again. With what is due goes what soon will be: one request for many costs little
+    /// more than for one.
     fn take_due(&mut self, now: Moment) -> (Vec<Arc<Hold>>, Moment) {
         let mut holds = Vec::new();
+        let first = self.due.first_key_value().filter(|((due, _), _)| *due <= now);
+        let soon = first.map_or(now, |(_, hold)| now.after(hold.claim.ttl / defaults::RENEW_TOGETHER));
         while let Some(first) = self.due.first_entry() {
-            if first.key().0 > now {
+            if first.key().0 > soon {
                 break;
             }
             let hold = first.remove();

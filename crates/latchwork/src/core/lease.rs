@@ -98,9 +98,11 @@ impl Lease {
             // Again soon, and sooner the less time there is, but never past the deadline.
             return now.after(self.stop_at().since(now).min(self.terms.ttl) / 8);
         }
-        let interval = self.span() / defaults::RENEW_AFTER;
-        let spread = interval / defaults::RENEW_JITTER;
-        self.start.after(interval - spread + spread * 2 * u32::from(jitter) / 255).min(self.stop_at())
+        // In whole nanoseconds: every lock comes by here.
+        let interval = nanos(self.span()) / u64::from(defaults::RENEW_AFTER);
+        let spread = interval / u64::from(defaults::RENEW_JITTER);
+        let late = spread.saturating_mul(2 * u64::from(jitter)) / 255;
+        self.start.after(Duration::from_nanos(interval - spread + late)).min(self.stop_at())
     }
 
     /// How long one renewal request may take, so that there is time for another. However soon `max_hold` is over: others
@@ -128,6 +130,10 @@ impl Lease {
             }
         }
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! The first task drives the remote claim. Whoever is behind is handed the held lock itself, or the duty to fetch it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::oneshot;
@@ -14,6 +14,7 @@ use super::{Core, Patience, Tenure, Terms, Ticket};
 use crate::clock::Moment;
 use crate::engine::Claim;
 use crate::locked::locked;
+use crate::names::AsItIs;
 use crate::{Error, ErrorKind, LockName, Result};
 
 const SHARDS: usize = 16;
@@ -21,9 +22,10 @@ const SHARDS: usize = 16;
 /// Every lock name that a task of this client drives, holds or waits for.
 #[derive(Default)]
 pub(crate) struct Local {
-    hasher: RandomState,
-    shards: [Mutex<HashMap<LockName, Queue>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
 }
+
+type Shard = HashMap<LockName, Queue, AsItIs>;
 
 /// The tasks behind the one that drives or holds, in arrival order.
 #[derive(Default)]
@@ -53,8 +55,9 @@ pub(crate) enum Turn {
 }
 
 impl Local {
-    fn shard(&self, name: &LockName) -> MutexGuard<'_, HashMap<LockName, Queue>> {
-        locked(&self.shards[self.hasher.hash_one(name) as usize % SHARDS])
+    fn shard(&self, name: &LockName) -> MutexGuard<'_, Shard> {
+        // Not the lowest bits, which place the name inside its shard.
+        locked(&self.shards[(name.hash_code() >> 32) as usize % SHARDS])
     }
 }
 
@@ -92,9 +95,12 @@ fn step_up<'a>(
     patience: Patience,
 ) -> Option<Standing<'a>> {
     let mut shard = core.local.shard(name);
-    let Some(queue) = shard.get_mut(name) else {
-        shard.insert(name.clone(), Queue::default());
-        return Some(Standing::First(Ticket::new(core.clone(), name.clone(), Inherited::default())));
+    let queue = match shard.entry(name.clone()) {
+        Entry::Occupied(queue) => queue.into_mut(),
+        Entry::Vacant(free) => {
+            free.insert(Queue::default());
+            return Some(Standing::First(Ticket::new(core.clone(), name.clone(), Inherited::default())));
+        }
     };
     let shared = queue.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim));
     if let Some(tenure) = shared.and_then(|shared| shared.tenure.upgrade()) {
@@ -149,10 +155,10 @@ pub(crate) fn hand_duty(
     loop {
         let baton = {
             let mut shard = core.local.shard(name);
-            let queue = shard.get_mut(name)?;
-            match (queue.waiting.first_entry(), left.claim) {
+            let Entry::Occupied(mut queue) = shard.entry(name.clone()) else { return None };
+            match (queue.get_mut().waiting.first_entry(), left.claim) {
                 (None, None) => {
-                    shard.remove(name);
+                    queue.remove();
                     return None;
                 }
                 (None, Some(claim)) => return Some((claim, left.strays)),

@@ -43,10 +43,8 @@ impl Ticket {
     pub(crate) fn claim(&mut self, terms: &Terms, patience: Patience) -> Arc<Claim> {
         let (name, core) = (&self.name, &self.core);
         let claim = self.claim.get_or_insert_with(|| {
-            let mut claim = Claim::new(name.clone(), terms.lease.ttl);
-            if let Some(core) = core {
-                claim.id = ClaimId::drawn(core.clock);
-            }
+            let id = core.as_ref().map_or_else(ClaimId::random, |core| ClaimId::drawn(core.clock));
+            let mut claim = Claim::with_id(id, name.clone(), terms.lease.ttl);
             claim.mode = terms.mode;
             claim.owner = terms.owner.clone();
             if patience != Patience::None {

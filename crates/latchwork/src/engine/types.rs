@@ -87,9 +87,14 @@ impl Claim {
 
     /// An exclusive claim with a fresh id that only tries.
     pub fn new(name: LockName, ttl: Duration) -> Self {
+        Self::with_id(ClaimId::random(), name, ttl)
+    }
+
+    /// The same with an id that was drawn before.
+    pub(crate) fn with_id(id: ClaimId, name: LockName, ttl: Duration) -> Self {
         Self {
             name,
-            id: ClaimId::random(),
+            id,
             mode: Mode::Exclusive,
             owner: None,
             ttl,

@@ -16,6 +16,7 @@ use crate::engine::{
     Valid, Verdict, Wake,
 };
 use crate::locked::locked;
+use crate::names::AsItIs;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 /// The memory engine. Clones share their locks: give a clone to each client that is to compete.
@@ -52,7 +53,7 @@ pub enum Verb {
 
 #[derive(Default)]
 struct State {
-    locks: HashMap<LockName, Queue>,
+    locks: HashMap<LockName, Queue, AsItIs>,
     last_token: u64,
     fails: HashMap<Verb, Effect>,
     fails_always: HashMap<Verb, Effect>,

@@ -5,17 +5,17 @@
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
+//! `worker turns ...` is one process of a crowd whose requests are counted.
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
 //! `worker storm URL NAME HISTORY FOLDER MILLIS` does so with that ttl, writes to stores in FOLDER that check its tokens,
 //! and may be stopped for longer than its leases. It ends if it is wronged.
-//! `worker contend URL NAME CLIENTS MILLIS HOLD` lets CLIENTS clients take one lock in turns for so long, holding it for
-//! HOLD milliseconds each time, and prints `took TIMES`.
+//! `worker stoppable URL NAME HISTORY MILLIS` takes and releases one lock with that ttl until it is killed, and may be stopped
+//! meanwhile: a turn that was lost is over.
 
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::clock::{Clock, Moment};
-use latchwork::{Client, ErrorKind, Guard, Lock};
+use latchwork::{Client, ErrorKind, Guard};
 use testkit::history::{RecordedLock, Recorder};
 use testkit::store::{Store, Written};
 use tokio::task::JoinSet;
@@ -30,20 +30,13 @@ async fn main() {
         ["count", url, name, file, history, tasks, times] => {
             count(url, name, [file, history], number(tasks), number(times)).await
         }
+        ["turns", ref crowd @ ..] => testkit::requests::work(crowd).await,
         ["flock", file] => flock(file),
         ["churn", url, name, history] => churn(url, name, history).await,
         ["storm", url, name, history, folder, millis] => {
             storm(url, name, [history, folder].map(Path::new), number(millis)).await
         }
-        ["contend", url, name, clients, millis, hold] => {
-            contend(
-                url,
-                name,
-                number(clients),
-                [millis, hold].map(|span| Duration::from_millis(number(span))),
-            )
-            .await
-        }
+        ["stoppable", url, name, history, millis] => stoppable(url, name, history, number(millis)).await,
         _ => panic!("see the top of worker.rs"),
     }
 }
@@ -151,24 +144,16 @@ async fn weather(lock: RecordedLock, mut store: Store) {
     }
 }
 
-async fn contend(url: &str, name: &str, clients: u64, [span, hold]: [Duration; 2]) {
-    let end = Clock::boottime().now().after(span);
-    let mut tasks = JoinSet::new();
-    for _ in 0..clients {
-        tasks.spawn(take_turns(connect(url).await.lock(name), end, hold));
-    }
-    println!("took {}", tasks.join_all().await.iter().sum::<u64>());
-}
-
-async fn take_turns(lock: Lock, end: Moment, hold: Duration) -> u64 {
-    let mut times = 0;
-    while Clock::boottime().now() < end {
+async fn stoppable(url: &str, name: &str, history: &str, millis: u64) {
+    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
+    println!("started");
+    let lock = client.lock(name).ttl(Duration::from_millis(millis));
+    loop {
         let guard = lock.acquire().await.expect("the lock comes free");
-        if !hold.is_zero() {
-            tokio::time::sleep(hold).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match guard.release().await {
+            Err(error) if error.kind() != ErrorKind::Lost => panic!("{error}"),
+            _ => {}
         }
-        guard.release().await.expect("held until here");
-        times += 1;
     }
-    times
 }

@@ -38,7 +38,7 @@ pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fix
             points += cut_everywhere(&*fixture, scene, &one, &two, delay).await;
         }
     }
-    println!("{}: acquire dropped at {points} points", F::SCHEME);
+    println!("{}: acquire dropped at {points} points", fixture.kind().name);
     assert!(points > 16, "only {points} points were cut");
 }
 

@@ -3,15 +3,19 @@
 //! Whoever is first to give one waits a moment for the others that are due, and sends them all.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::reply::State;
+use crate::clock::Clock;
 use crate::engine::Claim;
 use crate::locked::locked;
 
 /// At most so many in one request.
 pub(super) const MOST: usize = 200;
+/// How long the first lets others run before it goes without those that are missing.
+const PATIENCE: Duration = Duration::from_millis(3);
 
 /// Waiting claims whose sign of life is due.
 #[derive(Default)]
@@ -26,9 +30,13 @@ pub(super) struct Due {
 }
 
 impl Beats {
-    /// Joins the next request. The first to join gets all of them, itself included, to send; if it fails to, nobody
-    /// gets an answer.
-    pub(super) async fn join(&self, claim: &Claim) -> (Vec<Due>, oneshot::Receiver<Option<State>>) {
+    /// Joins the next request, of a client with so many `waiting` claims. The first to join gets all of them, itself
+    /// included, to send; if it fails to, nobody gets an answer.
+    pub(super) async fn join(
+        &self,
+        claim: &Claim,
+        waiting: usize,
+    ) -> (Vec<Due>, oneshot::Receiver<Option<State>>) {
         let (answer, answered) = oneshot::channel();
         let leads = {
             let mut due = locked(&self.due);
@@ -40,7 +48,8 @@ impl Beats {
         }
         let leading = Leading(self);
         // Those that are due at the same tick are woken one after the other.
-        for _ in 0..3 {
+        let until = Clock::boottime().now().after(PATIENCE);
+        while locked(&self.due).len() < waiting && Clock::boottime().now() < until {
             tokio::task::yield_now().await;
         }
         let due = leading.take();

@@ -22,14 +22,24 @@ pub(super) enum Failure {
     Strange,
 }
 
+/// The server cannot do it now. The first write of a script is refused, so nothing was written.
+const NOT_NOW: [&str; 10] = [
+    "OOM",
+    "READONLY",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "BUSY",
+    "NOREPLICAS",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOSCRIPT",
+];
+
 impl Failure {
     pub(super) fn of(error: &RedisError) -> Self {
         match code(error) {
-            // The first write of a script is refused, so nothing was written.
-            Some(
-                "OOM" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "BUSY" | "NOREPLICAS"
-                | "CLUSTERDOWN" | "TRYAGAIN" | "NOSCRIPT",
-            ) => Self::NotNow,
+            Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
             _ if has(error, "switch database") => Self::NoDatabase,

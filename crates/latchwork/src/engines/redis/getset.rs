@@ -20,10 +20,13 @@ use crate::engine::{
     Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
-use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
+use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
                        has no queue and no tokens. Use scheme=set as soon as every service that shares the lock can";
+
+/// How many values of one claim are remembered, for want of a reply.
+const MOST_VALUES: usize = 16;
 
 /// The engine of the GETSET recipe.
 #[derive(Clone)]
@@ -33,17 +36,27 @@ pub struct GetSet {
 
 struct Shared {
     session: Session,
-    /// The value each claim set, which is all that says whose the key is.
-    values: Mutex<HashMap<ClaimId, Held>>,
+    claims: Mutex<HashMap<ClaimId, Asked>>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Held {
-    value: u64,
-    /// The one before, if nobody knows which of the two stands in the key.
-    previous: u64,
-    /// How often it was asked for in vain.
-    asked: u32,
+/// What a claim asked for.
+#[derive(Clone, Default)]
+struct Asked {
+    /// The values of this claim that may stand in the key, which is all that says whose it is: one, or also those whose
+    /// replies were lost. None once the server said that another's stands there: that of a rival who asked in the same
+    /// millisecond looks like our own.
+    values: Vec<u64>,
+    /// How often it was asked in vain.
+    vainly: u32,
+}
+
+impl Asked {
+    /// A value that is about to be sent: a lost reply must not make the release forget it.
+    fn sends(&mut self, value: u64) {
+        self.values.push(value);
+        let too_many = self.values.len().saturating_sub(MOST_VALUES);
+        self.values.drain(..too_many);
+    }
 }
 
 impl GetSet {
@@ -59,7 +72,7 @@ impl GetSet {
                 "this engine is for scheme=getset; Redis::connect has the others",
             ));
         }
-        let shared = Shared { session: Session::new(options), values: Mutex::default() };
+        let shared = Shared { session: Session::new(options), claims: Mutex::default() };
         shared.session.link().await?;
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -99,8 +112,20 @@ impl GetSet {
         [&self.shared.session.options.prefix, name.as_str()].concat()
     }
 
-    fn held(&self, id: ClaimId) -> Held {
-        locked(&self.shared.values).get(&id).copied().unwrap_or_default()
+    /// What was asked for so far; and `value` is asked for next. Nothing is remembered of a claim that was released.
+    fn asks(&self, id: ClaimId, value: u64) -> Vec<u64> {
+        let mut claims = locked(&self.shared.claims);
+        let Some(asked) = claims.get_mut(&id) else { return Vec::new() };
+        let before = asked.values.clone();
+        asked.sends(value);
+        before
+    }
+
+    /// The server said which value of this claim stands in the key, if any does.
+    fn answered(&self, id: ClaimId, value: Option<u64>) {
+        if let Some(asked) = locked(&self.shared.claims).get_mut(&id) {
+            asked.values = value.into_iter().collect();
+        }
     }
 
     async fn call(&self, script: Script, keys: &[String], values: &[u64]) -> Result<Value> {
@@ -111,12 +136,15 @@ impl GetSet {
     }
 
     fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
-        let mut values = locked(&self.shared.values);
-        let asked = values.get(&claim.id).map_or(0, |held| held.asked);
-        if !claim.wait_lease.is_zero() {
-            values.entry(claim.id).or_default().asked = asked.saturating_add(1);
+        self.answered(claim.id, None);
+        let mut claims = locked(&self.shared.claims);
+        let asked = claims.entry(claim.id).or_default();
+        let pause = (SILENT_FIRST * (1 << asked.vainly.min(8))).min(SILENT_LONGEST);
+        asked.vainly = asked.vainly.saturating_add(1);
+        if claim.wait_lease.is_zero() {
+            claims.remove(&claim.id);
         }
-        let pause = (SILENT_FIRST * (1 << asked.min(8))).min(SILENT_LONGEST);
+        drop(claims);
         let mut busy = Busy::new(pause);
         let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
         holder.note =
@@ -145,20 +173,22 @@ impl Engine for GetSet {
             let message = "scheme=getset knows only plain exclusive claims";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let (now, held) = (wall_millis(), self.held(claim.id));
-        let value = now + millis(claim.ttl);
-        // Written down before it is sent: a lost reply must not make the release forget it.
-        let sent = Held { value, previous: held.value, asked: held.asked };
-        locked(&self.shared.values).insert(claim.id, sent);
-        let answer = self.call(Script::Claim, &[self.key(&claim.name)], &[now, value, held.value]).await?;
-        match answer {
-            Value::Int(-2) => Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) })),
-            Value::Int(free_in) => {
-                if claim.wait_lease.is_zero() {
-                    locked(&self.shared.values).remove(&claim.id);
-                }
-                Ok(Verdict::Busy(self.busy(claim, free_in)))
+        let now = wall_millis();
+        let value = ends(now, claim);
+        locked(&self.shared.claims).entry(claim.id).or_default();
+        let before = self.asks(claim.id, value);
+        let values = [&[now, value], &before[..]].concat();
+        let answer = self.call(Script::Claim, &[self.key(&claim.name)], &values).await;
+        if answer.as_ref().is_err_and(|error| error.effect() == Effect::None) && before.is_empty() {
+            // Nothing was done, so nobody will release it.
+            locked(&self.shared.claims).remove(&claim.id);
+        }
+        match answer? {
+            Value::Int(-2) => {
+                self.answered(claim.id, Some(value));
+                Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) }))
             }
+            Value::Int(free_in) => Ok(Verdict::Busy(self.busy(claim, free_in))),
             _ => Err(reply::strange()),
         }
     }
@@ -171,28 +201,30 @@ impl Engine for GetSet {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let now = wall_millis();
         let keys: Vec<_> = claims.iter().map(|claim| self.key(&claim.name)).collect();
-        let old = claims.iter().map(|claim| self.held(claim.id).value);
-        let new = claims.iter().map(|claim| now + millis(claim.ttl));
-        let values: Vec<_> = old.chain(new.clone()).collect();
+        let new: Vec<_> = claims.iter().map(|claim| ends(now, claim)).collect();
+        let mut values = Vec::with_capacity(3 * claims.len());
+        for (claim, new) in claims.iter().zip(&new) {
+            let old = self.asks(claim.id, *new);
+            values.extend([*new, old.len() as u64]);
+            values.extend(old);
+        }
         let answers = match self.call(Script::Renew, &keys, &values).await {
             Ok(Value::Array(answers)) if answers.len() == claims.len() => answers,
             Ok(_) => return claims.iter().map(|_| Err(reply::strange())).collect(),
             Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
         };
-        let read = |((answer, claim), value): ((Value, &Arc<Claim>), u64)| match answer {
-            Value::Int(1) => {
-                locked(&self.shared.values).entry(claim.id).or_default().value = value;
-                Ok(Renewal::Kept(Valid::For(claim.ttl)))
-            }
-            _ => Ok(Renewal::Lost(Loss::Removed)),
+        let read = |((answer, claim), new): ((Value, &Arc<Claim>), u64)| {
+            let is_kept = answer == Value::Int(1);
+            self.answered(claim.id, is_kept.then_some(new));
+            Ok(if is_kept { Renewal::Kept(Valid::For(claim.ttl)) } else { Renewal::Lost(Loss::Removed) })
         };
         answers.into_iter().zip(claims).zip(new).map(read).collect()
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let Held { value, previous, .. } = self.held(claim.id);
-        let answer = self.call(Script::Release, &[self.key(&claim.name)], &[value, previous]).await?;
-        locked(&self.shared.values).remove(&claim.id);
+        let asked = locked(&self.shared.claims).get(&claim.id).cloned().unwrap_or_default();
+        let answer = self.call(Script::Release, &[self.key(&claim.name)], &asked.values).await?;
+        locked(&self.shared.claims).remove(&claim.id);
         Ok(if answer == Value::Int(1) { Released::Freed } else { Released::NotHeld })
     }
 
@@ -202,8 +234,10 @@ impl Engine for GetSet {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let Some((value, free_in)) = self.value(name).await? else { return Ok(Vec::new()) };
-        let ours =
-            locked(&self.shared.values).iter().find(|(_, held)| held.value == value).map(|(id, _)| *id);
+        let is_ours = |asked: &Asked| asked.values.contains(&value);
+        let claims = locked(&self.shared.claims);
+        let ours = claims.iter().find(|(_, asked)| is_ours(asked)).map(|(id, _)| *id);
+        drop(claims);
         let mut holder =
             ClaimState::new(ours.unwrap_or_else(|| ClaimId::from_bytes(u128::from(value).to_be_bytes())));
         holder.note = Note::new("a client that leaves no name");
@@ -242,7 +276,8 @@ impl GetSet {
             return Ok(None);
         };
         let value = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());
-        let left = value.and_then(|value| Some((value, value.checked_sub(wall_millis())?)));
+        let in_millis = |value: u64| if value < 100_000_000_000 { value * 1_000 } else { value };
+        let left = value.and_then(|value| Some((value, in_millis(value).checked_sub(wall_millis())?)));
         Ok(left.map(|(value, left)| (value, Duration::from_millis(left))))
     }
 }
@@ -250,4 +285,9 @@ impl GetSet {
 /// The clients' own clock, which is what this recipe is about.
 fn wall_millis() -> u64 {
     clock::wall_micros() / 1_000
+}
+
+/// When a lease that begins now ends: not before the ttl is over, though both are told in whole milliseconds.
+fn ends(now: u64, claim: &Claim) -> u64 {
+    now + millis(claim.ttl) + 1
 }

@@ -1,54 +1,96 @@
 //! Where a lock lives: the key that other clients share, and the keys beside it that only we use.
 
-use redis::Cmd;
+use std::io::Write;
+
+use redis::{Cmd, RedisWrite};
 
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// In every key of ours beside the shared one. The number is the layout's version.
 const MARK: &str = ":latchwork1:";
 
-/// The keys of one lock.
-pub(super) struct Keys {
-    /// The plain string that other clients set as well.
-    pub(super) holder: String,
-    side: String,
+/// The keys of one lock. They are written straight into a command: most are needed once.
+#[derive(Clone, Copy)]
+pub(super) struct Keys<'a> {
+    prefix: &'a str,
+    name: &'a str,
+    /// Whether a cluster would hash only a part of the shared key.
+    is_tagged: bool,
 }
 
-impl Keys {
+/// The keys beside the shared one.
+#[derive(Clone, Copy)]
+enum Side {
+    Queue,
+    Waiters,
+    Fence,
+}
+
+impl Side {
+    /// What follows the shared key, of which all decides the slot, or only its tag. Not the same, or "{a}" and "a" would
+    /// share a queue.
+    fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Queue => ("}:latchwork1:q", ":latchwork1:tq"),
+            Self::Waiters => ("}:latchwork1:w", ":latchwork1:tw"),
+            Self::Fence => ("}:latchwork1:f", ":latchwork1:tf"),
+        }
+    }
+}
+
+impl<'a> Keys<'a> {
     /// # Errors
     /// [`ErrorKind::Invalid`] for a name that would be one of the keys beside another lock.
-    pub(super) fn of(prefix: &str, name: &LockName) -> Result<Self> {
-        let holder = [prefix, name.as_str()].concat();
+    pub(super) fn of(prefix: &'a str, name: &'a LockName) -> Result<Self> {
+        let mut keys = Self { prefix, name: name.as_str(), is_tagged: false };
+        if prefix.is_empty() && !name.as_str().bytes().any(|byte| matches!(byte, b':' | b'{')) {
+            return Ok(keys); // Neither a mark nor a tag can be in it: most names are so plain.
+        }
+        let holder = keys.holder();
         if holder.contains(MARK) {
             let message = format!("{MARK:?} is reserved for the queue's own keys; choose another name");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let side = match has_hash_tag(&holder) {
-            // The tag decides the slot of both. Another ending, or "{a}" and "a" would share a queue.
-            true => [&holder, MARK, "t"].concat(),
-            false => ["{", &holder, "}", MARK].concat(),
-        };
-        Ok(Self { holder, side })
+        keys.is_tagged = has_hash_tag(&holder);
+        Ok(keys)
     }
 
-    /// Writes all four, in the order in which the scripts take them.
+    /// The plain string that other clients set as well.
+    pub(super) fn holder(&self) -> String {
+        [self.prefix, self.name].concat()
+    }
+
+    /// Writes the same.
+    pub(super) fn write_holder(&self, command: &mut Cmd) {
+        write_parts(command, &[self.prefix, self.name]);
+    }
+
+    /// Writes all four, in the order in which the scripts take them: holder, queue, waiters by the end of their wait
+    /// lease, fence.
     pub(super) fn write(&self, command: &mut Cmd) {
-        command.arg(&self.holder).arg(self.queue()).arg(self.deadlines()).arg(self.fence());
+        self.write_holder(command);
+        for key in [Side::Queue, Side::Waiters, Side::Fence] {
+            write_parts(command, &self.side(key));
+        }
     }
 
-    /// Waiting claims by arrival.
-    pub(super) fn queue(&self) -> String {
-        [&self.side, "q"].concat()
+    /// Writes the newest token's, which also says whom it was granted to.
+    pub(super) fn write_fence(&self, command: &mut Cmd) {
+        write_parts(command, &self.side(Side::Fence));
     }
 
-    /// Waiting claims by the end of their wait lease.
-    pub(super) fn deadlines(&self) -> String {
-        [&self.side, "w"].concat()
+    /// About how many bytes all four are.
+    pub(super) fn bytes(&self) -> usize {
+        4 * (self.prefix.len() + self.name.len() + 16)
     }
 
-    /// The newest token, and whom it was granted to.
-    pub(super) fn fence(&self) -> String {
-        [&self.side, "f"].concat()
+    /// A key beside the shared one, in parts.
+    fn side(&self, key: Side) -> [&'a str; 4] {
+        let (whole, tagged) = key.ends();
+        match self.is_tagged {
+            true => ["", self.prefix, self.name, tagged],
+            false => ["{", self.prefix, self.name, whole],
+        }
     }
 
     /// Finds every fence, and little else.
@@ -67,6 +109,14 @@ impl Keys {
     }
 }
 
+/// One argument, without putting it together elsewhere before.
+pub(super) fn write_parts(out: &mut (impl RedisWrite + ?Sized), parts: &[&str]) {
+    let mut argument = out.writer_for_next_arg();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        argument.write_all(part.as_bytes()).expect("a command grows as it has to");
+    }
+}
+
 /// Whether a cluster would hash only what stands in the first braces.
 fn has_hash_tag(key: &str) -> bool {
     key.split_once('{').and_then(|(_, rest)| rest.find('}')).is_some_and(|length| length > 0)
@@ -81,28 +131,39 @@ mod tests {
     const NAMES: [&str; 12] =
         ["a", "{a}", "{{a}}", "a}", "{a", "{}a", "{}{a}", "x{a}y", "a:f", "{a}:f", "t", "{a}t"];
 
-    fn keys(name: &str) -> Keys {
-        Keys::of("app:", &LockName::new(name).unwrap()).unwrap()
+    /// Holder, queue and fence.
+    fn keys(name: &str) -> [String; 3] {
+        let name = LockName::new(name).unwrap();
+        let keys = Keys::of("app:", &name).unwrap();
+        [keys.holder(), keys.side(Side::Queue).concat(), keys.side(Side::Fence).concat()]
     }
 
     #[test]
     fn no_two_locks_share_a_key() {
-        let all: Vec<_> = NAMES
-            .iter()
-            .flat_map(|name| {
-                let keys = keys(name);
-                [keys.queue(), keys.deadlines(), keys.fence(), keys.holder]
-            })
-            .collect();
+        let all: Vec<_> = NAMES.iter().flat_map(|name| keys(name)).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
     }
 
     #[test]
     fn a_fence_names_its_lock() {
         for name in NAMES {
-            let found = Keys::name_of("app:", keys(name).fence().as_bytes());
+            let [_, _, fence] = keys(name);
+            let found = Keys::name_of("app:", fence.as_bytes());
             assert_eq!(found.as_ref().map(LockName::as_str), Some(name));
-            assert_eq!(Keys::name_of("other:", keys(name).fence().as_bytes()), None);
+            assert_eq!(Keys::name_of("other:", fence.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_named() {
+        for name in ["a", "{a}"] {
+            let name = LockName::new(name).unwrap();
+            let keys = Keys::of("", &name).unwrap();
+            let (mut written, mut named) = (Cmd::new(), Cmd::new());
+            keys.write(&mut written);
+            named.arg(keys.holder()).arg(keys.side(Side::Queue).concat());
+            named.arg(keys.side(Side::Waiters).concat()).arg(keys.side(Side::Fence).concat());
+            assert_eq!(written.get_packed_command(), named.get_packed_command());
         }
     }
 
@@ -113,17 +174,19 @@ mod tests {
             rest.split_once('}').map(|(tag, _)| tag.to_owned()).filter(|tag| !tag.is_empty())
         };
         for name in ["a", "{a}", "x{a}y", "{a}{b}"] {
-            let keys = keys(name);
-            let slot = tag(&keys.holder).unwrap_or_else(|| keys.holder.clone());
-            assert_eq!(tag(&keys.fence()), Some(slot.clone()), "{name}");
-            assert_eq!(tag(&keys.queue()), Some(slot), "{name}");
+            let [holder, queue, fence] = keys(name);
+            let slot = tag(&holder).unwrap_or(holder);
+            assert_eq!(tag(&fence), Some(slot.clone()), "{name}");
+            assert_eq!(tag(&queue), Some(slot), "{name}");
         }
     }
 
     #[test]
     fn a_name_cannot_be_another_locks_queue() {
-        let queue = keys("a").queue();
-        let error = Keys::of("", &LockName::new(queue).unwrap()).err().expect("reserved");
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let [_, queue, _] = keys("a");
+        for (prefix, name) in [("", queue.as_str()), ("a:latch", "work1:q"), ("a:latchwork1:", "q")] {
+            let error = Keys::of(prefix, &LockName::new(name).unwrap()).err().expect("reserved");
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+        }
     }
 }

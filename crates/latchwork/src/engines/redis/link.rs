@@ -1,13 +1,17 @@
 //! One connection: commands, and the wake-ups that the server pushes.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
+use redis::{
+    Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
+};
 use tokio::sync::OnceCell;
 
+use super::beats::Beats;
 use super::failure::{Failure, code, refused, unanswered};
 use super::mailbox::{Mailbox, News};
 use super::options::Options;
@@ -25,7 +29,11 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     shas: [String; Script::ALL.len()],
     state: Arc<State>,
+    /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
+    pub(super) beats: Beats,
     listening: OnceCell<()>,
+    /// Whether the server tells of changes to keys that it was asked to.
+    tracking: OnceCell<bool>,
 }
 
 /// What the connection's driver knows of it.
@@ -57,8 +65,24 @@ impl State {
                     self.mailbox.deliver(id, news);
                 }
             }
+            (PushKind::Invalidate, _) => self.changed(push.data.first()),
             (PushKind::Disconnection, _) => self.close(),
             _ => {}
+        }
+    }
+
+    /// What the server says of keys that [`Link::watch`] asked about.
+    fn changed(&self, keys: Option<&Value>) {
+        match keys {
+            Some(Value::Array(keys)) => {
+                let keys = keys.iter().filter_map(|key| match key {
+                    Value::BulkString(key) => Some(key),
+                    _ => None,
+                });
+                keys.for_each(|key| self.mailbox.changed(key));
+            }
+            // All of them: the database was flushed.
+            _ => self.mailbox.recheck_all(),
         }
     }
 }
@@ -91,18 +115,25 @@ impl Link {
         let mut greeting = redis::pipe();
         greeting.cmd("INFO");
         for script in Script::ALL {
-            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
         }
-        let answers: RedisResult<Vec<String>> = greeting.query_async(&mut connection).await;
+        let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
+        let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
         let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
         let info = answers.next().unwrap_or_default();
         let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
-        Ok((Self { connection, shas, state, listening: OnceCell::new() }, info))
+        let (listening, tracking) = (OnceCell::new(), OnceCell::new());
+        Ok((Self { connection, shas, state, beats: Beats::default(), listening, tracking }, info))
     }
 
     /// Whether a request would only fail.
     pub(super) fn is_closed(&self) -> bool {
         self.state.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether the server's messages to this client arrive here.
+    pub(super) fn is_listening(&self) -> bool {
+        self.listening.initialized()
     }
 
     /// Makes sure that the server's messages to this client arrive here. Before a claim may be queued: a message to
@@ -118,6 +149,25 @@ impl Link {
         listening.map(|_| ()).map_err(|error| refused(&error, options))
     }
 
+    /// Asks the server to tell of the next change of `key`, and returns whether it is there now. `None` if the server does
+    /// not do that, or does not let this user: then somebody has to look.
+    pub(super) async fn watch(&self, key: &str) -> Option<bool> {
+        let track = || async {
+            let mut track = Cmd::new();
+            track.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+            self.send(&track).await.is_ok()
+        };
+        if !*self.tracking.get_or_init(track).await {
+            return None;
+        }
+        let mut look = redis::pipe();
+        look.cmd("CLIENT").arg("CACHING").arg("YES").ignore().cmd("EXISTS").arg(key);
+        let unheard = Unheard(&self.state);
+        let looked: RedisResult<(bool,)> = look.query_async(&mut self.connection.clone()).await;
+        unheard.heard();
+        looked.ok().map(|(is_there,)| is_there)
+    }
+
     /// Starts a call of `script` with `keys` keys to come.
     pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(keys * 3 + 8, bytes + 96);
@@ -128,13 +178,21 @@ impl Link {
     /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing, and is asked again with the text: in
     /// one step, or it could forget in between.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
-        match self.send(command).await {
+        // Whoever only looks may stop at any time: that says nothing of the connection.
+        let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
+        let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.send(&spelled_out(command, &script.source(options.scheme))).await
+                // Boxed, because it is rare, and all requests would be as large.
+                Box::pin(self.send_spelled_out(script, command, options)).await
             }
             answer => answer,
-        }
-        .map_err(|error| self.failed(&error, options))
+        };
+        unheard.into_iter().for_each(Unheard::heard);
+        answer.map_err(|error| self.failed(&error, options))
+    }
+
+    async fn send_spelled_out(&self, script: Script, command: &Cmd, options: &Options) -> RedisResult<Value> {
+        self.send(&spelled_out(command, &script.source(options))).await
     }
 
     /// Sends any other command.
@@ -143,14 +201,11 @@ impl Link {
     }
 
     async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        let unheard = Unheard(&self.state);
-        let answer = self.connection.clone().send_packed_command(command).await;
-        unheard.heard();
         // The crate gives a server's error as a value here.
-        answer.and_then(Value::extract_error)
+        self.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
     }
 
-    fn failed(&self, error: &redis::RedisError, options: &Options) -> Error {
+    fn failed(&self, error: &RedisError, options: &Options) -> Error {
         let failure = Failure::of(error);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
         if failure == Failure::Connection || code(error) == Some("READONLY") {
@@ -158,6 +213,10 @@ impl Link {
         }
         unanswered(failure, error, options)
     }
+}
+
+fn timed_out() -> RedisError {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CONNECT_LIMIT:?}")).into()
 }
 
 /// The same call with the script's text instead of its digest.

@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 
 use crate::engine::ClaimId;
 use crate::locked::locked;
+use crate::names::AsItIs;
 
 /// News for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub(super) enum News {
 /// The waiting claims of one client, and their news.
 #[derive(Default)]
 pub(super) struct Mailbox {
-    claims: Mutex<HashMap<ClaimId, Slot>>,
+    /// Their ids are random, which is all that a hash is for.
+    claims: Mutex<HashMap<ClaimId, Slot, AsItIs>>,
 }
 
 #[derive(Default)]
@@ -30,16 +32,16 @@ struct Slot {
     reader: Option<Waker>,
     /// How often in a row the lock was found with a holder that will tell nobody of its release.
     silent: u32,
+    /// The shared key, if its next change is news.
+    watched: Option<Box<str>>,
 }
 
 impl Mailbox {
     /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
-    /// whether it was expected before, and others are.
+    /// whether it was expected before, and only gives a sign of life now.
     pub(super) fn expect(&self, id: ClaimId) -> bool {
-        let mut claims = locked(&self.claims);
-        let others = claims.len() > 1;
-        match claims.entry(id) {
-            Entry::Occupied(_) => others,
+        match locked(&self.claims).entry(id) {
+            Entry::Occupied(slot) => slot.get().silent == 0,
             Entry::Vacant(slot) => {
                 slot.insert(Slot::default());
                 false
@@ -47,9 +49,9 @@ impl Mailbox {
         }
     }
 
-    /// Whether more than one claim waits.
-    pub(super) fn is_shared(&self) -> bool {
-        locked(&self.claims).len() > 1
+    /// How many claims are expected to hear something.
+    pub(super) fn waiting(&self) -> usize {
+        locked(&self.claims).len()
     }
 
     /// Forgets a claim.
@@ -67,6 +69,25 @@ impl Mailbox {
                 *silent
             }
         }
+    }
+
+    /// From now on, a change of `key` is news for `id`.
+    pub(super) fn watch(&self, id: ClaimId, key: &str) {
+        if let Some(slot) = locked(&self.claims).get_mut(&id) {
+            slot.watched = Some(key.into());
+        }
+    }
+
+    /// A key was changed by somebody who tells nobody: whoever watches it asks.
+    pub(super) fn changed(&self, key: &[u8]) {
+        let watches =
+            |slot: &&mut Slot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
+        let readers: Vec<_> = locked(&self.claims)
+            .values_mut()
+            .filter(watches)
+            .filter_map(|slot| slot.deliver(News::Recheck))
+            .collect();
+        readers.into_iter().for_each(Waker::wake);
     }
 
     /// Puts news into the box of `id`, if it is expected.

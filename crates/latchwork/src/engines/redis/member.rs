@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use redis::{RedisWrite, ToRedisArgs};
+
+use super::keys::write_parts;
 use crate::engine::{Claim, ClaimId, ClaimState, Note};
 use crate::{OwnerId, clock};
 
@@ -17,12 +20,40 @@ pub(super) fn draw_channel() -> String {
     clock::random_bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What follows the id.
-pub(super) fn tail(claim: &Claim, channel: &str) -> String {
-    [channel, MODE, claim.owner.as_ref().map_or("", OwnerId::as_str), "\n", claim.note.as_str()].concat()
+/// The id in hexadecimal digits, as it stands in the shared key.
+pub(super) fn digits(id: ClaimId) -> [u8; ID] {
+    let mut digits = [0; ID];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(id.as_bytes()) {
+        *pair = PAIRS[usize::from(*byte)];
+    }
+    digits
 }
 
-/// The id in hexadecimal digits.
+/// The two digits of every byte.
+static PAIRS: [[u8; 2]; 256] = {
+    let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
+/// What follows the id of a claim; with the channel of its session.
+pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
+
+impl ToRedisArgs for Tail<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let Self(claim, channel) = self;
+        let note = claim.note.as_str();
+        match &claim.owner {
+            None => write_parts(out, &[channel, "x\n", note]),
+            Some(owner) => write_parts(out, &[channel, MODE, owner.as_str(), "\n", note]),
+        }
+    }
+}
+
+/// The id that these digits stand for.
 pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
     let digits: &[u8; ID] = digits.try_into().ok()?;
     let value = |digit: u8| (digit as char).to_digit(16).filter(|_| !digit.is_ascii_uppercase());
@@ -44,7 +75,12 @@ pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> 
 
 /// The newest token, if the fence is there.
 pub(super) fn token(fence: &[u8]) -> Option<u64> {
-    std::str::from_utf8(fence.get(..TOKEN)?).ok()?.parse().ok()
+    let digits: &[u8; TOKEN] = fence.first_chunk()?;
+    digits.iter().try_fold(0, |token, digit| Some(token * 10 + u64::from(decimal(*digit)?)))
+}
+
+fn decimal(digit: u8) -> Option<u8> {
+    digit.is_ascii_digit().then(|| digit - b'0')
 }
 
 /// The owner in a fence, if its grant had one.
@@ -99,4 +135,32 @@ fn split_tail(tail: &[u8]) -> (Option<OwnerId>, Note) {
 
 fn wall(micros: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_its_digits() {
+        let id = ClaimId::random();
+        assert_eq!(digits(id).as_slice(), id.to_string().as_bytes());
+        assert_eq!(parse_id(&digits(id)), Some(id));
+        for strange in ["", "0123", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33), &"é".repeat(16)] {
+            assert_eq!(parse_id(strange.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_not_taken_for_ours_and_its_value_is_not_shown() {
+        let fence = format!("1794800386713116{}{}x\nnote", "a".repeat(32), "c".repeat(16));
+        let ours = holder("a".repeat(32).as_bytes(), fence.as_bytes(), 5);
+        assert_eq!((ours.token, ours.note.as_str()), (Some(1_794_800_386_713_116), "note"));
+        let stranger = holder(b"secret", fence.as_bytes(), -1);
+        assert_eq!((stranger.token, stranger.expires_in), (None, None));
+        assert!(!format!("{stranger:?}").contains("secret"));
+        assert_eq!(stranger.id, holder(b"secret", b"", 7).id, "the same id for the same value");
+        let revoked = holder(format!("!{}", "a".repeat(32)).as_bytes(), fence.as_bytes(), 5);
+        assert_eq!((revoked.id, revoked.note.as_str()), (ours.id, "note (revoked)"));
+    }
 }

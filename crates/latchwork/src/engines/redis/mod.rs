@@ -20,7 +20,7 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, ToRedisArgs, Value};
 
 use self::beats::Due;
 use self::keys::Keys;
@@ -89,27 +89,30 @@ impl Redis {
     }
 
     /// Starts a call of `script` on one lock: its four keys, and the claim.
-    fn call_on(&self, link: &Link, script: Script, keys: &Keys) -> Cmd {
-        let mut command = link.script(script, 4, 4 * keys.holder.len() + 512);
+    fn call_on(&self, link: &Link, script: Script, keys: Keys<'_>) -> Cmd {
+        let mut command = link.script(script, 4, keys.bytes() + 320);
         keys.write(&mut command);
         command
     }
 
-    async fn claim_now(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
+    async fn claim_now(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
         let options = self.options();
         let mut command = self.call_on(link, Script::Claim, keys);
         command
-            .arg(claim.id.to_string())
-            .arg(member::tail(claim, &self.session.channel))
+            .arg(&member::digits(claim.id)[..])
+            .arg(member::Tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
-            .arg(millis(claim.wait_lease))
-            .arg(options.max_waiters)
-            .arg(millis(options.gap));
+            .arg(millis(wait_lease(claim)));
         match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
             }
-            reply::Claimed::Busy(state) => Ok(Verdict::Busy(self.busy(claim, &state))),
+            reply::Claimed::Busy(state) => {
+                if state.place == Some(0) && (state.has_silent_holder() || state.is_left_to_others()) {
+                    Box::pin(self.watch(link, claim, keys, &state)).await;
+                }
+                Ok(Verdict::Busy(self.busy(claim, &state)))
+            }
             reply::Claimed::Full => {
                 let most = options.max_waiters;
                 let message =
@@ -119,10 +122,21 @@ impl Redis {
         }
     }
 
+    /// Lets the server tell the first in line what clients do that tell nobody.
+    async fn watch(&self, link: &Link, claim: &Claim, keys: Keys<'_>, state: &reply::State) {
+        let mailbox = &self.session.mailbox;
+        let holder = keys.holder();
+        mailbox.watch(claim.id, &holder);
+        // Between the claim and this it may have changed.
+        if link.watch(&holder).await == Some(state.is_left_to_others()) {
+            mailbox.deliver(claim.id, News::Recheck);
+        }
+    }
+
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
-    async fn beat(&self, link: &Link, claim: &Claim, keys: &Keys) -> Result<Verdict> {
-        let (due, answered) = self.session.beats.join(claim).await;
+    async fn beat(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
+        let (due, answered) = link.beats.join(claim, self.session.mailbox.waiting()).await;
         self.send_beats(link, due).await;
         match answered.await {
             Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
@@ -147,18 +161,18 @@ impl Redis {
             Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
         }
         for Due { claim, .. } in due {
-            let tail = member::tail(claim, &self.session.channel);
-            command.arg(claim.id.to_string()).arg(tail).arg(millis(claim.wait_lease));
+            let tail = member::Tail(claim, self.session.mark());
+            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(wait_lease(claim)));
         }
         reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
     }
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
     fn next_beat(&self, claim: &Claim) -> Duration {
-        let beat = claim.wait_lease / 3;
-        match self.session.mailbox.is_shared() {
-            false => beat,
-            true => {
+        let beat = wait_lease(claim) / 3;
+        match self.session.mailbox.waiting() {
+            0 | 1 => beat,
+            2.. => {
                 let (now, tick) = (self.clock().now().as_micros(), (beat.as_micros() as u64).max(1));
                 Duration::from_micros(tick - now % tick)
             }
@@ -172,9 +186,13 @@ impl Redis {
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
         let again_in = match (state.place, u64::try_from(state.free_in)) {
             (Some(0), _) if is_silent => {
-                (SILENT_FIRST * (1 << (met - 1).min(8))).min(SILENT_LONGEST).min(beat)
+                (SILENT_FIRST * (1 << met.saturating_sub(1).min(8))).min(SILENT_LONGEST).min(beat)
             }
             (Some(0), Ok(free_in)) => beat.min(Duration::from_millis(free_in + 1)),
+            // Free, and more of the dead before it than one call clears away.
+            (Some(_), _) if state.is_left_to_others() && self.options().gap.is_zero() => {
+                Duration::from_millis(1)
+            }
             _ => beat,
         };
         let mut busy = Busy::new(again_in);
@@ -307,13 +325,14 @@ impl Engine for Redis {
             false => self.session.link().await?,
         };
         // Before anything is answered: who is not expected is told to look again, at once and for ever.
-        let has_company = waits && self.session.mailbox.expect(claim.id);
+        let was_waiting = waits && self.session.mailbox.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
             return Ok(self.quarantined(left));
         }
-        let verdict = match has_company {
-            true => self.beat(&link, claim, &keys).await,
-            false => self.claim_now(&link, claim, &keys).await,
+        let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
+            // Boxed, or every claim would carry about what few need.
+            true => Box::pin(self.beat(&link, claim, keys)).await,
+            false => self.claim_now(&link, claim, keys).await,
         };
         if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
             self.session.mailbox.forget(claim.id);
@@ -327,7 +346,8 @@ impl Engine for Redis {
                 News::Recheck => return Ok(Wake::Recheck),
                 // The server counts the wait lease from the newest claim it answered, and so does the core.
                 News::Granted(token) if Some(token) > busy.floor => {
-                    let grant = Grant { token: Some(token), valid: Valid::For(claim.wait_lease) };
+                    self.session.mailbox.forget(claim.id);
+                    let grant = Grant { token: Some(token), valid: Valid::For(wait_lease(claim)) };
                     return Ok(Wake::Granted(grant));
                 }
                 // Old news, read after a pause: the lock was given to others since.
@@ -347,8 +367,8 @@ impl Engine for Redis {
         self.session.mailbox.forget(claim.id);
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let link = self.session.link().await?;
-        let tail = member::tail(claim, &self.session.channel);
-        self.release_value(&link, &keys, claim.id.to_string().as_bytes(), &tail).await
+        let tail = member::Tail(claim, self.session.mark());
+        self.release_value(&link, keys, &member::digits(claim.id), tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -365,8 +385,8 @@ impl Engine for Redis {
         for holder in &lock.holders {
             let Some(value) = self.value_of(&link, &lock.name, holder.id).await? else { continue };
             let revoked = match how {
-                Revoke::Now => self.release_value(&link, &keys, &value, "\n").await? == Released::Freed,
-                Revoke::AtLeaseEnd => self.revoke_at_lease_end(&link, &keys, &value).await?,
+                Revoke::Now => self.release_value(&link, keys, &value, "\n").await? == Released::Freed,
+                Revoke::AtLeaseEnd => self.revoke_at_lease_end(&link, keys, &value).await?,
             };
             if revoked {
                 return Ok(Revoked::Done);
@@ -382,16 +402,24 @@ impl Redis {
         let keys =
             claims.iter().map(|claim| Keys::of(&options.prefix, &claim.name)).collect::<Result<Vec<_>>>()?;
         let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
-        command.arg(keys.iter().map(|keys| &keys.holder).collect::<Vec<_>>());
-        command.arg(keys.iter().map(Keys::fence).collect::<Vec<_>>());
-        command.arg(claims.iter().map(|claim| claim.id.to_string()).collect::<Vec<_>>());
+        keys.iter().for_each(|keys| keys.write_holder(&mut command));
+        keys.iter().for_each(|keys| keys.write_fence(&mut command));
+        for claim in claims {
+            command.arg(&member::digits(claim.id)[..]);
+        }
         command.arg(claims.iter().map(|claim| millis(claim.ttl)).collect::<Vec<_>>());
         reply::renewed(link.call(Script::Renew, &command, options).await?, claims)
     }
 
-    async fn release_value(&self, link: &Link, keys: &Keys, value: &[u8], tail: &str) -> Result<Released> {
+    async fn release_value(
+        &self,
+        link: &Link,
+        keys: Keys<'_>,
+        value: &[u8],
+        tail: impl ToRedisArgs,
+    ) -> Result<Released> {
         let mut command = self.call_on(link, Script::Release, keys);
-        command.arg(value).arg(tail).arg(millis(self.options().gap));
+        command.arg(value).arg(tail);
         match link.call(Script::Release, &command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),
@@ -399,9 +427,10 @@ impl Redis {
         }
     }
 
-    async fn revoke_at_lease_end(&self, link: &Link, keys: &Keys, value: &[u8]) -> Result<bool> {
+    async fn revoke_at_lease_end(&self, link: &Link, keys: Keys<'_>, value: &[u8]) -> Result<bool> {
         let mut command = link.script(Script::Revoke, 1, 128);
-        command.arg(&keys.holder).arg(value);
+        keys.write_holder(&mut command);
+        command.arg(value);
         match link.call(Script::Revoke, &command, self.options()).await? {
             Value::Int(-1) => {
                 let message =
@@ -412,6 +441,11 @@ impl Redis {
             _ => Err(reply::strange()),
         }
     }
+}
+
+/// How long a place in the queue outlives its last sign of life. The scripts count on the limit.
+fn wait_lease(claim: &Claim) -> Duration {
+    claim.wait_lease.min(Duration::from_secs(15))
 }
 
 fn millis(span: Duration) -> u64 {

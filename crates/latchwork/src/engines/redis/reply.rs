@@ -36,6 +36,11 @@ impl State {
         (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))
     }
 
+    /// Whether nobody has it now, and clients of another kind may take it.
+    pub(super) fn is_left_to_others(&self) -> bool {
+        self.value.is_empty()
+    }
+
     /// Whether it is held by somebody who will tell nobody of its release.
     pub(super) fn has_silent_holder(&self) -> bool {
         !self.value.is_empty() && !member::is_granted_to(&self.fence, &self.value)

@@ -169,12 +169,24 @@ impl RedisServer {
     /// How many calls of these commands were answered since the last start, by name: `["evalsha", "script|load"]`.
     /// Those that scripts make count as well.
     pub fn calls(&self, commands: &[&str]) -> u64 {
+        self.sum_of("calls", commands)
+    }
+
+    /// How long these commands took in the server, without reading and writing. Those that a script makes count as
+    /// well, and once more in the script's own time.
+    pub fn time_in(&self, commands: &[&str]) -> Duration {
+        Duration::from_micros(self.sum_of("usec", commands))
+    }
+
+    fn sum_of(&self, figure: &str, commands: &[&str]) -> u64 {
         let info = self.command(&["INFO", "commandstats"]).text();
-        let counted = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
+        let counted = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
         let ours = counted.filter(|(command, _)| commands.contains(command));
-        ours.map(|(_, rest)| rest.split(',').next().and_then(|calls| calls.parse::<u64>().ok()))
-            .map(|calls| calls.expect("a line of figures"))
-            .sum()
+        let value = |figures: &str| {
+            let mut figures = figures.split(',').filter_map(|figure| figure.split_once('='));
+            figures.find(|(name, _)| *name == figure).and_then(|(_, value)| value.parse::<u64>().ok())
+        };
+        ours.map(|(_, figures)| value(figures).expect("a line of figures")).sum()
     }
 
     /// Starts the process and waits until it answers.

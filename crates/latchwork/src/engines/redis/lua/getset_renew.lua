@@ -1,10 +1,13 @@
--- KEYS 1..n keys. ARGV 1..n the values these claims set, n+1..2n the new ones. -> for each: 1 | 0 it is another's by now
-local answers, n = {}, #KEYS
-for i = 1, n do
+-- KEYS the keys. ARGV for each: the new value, how many values this claim may have set, and those
+-- ->   for each: 1 | 0 it is another's by now
+local answers, at = {}, 1
+for i = 1, #KEYS do
+  local value, last = redis.pcall('GET', KEYS[i]), at + 1 + ARGV[at + 1]
   answers[i] = 0
-  if redis.pcall('GET', KEYS[i]) == ARGV[i] then
-    redis.call('GETSET', KEYS[i], ARGV[n + i])
-    answers[i] = 1
+  for j = at + 2, last do
+    if value == ARGV[j] then answers[i] = 1 end
   end
+  if answers[i] == 1 then redis.call('GETSET', KEYS[i], ARGV[at]) end
+  at = last + 1
 end
 return answers

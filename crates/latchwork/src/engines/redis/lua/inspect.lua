@@ -13,6 +13,8 @@ for at = 1, #KEYS, 4 do
       waiters[#waiters + 1] = queue[i + 1]
     end
   end
-  locks[#locks + 1] = {both[1] or (free_in ~= -2 and '?' or ''), free_in, both[2] or '', waiters}
+  local holder = both[1] or ''
+  if holder == '' and free_in ~= -2 then holder = '?' end
+  locks[#locks + 1] = {holder, free_in, both[2] or '', waiters}
 end
 return locks

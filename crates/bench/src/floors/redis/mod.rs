@@ -1,0 +1,10 @@
+//! What the Redis engine stands on: the same crate, the same kind of connection, the same server, without us.
+
+mod bare;
+mod blpop;
+mod scripts;
+mod wire;
+
+pub(crate) use bare::bare;
+pub(crate) use blpop::blpop;
+pub(crate) use scripts::{claim_script, release_script, scripts};

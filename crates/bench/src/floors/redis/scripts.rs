@@ -1,0 +1,137 @@
+//! The engine's own two scripts, sent raw: no core, no session, no keeper.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+
+use super::wire::{Ids, Wire};
+use crate::Result;
+use crate::args::Job;
+use crate::contend::AsyncLock;
+
+/// The engine's script to claim, put together as it does it.
+pub(crate) fn claim_script() -> String {
+    let take = include_str!("../../../../latchwork/src/engines/redis/lua/take_set.lua");
+    compose(&[take, include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua")])
+}
+
+/// The same to release.
+pub(crate) fn release_script() -> String {
+    compose(&[include_str!("../../../../latchwork/src/engines/redis/lua/release.lua")])
+}
+
+fn compose(parts: &[&str]) -> String {
+    let hand_over = include_str!("../../../../latchwork/src/engines/redis/lua/hand_over.lua");
+    let text = parts.concat().replace("--{{hand_over}}", hand_over);
+    text.replace("{{gap}}", GAP).replace("{{most}}", MOST_WAITERS)
+}
+
+/// The arguments of a claim with the library's defaults: ttl, wait lease.
+const TERMS: [&str; 2] = ["30000", "3000"];
+/// What the engine's defaults put into the scripts.
+const GAP: &str = "0";
+const MOST_WAITERS: &str = "10000";
+
+/// What all tasks of the process share.
+struct Shared {
+    wire: Wire,
+    ids: Ids,
+    claim: String,
+    release: String,
+    /// What follows the id in a member: channel, mode, line feed, note, as long as the library's.
+    tail: String,
+}
+
+/// One lock.
+pub(crate) struct Scripts {
+    shared: Arc<Shared>,
+    keys: [String; 4],
+}
+
+/// The locks of this process's tasks, over one connection, which is already warm.
+pub(crate) async fn scripts(job: &Job) -> Result<Vec<Scripts>> {
+    let wire = Wire::open(job).await?;
+    let (claim, release) = (wire.load(&claim_script()).await?, wire.load(&release_script()).await?);
+    let tail = format!("{:016x}x\npid {} on benchmark", job.index, std::process::id());
+    let shared = Arc::new(Shared { wire, ids: Ids::new(), claim, release, tail });
+    let lock = |name: &str| Scripts { shared: shared.clone(), keys: keys(name) };
+    let warm = lock("bench/warm");
+    warm.release(warm.acquire().await?).await?;
+    Ok((0..job.workload.tasks()).map(|task| lock(&job.workload.lock_name(task))).collect())
+}
+
+/// Holder, queue, deadlines and fence, as the engine names them.
+fn keys(name: &str) -> [String; 4] {
+    let side = |what| format!("{{{name}}}:latchwork1:{what}");
+    [name.to_owned(), side("q"), side("w"), side("f")]
+}
+
+impl Scripts {
+    fn call(&self, script: &str, id: &str) -> Cmd {
+        let mut command = Cmd::with_capacity(16, 512);
+        command.arg("EVALSHA").arg(script).arg(4).arg(&self.keys).arg(id).arg(&self.shared.tail);
+        command
+    }
+}
+
+impl AsyncLock for Scripts {
+    type Guard = String;
+
+    async fn acquire(&self) -> Result<String> {
+        let id = self.shared.ids.draw();
+        let mut command = self.call(&self.shared.claim, &id);
+        command.arg(&TERMS);
+        match self.shared.wire.send(&command).await? {
+            Value::BulkString(_token) => Ok(id),
+            other => Err(format!("the raw claim found the lock taken: {other:?}").into()),
+        }
+    }
+
+    async fn release(&self, id: String) -> Result<()> {
+        let command = self.call(&self.shared.release, &id);
+        match self.shared.wire.send(&command).await? {
+            Value::Int(1) => Ok(()),
+            other => Err(format!("the raw release freed nothing: {other:?}").into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::servers::{RedisOptions, RedisServer};
+
+    use super::*;
+    use crate::plan::{Side, Workload};
+
+    fn digest(server: &RedisServer, script: &str) -> String {
+        server.command(&["SCRIPT", "LOAD", script]).text()
+    }
+
+    #[tokio::test]
+    async fn the_floor_sends_the_engines_own_scripts_on_its_own_keys() -> Result<()> {
+        let server = RedisServer::start(RedisOptions::default());
+        let url = format!("redis://{}", server.address());
+        let digests = [claim_script(), release_script()].map(|script| digest(&server, &script));
+        server.command(&["SCRIPT", "FLUSH"]);
+        let client = latchwork::connect(&url).await?;
+        let known = server.command(&["SCRIPT", "EXISTS", &digests[0], &digests[1]]);
+        assert!(known.array().iter().all(|known| known.integer() == 1), "compose them as scripts.rs does");
+
+        let job = Job {
+            workload: Workload::Free,
+            side: Side::ScriptsMulti,
+            index: 0,
+            folder: "".into(),
+            millis: 1,
+            url: Some(url),
+        };
+        let raw = scripts(&job).await?.remove(0);
+        let theirs = raw.acquire().await?;
+        let ours = client.lock(job.workload.lock_name(0));
+        assert!(ours.try_acquire().await?.is_none());
+        raw.release(theirs).await?;
+        let guard = ours.try_acquire().await?.ok_or("free again")?;
+        assert!(raw.acquire().await.is_err());
+        Ok(guard.release().await?)
+    }
+}

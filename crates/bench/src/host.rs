@@ -1,0 +1,96 @@
+//! What must be running for the sides of an engine: for redis one server, which all of them use in turns.
+
+use testkit::servers::{RedisOptions, RedisServer};
+
+use crate::floors;
+use crate::metrics::Metric;
+use crate::plan::{Engine, Side};
+
+/// How many calls the slow log keeps; some seconds' worth, of which only the newest count.
+const LOGGED: &str = "20000";
+
+/// Started before the first side, ended after the last. Pinned with this process, whose child the server is.
+pub(crate) struct Host {
+    redis: Option<RedisServer>,
+    splits: bool,
+}
+
+impl Host {
+    /// For sides that need nothing to run.
+    pub(crate) fn none() -> Self {
+        Self { redis: None, splits: false }
+    }
+
+    /// `splits`: claims and releases are timed apart.
+    ///
+    /// # Panics
+    /// If the server does not start.
+    pub(crate) fn of(engine: Engine, splits: bool) -> Self {
+        Self { redis: (engine == Engine::Redis).then(|| start_redis(splits)), splits }
+    }
+
+    /// The server itself.
+    pub(crate) fn redis(&self) -> Option<&RedisServer> {
+        self.redis.as_ref()
+    }
+
+    /// The server's address as the library takes it.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.redis.as_ref().map(|server| format!("redis://{}", server.address()))
+    }
+
+    /// Forgets what the side before has left.
+    pub(crate) fn clear(&self) {
+        self.redis.iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+    }
+
+    /// From now on requests count.
+    pub(crate) fn begin(&self) {
+        for command in [&["CONFIG", "RESETSTAT"], &["SLOWLOG", "RESET"]] {
+            self.redis.iter().for_each(|server| drop(server.command(command)));
+        }
+    }
+
+    /// What `turns` turns of a side cost the server since it began.
+    pub(crate) fn load(&self, side: Side, turns: usize) -> Vec<Metric> {
+        let Some(server) = &self.redis else { return Vec::new() };
+        let calls = server.calls(side.requests()) as f64;
+        let busy = server.time_in(side.requests()).as_secs_f64() * 1e6;
+        let mut metrics = vec![
+            Metric::median_of("requests/turn", calls / turns as f64),
+            Metric::median_of("us/request", busy / calls),
+        ];
+        if self.splits {
+            metrics.extend(split(server));
+        }
+        metrics
+    }
+}
+
+/// Without `logs`, no slow log: it would be written in the measured time whenever the machine stalls.
+fn start_redis(logs: bool) -> RedisServer {
+    let from = if logs { "0" } else { "-1" };
+    let config = [("slowlog-log-slower-than", from), ("slowlog-max-len", LOGGED)];
+    let config = config.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    RedisServer::start(RedisOptions { config, ..RedisOptions::default() })
+}
+
+/// The mean microseconds of a claim and of a release.
+fn split(server: &RedisServer) -> [Metric; 2] {
+    let log = server.command(&["SLOWLOG", "GET", "-1"]);
+    let mean = |script: &str| {
+        let digest = server.command(&["SCRIPT", "LOAD", script]).text();
+        let mut micros = Vec::new();
+        for entry in log.array() {
+            let (taken, words) = (entry.array()[2].integer(), entry.array()[3].array());
+            if words.get(1).is_some_and(|word| word.text() == digest) {
+                micros.push(taken as f64);
+            }
+        }
+        micros.iter().sum::<f64>() / micros.len() as f64
+    };
+    [
+        Metric::median_of("us/claim", mean(&floors::claim_script())),
+        Metric::median_of("us/release", mean(&floors::release_script())),
+    ]
+}

@@ -1,0 +1,24 @@
+//! Other locks on the same server, for comparison. Whatever is not there is left out, with a note.
+
+mod python;
+#[cfg(feature = "peers")]
+mod rslock;
+
+use crate::args::Args;
+use crate::plan::Side;
+
+pub(crate) use self::python::command;
+#[cfg(feature = "peers")]
+pub(crate) use self::rslock::managers;
+
+/// Why a side cannot be measured, if it is a peer that is not there.
+pub(crate) fn missing(side: Side, args: &Args) -> Option<String> {
+    match side {
+        Side::Rslock | Side::RslockQuick if cfg!(not(feature = "peers")) => {
+            Some("build with --features peers".into())
+        }
+        Side::PyRedis => python::missing("redis", args.python.as_deref()),
+        Side::PyRedisLock => python::missing("redis_lock", args.python.as_deref()),
+        _ => None,
+    }
+}

@@ -1,0 +1,25 @@
+//! What is measured: workloads, the sides compared in each, the goals set for them, and how all are spelled on a
+//! command line.
+
+mod goal;
+mod side;
+mod workload;
+
+use clap::ValueEnum;
+
+pub(crate) use goal::{Bound, Goal, What, goals};
+pub(crate) use side::{Flavor, Side};
+pub(crate) use workload::Workload;
+
+/// The engine of our side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    Sqlite,
+    Memory,
+    Redis,
+}
+
+/// How a value is spelled on the command line of a child.
+pub(crate) fn spelled(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}

@@ -1,0 +1,200 @@
+//! Who does it: ours, a floor or a peer.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::{Engine, Workload};
+use crate::contend::Pace;
+
+/// Who does it. The runtime is part of our side: the same lock differs between the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Side {
+    SqliteMulti,
+    SqliteCurrent,
+    /// Ours without local passes: every turn is fetched from the engine.
+    SqliteUnpassed,
+    MemoryMulti,
+    MemoryCurrent,
+    RedisMulti,
+    RedisCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    RedisUnpassed,
+    RedisUnpassedCurrent,
+    /// The engine's own two statements through rusqlite.
+    Statements,
+    /// The release statement, then 32 bytes into the other's FIFO.
+    Bell,
+    Flock,
+    MutexMulti,
+    MutexCurrent,
+    /// The engine's own two scripts through the same crate.
+    ScriptsMulti,
+    ScriptsCurrent,
+    /// `SET NX PX` and `INCR` in one pipeline, then a script that compares and deletes.
+    BareMulti,
+    BareCurrent,
+    /// One element of a list: `BLPOP` takes it, `LPUSH` gives it.
+    BlpopMulti,
+    BlpopCurrent,
+    /// A peer: crate rslock as it comes.
+    Rslock,
+    /// The same, asking again after 10 ms instead of 200.
+    RslockQuick,
+    /// A peer: python-redis-lock.
+    PyRedisLock,
+    /// A peer: the lock of redis-py.
+    PyRedis,
+}
+
+/// The runtime a side's tasks run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavor {
+    Multi,
+    Current,
+}
+
+impl Side {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::SqliteMulti => "ours: sqlite, multi-thread",
+            Self::SqliteCurrent => "ours: sqlite, current-thread",
+            Self::SqliteUnpassed => "ours: sqlite, never passed",
+            Self::MemoryMulti => "ours: memory, multi-thread",
+            Self::MemoryCurrent => "ours: memory, current-thread",
+            Self::RedisMulti => "ours: redis, multi-thread",
+            Self::RedisCurrent => "ours: redis, current-thread",
+            Self::RedisUnpassed => "ours: never passed, multi",
+            Self::RedisUnpassedCurrent => "ours: never passed, current",
+            Self::Statements => "floor: raw statements",
+            Self::Bell => "floor: raw release + bell",
+            Self::Flock => "floor: flock",
+            Self::MutexMulti => "floor: tokio Mutex, multi",
+            Self::MutexCurrent => "floor: tokio Mutex, current",
+            Self::ScriptsMulti => "floor: raw scripts, multi",
+            Self::ScriptsCurrent => "floor: raw scripts, current",
+            Self::BareMulti => "floor: SET NX + INCR, multi",
+            Self::BareCurrent => "floor: SET NX + INCR, current",
+            Self::BlpopMulti => "floor: raw BLPOP, multi",
+            Self::BlpopCurrent => "floor: raw BLPOP, current",
+            Self::Rslock => "peer: rslock",
+            Self::RslockQuick => "peer: rslock, retry 10 ms",
+            Self::PyRedisLock => "peer: python-redis-lock",
+            Self::PyRedis => "peer: redis-py",
+        }
+    }
+
+    /// The sides that this one is divided by.
+    pub(crate) fn floors(self, workload: Workload) -> &'static [Side] {
+        match self {
+            Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
+                self.redis_floors(workload)
+            }
+            _ => self.local_floors(workload),
+        }
+    }
+
+    fn local_floors(self, workload: Workload) -> &'static [Side] {
+        match (self, workload) {
+            (Self::SqliteMulti | Self::SqliteCurrent, Workload::HandOver) => &[Self::Bell, Self::Flock],
+            (Self::SqliteMulti | Self::SqliteCurrent, Workload::Free | Workload::Distinct) => {
+                &[Self::Statements]
+            }
+            (Self::SqliteMulti, Workload::Contended | Workload::Processes | Workload::Working) => {
+                &[Self::Flock, Self::SqliteUnpassed]
+            }
+            (Self::SqliteCurrent, Workload::Contended | Workload::Processes | Workload::Working) => {
+                &[Self::Flock]
+            }
+            (Self::SqliteMulti | Self::MemoryMulti, _) => &[Self::MutexMulti],
+            (Self::SqliteCurrent | Self::MemoryCurrent, _) => &[Self::MutexCurrent],
+            _ => &[],
+        }
+    }
+
+    /// On the same runtime.
+    fn redis_floors(self, workload: Workload) -> &'static [Side] {
+        match (workload, self.flavor()) {
+            (Workload::Free | Workload::Distinct, Flavor::Multi) => &[Self::ScriptsMulti, Self::BareMulti],
+            (Workload::Free | Workload::Distinct, Flavor::Current) => {
+                &[Self::ScriptsCurrent, Self::BareCurrent]
+            }
+            (_, Flavor::Multi) => &[Self::BlpopMulti],
+            (_, Flavor::Current) => &[Self::BlpopCurrent],
+        }
+    }
+
+    pub(crate) fn flavor(self) -> Flavor {
+        match self {
+            Self::SqliteCurrent
+            | Self::MemoryCurrent
+            | Self::MutexCurrent
+            | Self::RedisCurrent
+            | Self::RedisUnpassedCurrent
+            | Self::ScriptsCurrent
+            | Self::BareCurrent
+            | Self::BlpopCurrent => Flavor::Current,
+            _ => Flavor::Multi,
+        }
+    }
+
+    /// The engine of a side of ours.
+    pub(crate) fn engine(self) -> Option<Engine> {
+        match self {
+            Self::SqliteMulti | Self::SqliteCurrent | Self::SqliteUnpassed => Some(Engine::Sqlite),
+            Self::MemoryMulti | Self::MemoryCurrent => Some(Engine::Memory),
+            Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
+                Some(Engine::Redis)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether tasks of one client pass the lock among themselves.
+    pub(crate) fn passes(self) -> bool {
+        !matches!(self, Self::SqliteUnpassed | Self::RedisUnpassed | Self::RedisUnpassedCurrent)
+    }
+
+    /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
+    pub(crate) fn is_on_a_wire(self) -> bool {
+        !self.requests().is_empty()
+    }
+
+    /// What a side asks of a Redis server, not counting what its scripts ask there.
+    pub(crate) fn requests(self) -> &'static [&'static str] {
+        match self {
+            Self::BareMulti | Self::BareCurrent => &["set", "incr", "evalsha"],
+            Self::BlpopMulti | Self::BlpopCurrent => &["blpop", "lpush"],
+            // They set the key by a command of its own, and look at it before they take what is not theirs.
+            Self::Rslock | Self::RslockQuick | Self::PyRedis => &["set", "evalsha"],
+            Self::PyRedisLock => &["set", "blpop", "evalsha"],
+            Self::RedisMulti
+            | Self::RedisCurrent
+            | Self::RedisUnpassed
+            | Self::RedisUnpassedCurrent
+            | Self::ScriptsMulti
+            | Self::ScriptsCurrent => &["evalsha"],
+            _ => &[],
+        }
+    }
+
+    /// How the loop of a task is paced. The same for every side that is compared, or the ratio means nothing.
+    pub(crate) fn pace(self, workload: Workload) -> Pace {
+        let in_memory =
+            matches!(self, Self::MemoryMulti | Self::MemoryCurrent | Self::MutexMulti | Self::MutexCurrent);
+        let hands_over = workload == Workload::HandOver;
+        let hold = match workload {
+            // Long enough that the other process stands in the queue again before the release.
+            Workload::HandOver => Some(Duration::from_millis(2)),
+            Workload::Working => Some(Duration::from_millis(1)),
+            _ => None,
+        };
+        Pace {
+            hold,
+            // The core belongs to the receiver: asking again at once would be measured as part of the hand-over.
+            pause: hands_over.then_some(Duration::from_micros(300)),
+            // A turn in memory costs little more than reading the clock does.
+            thrifty: in_memory,
+        }
+    }
+}

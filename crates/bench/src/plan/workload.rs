@@ -1,0 +1,169 @@
+//! What the tasks do.
+
+use clap::ValueEnum;
+
+use super::{Engine, Side};
+
+/// What the tasks do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    #[value(name = "W1", alias = "w1")]
+    Free,
+    #[value(name = "W2", alias = "w2")]
+    Distinct,
+    #[value(name = "W3", alias = "w3")]
+    Contended,
+    #[value(name = "W4", alias = "w4")]
+    Processes,
+    #[value(name = "W4work", alias = "w4work")]
+    Working,
+    #[value(name = "W5", alias = "w5")]
+    HandOver,
+    #[value(name = "P2", alias = "p2")]
+    Pair,
+    #[value(name = "P16", alias = "p16")]
+    Ring,
+}
+
+impl Workload {
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Free => "W1",
+            Self::Distinct => "W2",
+            Self::Contended => "W3",
+            Self::Processes => "W4",
+            Self::Working => "W4work",
+            Self::HandOver => "W5",
+            Self::Pair => "P2",
+            Self::Ring => "P16",
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Free => "free acquire and release, one task",
+            Self::Distinct => "64 tasks on 64 locks",
+            Self::Contended => "16 tasks on one lock",
+            Self::Processes => "4 processes x 4 tasks on one lock",
+            Self::Working => "4 processes x 4 tasks on one lock, 1 ms of work inside",
+            Self::HandOver => "hand-over between two processes",
+            Self::Pair => "2 tasks pass one lock to each other",
+            Self::Ring => "16 tasks pass one lock round",
+        }
+    }
+
+    pub(crate) fn processes(self) -> u32 {
+        match self {
+            Self::Processes | Self::Working => 4,
+            Self::HandOver => 2,
+            _ => 1,
+        }
+    }
+
+    /// Tasks in each process.
+    pub(crate) fn tasks(self) -> u32 {
+        match self {
+            Self::Free | Self::HandOver => 1,
+            Self::Distinct => 64,
+            Self::Contended | Self::Ring => 16,
+            Self::Processes | Self::Working => 4,
+            Self::Pair => 2,
+        }
+    }
+
+    /// Whether single passes are timed, instead of turns.
+    pub(crate) fn is_passing(self) -> bool {
+        matches!(self, Self::Pair | Self::Ring)
+    }
+
+    /// Whether several processes want one lock, over and over.
+    pub(crate) fn is_shared(self) -> bool {
+        matches!(self, Self::Processes | Self::Working)
+    }
+
+    /// The lock that a task takes.
+    pub(crate) fn lock_name(self, task: u32) -> String {
+        let number = if self == Self::Distinct { task } else { 0 };
+        format!("bench/{number}")
+    }
+
+    /// What this workload compares on `engine`, ours first; nothing if it does not apply.
+    pub(crate) fn sides(self, engine: Engine) -> &'static [Side] {
+        match (engine, self) {
+            // Both engines side by side: a pass asks neither, so they should not differ.
+            (_, Self::Pair | Self::Ring) => &[
+                Side::MemoryMulti,
+                Side::SqliteMulti,
+                Side::MutexMulti,
+                Side::MemoryCurrent,
+                Side::SqliteCurrent,
+                Side::MutexCurrent,
+            ],
+            (Engine::Sqlite, _) => self.on_sqlite(),
+            (Engine::Memory, _) => self.in_memory(),
+            (Engine::Redis, _) => self.on_redis(),
+        }
+    }
+
+    fn on_sqlite(self) -> &'static [Side] {
+        use Side::{Bell, Flock, SqliteCurrent, SqliteMulti, SqliteUnpassed, Statements};
+        match self {
+            Self::Free | Self::Distinct => &[SqliteMulti, SqliteCurrent, Statements],
+            Self::HandOver => &[SqliteMulti, SqliteCurrent, Bell, Flock],
+            _ => &[SqliteMulti, SqliteCurrent, SqliteUnpassed, Flock],
+        }
+    }
+
+    fn in_memory(self) -> &'static [Side] {
+        use Side::{MemoryCurrent, MemoryMulti, MutexCurrent, MutexMulti};
+        match self {
+            Self::Processes | Self::Working | Self::HandOver => &[],
+            _ => &[MemoryMulti, MutexMulti, MemoryCurrent, MutexCurrent],
+        }
+    }
+
+    /// Every floor on both runtimes: it is the crate's connection that differs between them, not only our core.
+    fn on_redis(self) -> &'static [Side] {
+        use Side::{BareCurrent, BareMulti, BlpopCurrent, BlpopMulti, RedisCurrent, RedisMulti};
+        use Side::{PyRedis, PyRedisLock, Rslock, RslockQuick};
+        use Side::{RedisUnpassed, RedisUnpassedCurrent, ScriptsCurrent, ScriptsMulti};
+        match self {
+            Self::Free => &[
+                RedisMulti,
+                ScriptsMulti,
+                BareMulti,
+                RedisCurrent,
+                ScriptsCurrent,
+                BareCurrent,
+                Rslock,
+                PyRedisLock,
+                PyRedis,
+            ],
+            Self::Distinct => {
+                &[RedisMulti, ScriptsMulti, BareMulti, RedisCurrent, ScriptsCurrent, BareCurrent, Rslock]
+            }
+            Self::HandOver => &[
+                RedisMulti,
+                BlpopMulti,
+                RedisCurrent,
+                BlpopCurrent,
+                Rslock,
+                RslockQuick,
+                PyRedisLock,
+                PyRedis,
+            ],
+            _ => &[
+                RedisMulti,
+                RedisUnpassed,
+                BlpopMulti,
+                RedisCurrent,
+                RedisUnpassedCurrent,
+                BlpopCurrent,
+                Rslock,
+                RslockQuick,
+                PyRedisLock,
+                PyRedis,
+            ],
+        }
+    }
+}

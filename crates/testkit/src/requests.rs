@@ -1,0 +1,172 @@
+//! How many requests a contended lock costs its server: counted by the server, over clients in several processes.
+//!
+//! Every client takes its turns and ends, and the count is of everything from the first claim to the last release, so
+//! that nothing falls between two looks.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::{Client, Lock};
+
+use crate::servers::RedisServer;
+
+/// The one lock that all want.
+const NAME: &str = "requests";
+
+/// Who wants the lock, and for how long. Each client has a connection of its own, and local passes are off.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// Processes.
+    pub processes: u32,
+    /// Clients in each.
+    pub clients: u32,
+    /// Turns of each client.
+    pub turns: u32,
+    /// How long a turn lasts.
+    pub hold: Duration,
+    /// How many turns of each process last so long. The others last no longer than they must, or a large crowd would
+    /// take for ever.
+    pub held: u32,
+}
+
+/// What a crowd cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    /// How often somebody got the lock.
+    pub acquisitions: u64,
+    /// How often a script was called.
+    pub calls: u64,
+    /// How many clients there were.
+    pub clients: u64,
+    /// From the first claim to the last release.
+    pub taken: Duration,
+}
+
+impl Requests {
+    /// Lets a crowd at the lock and counts. `worker` is a program that calls [`work`] with the arguments it is given.
+    ///
+    /// # Panics
+    /// If a process fails, or does fewer turns than it should.
+    pub fn of(crowd: &Crowd, server: &RedisServer, worker: impl Fn() -> Command) -> Self {
+        let url = format!("redis://{}?max-waiters=100000", server.address());
+        let mut processes: Vec<_> =
+            (0..crowd.processes).map(|_| Process::start(worker().args(crowd.args(&url)))).collect();
+        processes.iter_mut().for_each(|process| process.expect("ready"));
+        server.command(&["CONFIG", "RESETSTAT"]);
+        let begun = Clock::boottime().now();
+        processes.iter_mut().for_each(Process::let_go);
+        processes.iter_mut().for_each(|process| process.expect("done"));
+        let taken = Clock::boottime().now().since(begun);
+        let clients = u64::from(crowd.processes) * u64::from(crowd.clients);
+        let acquisitions = clients * u64::from(crowd.turns);
+        Self { acquisitions, calls: server.calls(&["evalsha", "eval"]), clients, taken }
+    }
+
+    /// Calls for one acquisition.
+    pub fn per_acquisition(&self) -> f64 {
+        self.calls as f64 / self.acquisitions as f64
+    }
+
+    /// The most that may be: a claim, a release, and a sign of life of every client in every second.
+    pub fn allowed(&self) -> f64 {
+        2.0 + self.clients as f64 * self.taken.as_secs_f64() / self.acquisitions as f64
+    }
+}
+
+impl Crowd {
+    fn args(&self, url: &str) -> [String; 5] {
+        let millis = self.hold.as_millis().to_string();
+        [url.to_owned(), self.clients.to_string(), self.turns.to_string(), millis, self.held.to_string()]
+    }
+}
+
+/// The part of one process; its arguments are those that [`Requests::of`] adds to the command.
+///
+/// # Panics
+/// If they are not, or a lock cannot be had.
+pub async fn work(args: &[&str]) {
+    let [url, numbers @ ..] = args else { panic!("the arguments begin with a URL") };
+    let numbers: Vec<u32> = numbers.iter().map(|number| number.parse().expect("a number")).collect();
+    let [clients, turns, millis, held] = numbers[..] else { panic!("four numbers follow the URL") };
+    let mut connected = Vec::new();
+    for _ in 0..clients {
+        connected.push(latchwork::connect(url).await.expect("the server is there"));
+    }
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).expect("the pipe works");
+    let hold = Arc::new(Hold { span: Duration::from_millis(millis.into()), left: AtomicU32::new(held) });
+    let tasks: Vec<_> =
+        connected.iter().map(|client| tokio::spawn(take_turns(lock(client), turns, hold.clone()))).collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    println!("done");
+}
+
+fn lock(client: &Client) -> Lock {
+    client.lock(NAME).local_handoff(false)
+}
+
+async fn take_turns(lock: Lock, turns: u32, hold: Arc<Hold>) {
+    for _ in 0..turns {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        hold.hold().await;
+        guard.release().await.expect("held until here");
+    }
+}
+
+/// How long turns last.
+struct Hold {
+    span: Duration,
+    left: AtomicU32,
+}
+
+impl Hold {
+    async fn hold(&self) {
+        let one_less = |left: u32| left.checked_sub(1);
+        if !self.span.is_zero()
+            && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+        {
+            tokio::time::sleep(self.span).await;
+        }
+    }
+}
+
+/// A process of the crowd. Killed when dropped.
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the worker starts");
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, stdin, stdout }
+    }
+
+    fn let_go(&mut self) {
+        self.stdin.write_all(b"go\n").expect("the worker listens");
+    }
+
+    fn expect(&mut self, word: &str) {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("the pipe works");
+        assert_eq!(line.trim_end(), word, "a process of the crowd failed");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error means that it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,129 @@
+//! A client that crashes in the middle of taking a lock.
+
+use std::time::Duration;
+
+use latchwork::clock::random_bytes;
+use latchwork::engine::Engine;
+use latchwork::{Client, Effect};
+use testkit::proxy::Proxy;
+use testkit::worker::Worker;
+
+use super::claims::trying;
+use super::scene::{LOCK, LONG, SHARED, SOON, Scene, engine, pause, url, with_both};
+
+const TTL: Duration = Duration::from_millis(600);
+
+#[tokio::test]
+async fn naive_a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {
+    let scene = Scene::new();
+    let mut victim = scene.naive();
+    assert!(victim.setnx(LOCK, "victim"));
+    drop(victim); // It meant to send EXPIRE next.
+    pause(TTL.as_millis() as u64).await;
+    assert_eq!(scene.pttl(LOCK), -1, "nothing will ever end it");
+    assert!(!scene.naive().setnx(LOCK, "rival"));
+}
+
+/// Whether somebody who waits gets it when the lease of the dead is over, and not before.
+async fn comes_free_by_itself(scene: &Scene, client: &Client) {
+    let left = scene.pttl(LOCK);
+    assert!((1..=TTL.as_millis() as i64).contains(&left), "{left}");
+    assert!(client.lock(LOCK).try_acquire().await.expect("the engine answers").is_none(), "not before");
+    client.lock(LOCK).wait(SOON).acquire().await.expect("it came free").release().await.expect("held");
+}
+
+#[tokio::test]
+async fn a_holder_that_is_killed_leaves_a_lock_that_ends() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let client = scene.client(options).await;
+        let mut holder = Worker::start(&["hold", &scene.url(options), LOCK, &TTL.as_millis().to_string()]);
+        assert_eq!(holder.line().await, "started");
+        assert!(holder.line().await.starts_with("held"));
+        holder.kill().await;
+        comes_free_by_itself(&scene, &client).await;
+    })
+    .await;
+}
+
+/// The server took the lock for it, and it was gone before it could hear of that.
+#[tokio::test]
+async fn a_client_that_is_cut_off_between_request_and_reply_leaves_a_lock_that_ends() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let proxy = Proxy::to(scene.server.address());
+        let victim = engine(&url(proxy.address().port(), options)).await;
+        let client = scene.client(options).await;
+        proxy.lose_reply_to(b"EVALSHA");
+        let error = victim.claim(&trying(TTL)).await.expect_err("the reply is lost");
+        assert_eq!((error.effect(), proxy.lost_replies()), (Effect::Unknown, 1));
+        drop(victim);
+        comes_free_by_itself(&scene, &client).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_killed_at_any_moment_leaves_nothing_that_does_not_end() {
+    const KILLS: usize = 6;
+    for options in SHARED {
+        let scene = Scene::new();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let history = folder.path().join("history").display().to_string();
+        for kill in 0..KILLS {
+            // A name of its own each time: the lease of the one before runs on.
+            let name = format!("churn-{kill}");
+            let mut worker = Worker::start(&["churn", &scene.url(options), &name, &history]);
+            assert_eq!(worker.line().await, "started");
+            let [millis] = random_bytes();
+            pause(20 + u64::from(millis) / 4).await;
+            worker.kill().await;
+            let endless: Vec<_> = scene.keys().into_iter().filter(|key| scene.pttl(key) == -1).collect();
+            assert!(endless.is_empty(), "{endless:?} after kill {kill} with {options}");
+        }
+        assert!(scene.keys().len() > KILLS, "too little happened to show anything");
+    }
+}
+
+#[tokio::test]
+async fn naive_work_that_takes_longer_than_the_lease_has_two_holders() {
+    let scene = Scene::new();
+    let [mut worker, mut rival] = [scene.naive(), scene.naive()];
+    assert!(worker.set_nx_px(LOCK, "worker", 100));
+    pause(200).await; // It still works.
+    assert!(rival.set_nx_px(LOCK, "rival", 100), "and now there are two");
+}
+
+#[tokio::test]
+async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let [worker, rival] = [scene.client(options).await, scene.client(options).await];
+        let guard = worker.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+        let value = scene.value(LOCK);
+        for _ in 0..30 {
+            pause(TTL.as_millis() as u64 / 10).await;
+            assert!(!scene.naive().set_nx_px(LOCK, "foreign", 100));
+            assert!(rival.lock(LOCK).try_acquire().await.expect("the engine answers").is_none());
+        }
+        assert!(guard.is_certain() && scene.value(LOCK) == value, "it was renewed, not taken again");
+        guard.release().await.expect("held to the end");
+        assert_eq!(scene.value(LOCK), None);
+    })
+    .await;
+}
+
+/// Renewed by whoever is alive: the same lock, whose holder is stopped, comes free.
+#[tokio::test]
+async fn nobody_renews_for_a_holder_that_died() {
+    let scene = Scene::new();
+    let client = scene.client("").await;
+    let mut holder = Worker::start(&["hold", &scene.url(""), LOCK, &TTL.as_millis().to_string()]);
+    assert_eq!(holder.line().await, "started");
+    assert!(holder.line().await.starts_with("held"));
+    pause(3 * TTL.as_millis() as u64).await;
+    assert!(scene.pttl(LOCK) > 0, "renewed while it lives");
+    holder.kill().await;
+    let guard = client.lock(LOCK).ttl(LONG).wait(2 * TTL + Duration::from_secs(1)).acquire().await;
+    guard.expect("the lease ended").release().await.expect("held");
+}

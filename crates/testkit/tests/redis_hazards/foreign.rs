@@ -1,0 +1,298 @@
+//! Clients that are not ours, on the same key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::engine::{Engine, Filter, Released};
+use latchwork::{Client, ErrorKind, LockName};
+use testkit::servers::{RedisOptions, RedisServer, Reply};
+use tokio::task::JoinSet;
+
+use super::claims::{busy, granted, trying};
+use super::getset_scheme::getset;
+use super::scene::{LOCK, LONG, SHARED, Scene, pause, soon, take_in_background, until, with_both};
+
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// Finds it busy, whether it only tries or waits for it.
+async fn is_kept_out(client: &Client) {
+    let lock = client.lock(LOCK);
+    assert!(lock.try_acquire().await.expect("it answers").is_none());
+    let error = lock.wait(PATIENCE).acquire().await.expect_err("it is another's");
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.to_string().contains("not latchwork"), "{error}");
+}
+
+#[tokio::test]
+async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let (client, mut foreign) = (scene.client(options).await, scene.naive());
+        // One has the form of our own ids, and one is nothing at all.
+        for value in ["foreign", "0123456789abcdef0123456789abcdef", "!", "?", ""] {
+            assert!(foreign.set_nx_px(LOCK, value, 60_000));
+            let left = scene.pttl(LOCK);
+            is_kept_out(&client).await;
+            let filter = Filter::Name(LockName::new(LOCK).expect("a good name"));
+            let seen = client.inspect(&filter).await.expect("it answers");
+            assert!(seen[0].holders[0].note.as_str().starts_with("a client that is not latchwork"));
+            assert_eq!(scene.value(LOCK).as_deref(), Some(value));
+            assert!((1..left).contains(&scene.pttl(LOCK)), "its lease goes on as it did");
+            assert!(foreign.del(LOCK));
+            client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lock_that_another_client_left_behind_is_ours_when_its_lease_is_over() {
+    let scene = Scene::new();
+    assert!(scene.naive().set_nx_px(LOCK, "foreign", 300));
+    let guard = soon(take_in_background(&scene.client("").await, LONG)).await;
+    assert!(guard.is_certain() && scene.value(LOCK).is_some_and(|value| value != "foreign"));
+}
+
+#[tokio::test]
+async fn a_lock_without_an_end_keeps_us_out_until_it_is_deleted() {
+    let scene = Scene::new();
+    let (client, mut foreign) = (scene.client("").await, scene.naive());
+    assert!(foreign.setnx(LOCK, "foreign"));
+    is_kept_out(&client).await;
+    assert_eq!(scene.value(LOCK).as_deref(), Some("foreign"));
+    assert_eq!(scene.pttl(LOCK), -1, "to end it is not our business");
+    let waiting = take_in_background(&client, LONG);
+    scene.until_queued(1).await;
+    assert!(foreign.del(LOCK));
+    assert!(soon(waiting).await.is_certain());
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_busy_and_never_overwritten() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let (client, mut foreign) = (scene.client(options).await, scene.naive());
+        for (make, read) in [
+            (["RPUSH", LOCK, "element"].as_slice(), ["LRANGE", LOCK, "0", "-1"].as_slice()),
+            (&["HSET", LOCK, "field", "value"], &["HGETALL", LOCK]),
+            (&["SADD", LOCK, "member"], &["SMEMBERS", LOCK]),
+            (&["ZADD", LOCK, "1", "member"], &["ZRANGE", LOCK, "0", "-1"]),
+            (&["XADD", LOCK, "1-1", "field", "value"], &["XRANGE", LOCK, "-", "+"]),
+        ] {
+            let made = foreign.ask(make);
+            assert!(!matches!(made, Reply::Error(_)), "{made:?}");
+            let content = foreign.ask(read);
+            is_kept_out(&client).await;
+            assert_eq!((foreign.ask(read), scene.pttl(LOCK)), (content, -1));
+            assert!(foreign.del(LOCK));
+            client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+        }
+    })
+    .await;
+}
+
+/// It replaced our lock while we held it: what we do at the end must not touch it.
+#[tokio::test]
+async fn a_key_of_another_type_under_a_holder_is_a_loss_and_stays() {
+    let scene = Scene::new();
+    let (client, mut foreign) = (scene.client("").await, scene.naive());
+    let guard = client.lock(LOCK).ttl(PATIENCE * 4).acquire().await.expect("free");
+    assert!(foreign.del(LOCK));
+    assert_eq!(foreign.ask(&["RPUSH", LOCK, "element"]).integer(), 1);
+    let loss = tokio::time::timeout(PATIENCE * 4, guard.lost()).await.expect("at the next renewal");
+    assert_eq!(loss, latchwork::Loss::Removed);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(foreign.ask(&["LLEN", LOCK]).integer(), 1);
+}
+
+/// Nobody tells us of its release, so somebody has to look: the first in line, and rarely.
+#[tokio::test]
+async fn only_the_first_waiter_looks_whether_another_client_has_released() {
+    let scene = Scene::new();
+    let mut foreign = scene.naive();
+    assert!(foreign.set_nx_px(LOCK, "foreign", 60_000));
+    let mut waiting = Vec::new();
+    for number in 1..=5 {
+        waiting.push(take_in_background(&scene.client("").await, LONG));
+        scene.until_queued(number).await;
+    }
+    let before = scene.server.calls(&["evalsha"]);
+    pause(1_500).await;
+    let asked = scene.server.calls(&["evalsha"]) - before;
+    // At first more often, and then every 250 ms: 5 to 8 times. Each of the others once a second.
+    assert!((9..=18).contains(&asked), "{asked} requests");
+    assert!(foreign.del(LOCK));
+    for waiter in waiting {
+        let guard =
+            tokio::time::timeout(Duration::from_secs(1), waiter).await.expect("soon").expect("no panic");
+        guard.release().await.expect("held");
+    }
+}
+
+/// How long each of several waiters waited for a lock that another client released, in order. They had looked for it long
+/// enough to look rarely.
+async fn waited_for_a_foreign_release(scene: &Scene, options: &str) -> Vec<Duration> {
+    const LOCKS: usize = 9;
+    let names: Vec<_> = (0..LOCKS).map(|number| format!("lock-{number}")).collect();
+    let (mut foreign, clock, mut waiters) = (scene.naive(), Clock::boottime(), JoinSet::new());
+    for name in &names {
+        assert!(foreign.set_nx_px(name, "foreign", 60_000));
+        let lock = latchwork::connect(options).await.expect("the server is there").lock(name);
+        waiters.spawn(async move {
+            let _guard = lock.acquire().await.expect("it comes free");
+            clock.now()
+        });
+    }
+    pause(1_000).await;
+    let released = clock.now();
+    for name in &names {
+        assert!(foreign.del(name));
+    }
+    let mut waits: Vec<_> = waiters.join_all().await.into_iter().map(|held| held.since(released)).collect();
+    waits.sort();
+    waits
+}
+
+/// Whoever looks every 250 ms finds one in ten of them so soon.
+#[tokio::test]
+async fn the_first_waiter_is_told_by_the_server_when_another_client_releases() {
+    let scene = Scene::new();
+    let waits = waited_for_a_foreign_release(&scene, &scene.url("")).await;
+    assert!(waits[waits.len() / 2] < Duration::from_millis(25), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_be_told_looks_for_itself() {
+    let acl = vec!["app on >app ~* &* +@all -client|tracking".to_owned()];
+    let scene = Scene { server: RedisServer::start(RedisOptions { acl, ..RedisOptions::default() }) };
+    let url = format!("redis://app:app@127.0.0.1:{}", scene.server.port());
+    let waits = waited_for_a_foreign_release(&scene, &url).await;
+    assert!(waits[waits.len() - 1] < Duration::from_secs(1), "{waits:?}");
+}
+
+/// Somebody who asks for the lock all the time, and keeps none: how often it asked, and how often it got it.
+struct Greedy {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<[u64; 2]>,
+}
+
+impl Greedy {
+    fn start(scene: &Scene) -> Self {
+        let (mut connection, stop) = (scene.naive(), Arc::<AtomicBool>::default());
+        let thread = std::thread::spawn({
+            let stop = stop.clone();
+            move || {
+                let mut figures = [0, 0];
+                while !stop.load(Ordering::Relaxed) {
+                    figures[0] += 1;
+                    if connection.set_nx_px(LOCK, "greedy", 60_000) {
+                        figures[1] += 1;
+                        assert!(connection.del(LOCK));
+                    }
+                }
+                figures
+            }
+        });
+        Self { stop, thread }
+    }
+
+    fn stop(self) -> [u64; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it deletes only what is its own")
+    }
+}
+
+/// Hands the lock over from one client to the other, again and again.
+async fn handed_over(scene: &Scene, clients: [&Client; 2], times: usize) -> [u64; 2] {
+    let mut guard = clients[1].lock(LOCK).acquire().await.expect("free");
+    let greedy = Greedy::start(scene);
+    for number in 0..times {
+        let next = take_in_background(clients[number % 2], LONG);
+        scene.until_queued(1).await;
+        guard.release().await.expect("held");
+        guard = soon(next).await;
+    }
+    let figures = greedy.stop();
+    assert!(guard.is_certain());
+    guard.release().await.expect("held");
+    figures
+}
+
+#[tokio::test]
+async fn another_client_cannot_slip_in_while_we_hold_nor_while_we_hand_over() {
+    let scene = Scene::new();
+    let [one, other] = [scene.client("scheme=set").await, scene.client("scheme=setnx").await];
+    let [asked, got] = handed_over(&scene, [&one, &other], 100).await;
+    assert!(asked > 1_000 && got == 0, "{got} of {asked}");
+}
+
+/// For services that move from such a client to ours: otherwise it would never get a turn.
+#[tokio::test]
+async fn another_client_can_slip_in_where_it_is_meant_to() {
+    let scene = Scene::new();
+    let [one, other] = [scene.client("handover=wake").await, scene.client("handover=wake").await];
+    let [asked, got] = handed_over(&scene, [&one, &other], 3).await;
+    assert!(got > 0, "{got} of {asked}");
+}
+
+#[tokio::test]
+async fn both_ways_to_take_the_key_exclude_each_other_and_hand_over_to_each_other() {
+    let scene = Scene::new();
+    let [set, setnx] = [scene.client("scheme=set").await, scene.client("scheme=setnx").await];
+    let mut guard = set.lock(LOCK).acquire().await.expect("free");
+    for turn in 0..20 {
+        let [other, holder] = if turn % 2 == 0 { [&setnx, &set] } else { [&set, &setnx] };
+        assert!(other.lock(LOCK).try_acquire().await.expect("it answers").is_none());
+        let next = take_in_background(other, LONG);
+        scene.until_queued(1).await;
+        let value = scene.value(LOCK);
+        let token = guard.token().expect("tokens");
+        guard.release().await.expect("held");
+        guard = soon(next).await;
+        assert!(guard.token().expect("tokens") > token);
+        assert!(scene.value(LOCK) != value && scene.pttl(LOCK) > 0);
+        assert!(holder.lock(LOCK).try_acquire().await.expect("it answers").is_none());
+    }
+    guard.release().await.expect("held");
+    assert_eq!(scene.value(LOCK), None);
+}
+
+#[tokio::test]
+async fn our_value_is_no_time_and_keeps_clients_of_the_getset_recipe_out() {
+    let scene = Scene::new();
+    for options in SHARED {
+        let (holder, stranger) = (scene.engine(options).await, getset(&scene).await);
+        let (claim, other) = (trying(LONG), trying(LONG));
+        granted(&holder, &claim).await;
+        busy(&stranger, &other).await;
+        assert_eq!(stranger.release(&other).await.expect("it answers"), Released::NotHeld);
+        assert_eq!(scene.value(LOCK), Some(claim.id.to_string()));
+        assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
+    }
+    let mut foreign = scene.naive();
+    for value in ["foreign", "", "-1", "1.5", "1e3", "0x10"] {
+        assert!(foreign.set_nx_px(LOCK, value, 60_000));
+        busy(&getset(&scene).await, &trying(LONG)).await;
+        assert_eq!(foreign.getset(LOCK, value).as_deref(), Some(value));
+        assert!(foreign.del(LOCK));
+    }
+    assert_eq!(foreign.ask(&["RPUSH", LOCK, "element"]).integer(), 1);
+    busy(&getset(&scene).await, &trying(LONG)).await;
+    assert_eq!(foreign.ask(&["LLEN", LOCK]).integer(), 1);
+}
+
+#[tokio::test]
+async fn the_time_of_a_getset_holder_keeps_us_out_like_any_other_value() {
+    let scene = Scene::new();
+    let (holder, claim) = (getset(&scene).await, trying(LONG));
+    granted(&holder, &claim).await;
+    let value = scene.value(LOCK);
+    for options in SHARED {
+        is_kept_out(&scene.client(options).await).await;
+    }
+    assert_eq!((scene.value(LOCK), scene.pttl(LOCK)), (value, -1));
+    assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
+    until("it is free", || scene.value(LOCK).is_none()).await;
+}

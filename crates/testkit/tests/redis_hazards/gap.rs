@@ -1,0 +1,77 @@
+//! `handover=wake`: for a fleet that moves to us from a client that polls, a released lock stays free for a while.
+
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::engine::{Engine, Released, Wake};
+
+use super::claims::{busy, granted, granted_soon, trying, waiting};
+use super::scene::{LOCK, LONG, SOON, Scene};
+
+/// Long enough to be told from no gap at all.
+const GAP: Duration = Duration::from_millis(400);
+
+#[tokio::test]
+async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
+    let scene = Scene::new();
+    let options = format!("handover=wake&gap={}ms", GAP.as_millis());
+    let [holder, waiter, late] =
+        [scene.engine(&options).await, scene.engine(&options).await, scene.engine(&options).await];
+    let (claim, first) = (trying(LONG), waiting(LONG));
+    granted(&holder, &claim).await;
+    let state = busy(&waiter, &first).await;
+    let released = Clock::boottime().now();
+    assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
+    let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("it is woken");
+    assert_eq!(wake.expect("it listens"), Wake::Recheck, "woken, and nothing more");
+    let again_in = busy(&waiter, &first).await.again_in;
+    assert!(again_in <= GAP + Duration::from_millis(1), "it comes back when the gap is over: {again_in:?}");
+    busy(&late, &trying(LONG)).await;
+    assert_eq!(scene.value(LOCK), None, "free, for others");
+    granted_soon(&waiter, &first).await;
+    assert!(Clock::boottime().now().since(released) >= GAP - Duration::from_millis(1), "not before");
+}
+
+/// They have had it: to leave it for them any longer would be to leave it to them for good.
+#[tokio::test]
+async fn the_gap_is_over_when_another_client_has_had_its_turn() {
+    let scene = Scene::new();
+    let [holder, waiter] =
+        [scene.engine("handover=wake&gap=1h").await, scene.engine("handover=wake&gap=1h").await];
+    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), scene.naive());
+    granted(&holder, &claim).await;
+    busy(&waiter, &first).await;
+    assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
+    busy(&waiter, &first).await;
+    assert!(foreign.set_nx_px(LOCK, "foreign", 60_000));
+    busy(&waiter, &first).await;
+    assert!(foreign.del(LOCK));
+    granted(&waiter, &first).await;
+}
+
+/// In the middle of a gap, and behind a holder that tells nobody: the server tells of both changes.
+#[tokio::test]
+async fn the_first_waiter_is_told_what_other_clients_do() {
+    let scene = Scene::new();
+    let [holder, waiter] =
+        [scene.engine("handover=wake&gap=1h").await, scene.engine("handover=wake&gap=1h").await];
+    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), scene.naive());
+    granted(&holder, &claim).await;
+    busy(&waiter, &first).await;
+    assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
+    let woken = async |state| {
+        let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("it is told");
+        assert_eq!(wake.expect("it listens"), Wake::Recheck);
+    };
+    // The wake-up of the release itself.
+    woken(busy(&waiter, &first).await).await;
+    let state = busy(&waiter, &first).await;
+    let nothing = tokio::time::timeout(GAP, waiter.wait(&first, &state)).await;
+    assert!(nothing.is_err(), "nothing happens");
+    assert!(foreign.set_nx_px(LOCK, "foreign", 60_000));
+    woken(state).await;
+    let state = busy(&waiter, &first).await;
+    assert!(foreign.del(LOCK));
+    woken(state).await;
+    granted(&waiter, &first).await;
+}

@@ -1,0 +1,194 @@
+//! `scheme=getset`: beside services that still use the recipe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::engine::{Engine, Filter, Released, Renewal};
+use latchwork::engines::redis::GetSet;
+use latchwork::{Effect, ErrorKind, Loss, Promise};
+use testkit::proxy::Proxy;
+use testkit::servers::Resp;
+
+use super::claims::{busy, granted, granted_soon, renewed, trying, waiting};
+use super::recipe::{Recipe, wall_millis};
+use super::scene::{LOCK, LONG, SOON, Scene, pause, url};
+
+const OPTIONS: &str = "scheme=getset";
+/// The shortest that this scheme takes.
+const TTL: Duration = Duration::from_secs(1);
+
+pub(super) async fn getset(scene: &Scene) -> GetSet {
+    let url = scene.url(OPTIONS).parse().expect("a good URL");
+    GetSet::connect(&url).await.expect("the server is there")
+}
+
+fn time(scene: &Scene) -> i64 {
+    scene.value(LOCK).and_then(|value| value.parse().ok()).expect("a time stands there")
+}
+
+#[tokio::test]
+async fn a_client_of_the_recipe_is_kept_out_by_us() {
+    let scene = Scene::new();
+    let (client, mut rival) = (scene.client(OPTIONS).await, Recipe::new(&scene, 0));
+    let guard = client.lock(LOCK).ttl(LONG).acquire().await.expect("free");
+    let value = time(&scene);
+    let left = value - wall_millis();
+    assert!((1..=LONG.as_millis() as i64 + 1).contains(&left), "the time when the lease ends: {left}");
+    for _ in 0..3 {
+        assert!(!rival.take(LONG));
+    }
+    assert_eq!(time(&scene), value);
+    guard.release().await.expect("held");
+    assert!(rival.take(LONG), "it came free");
+}
+
+#[tokio::test]
+async fn we_are_kept_out_by_a_client_of_the_recipe() {
+    let scene = Scene::new();
+    let (client, mut holder) = (scene.client(OPTIONS).await, Recipe::new(&scene, 0));
+    assert!(holder.take(LONG));
+    let lock = client.lock(LOCK).ttl(LONG);
+    assert!(lock.try_acquire().await.expect("it answers").is_none());
+    let error = lock.clone().wait(Duration::from_millis(300)).acquire().await.expect_err("held");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(time(&scene), holder.value, "whoever was refused moved nothing");
+    let waiting = tokio::spawn(async move { lock.acquire().await.expect("it comes free") });
+    pause(100).await;
+    assert!(!waiting.is_finished() && holder.release());
+    let guard = super::scene::soon(waiting).await;
+    assert!(!holder.take(LONG), "and is ours now");
+    guard.release().await.expect("held");
+}
+
+#[tokio::test]
+async fn a_dead_holder_of_either_kind_is_over_when_its_time_has_come() {
+    let scene = Scene::new();
+    let (engine, mut recipe) = (getset(&scene).await, Recipe::new(&scene, 0));
+    let dead = trying(TTL);
+    granted(&engine, &dead).await;
+    let over = time(&scene);
+    super::scene::until("its time comes", || recipe.take(TTL)).await;
+    assert!(wall_millis() > over, "not before");
+    assert_eq!(renewed(&engine, &dead).await, Renewal::Lost(Loss::Removed));
+    assert_eq!(engine.release(&dead).await.expect("it answers"), Released::NotHeld);
+    let over = recipe.value;
+    assert_eq!(time(&scene), over, "the late release harmed nobody");
+    granted_soon(&engine, &waiting(TTL)).await;
+    assert!(wall_millis() >= over, "not before");
+}
+
+#[tokio::test]
+async fn a_holder_that_works_longer_than_its_lease_is_renewed() {
+    let scene = Scene::new();
+    let (client, mut rival) = (scene.client(OPTIONS).await, Recipe::new(&scene, 0));
+    let guard = client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+    let first = time(&scene);
+    for _ in 0..25 {
+        pause(100).await;
+        assert!(!rival.take(TTL));
+    }
+    assert!(guard.is_certain() && time(&scene) > first + TTL.as_millis() as i64);
+    guard.release().await.expect("held to the end");
+    assert_eq!(scene.value(LOCK), None);
+}
+
+#[tokio::test]
+async fn a_holder_whose_value_another_overwrote_is_told_that_it_lost() {
+    let scene = Scene::new();
+    let (client, mut hurried) = (scene.client(OPTIONS).await, Recipe::new(&scene, 0));
+    let guard = client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+    assert!(!hurried.overwrite(LONG), "it did not win, and moved our time all the same");
+    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("at the next renewal");
+    assert_eq!(loss, Loss::Removed);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(time(&scene), hurried.value, "only what is ours is deleted");
+}
+
+#[tokio::test]
+async fn it_warns_and_has_no_tokens() {
+    let scene = Scene::new();
+    let client = scene.client(OPTIONS).await;
+    let promised = client.guarantees();
+    assert!(promised.warnings.iter().any(|warning| warning.contains("clocks")), "{promised:?}");
+    assert_eq!((promised.tokens, promised.faults.clock_step), (None, Promise::Breaks));
+    let guard = client.lock(LOCK).acquire().await.expect("free");
+    assert_eq!(guard.token().expect_err("there is none").kind(), ErrorKind::Unsupported);
+    assert!(scene.client("").await.guarantees().warnings.is_empty(), "others do not warn");
+}
+
+/// As the warning says.
+#[tokio::test]
+async fn a_holder_whose_clock_is_behind_is_robbed() {
+    let scene = Scene::new();
+    let mut behind = Recipe::new(&scene, -3_600_000);
+    assert!(behind.take(LONG));
+    granted(&getset(&scene).await, &trying(LONG)).await;
+}
+
+/// The recipe had it so at first. Read as milliseconds it would be a time long ago, and anybody's to take.
+#[tokio::test]
+async fn a_time_in_seconds_keeps_us_out_until_then() {
+    let scene = Scene::new();
+    let (engine, mut foreign) = (getset(&scene).await, scene.naive());
+    let over = wall_millis() / 1_000 + 2;
+    assert!(foreign.setnx(LOCK, &over.to_string()));
+    let claim = waiting(LONG);
+    let state = busy(&engine, &claim).await;
+    let left = state.holder.and_then(|holder| holder.expires_in).expect("a time stands there");
+    assert!(left <= Duration::from_secs(2), "{left:?}");
+    let seen =
+        scene.client(OPTIONS).await.inspect(&Filter::Name(claim.name.clone())).await.expect("it answers");
+    assert_eq!(seen[0].holders.len(), 1);
+    granted_soon(&engine, &claim).await;
+    assert!(wall_millis() >= over * 1_000, "not before");
+}
+
+/// Values are times, and two clients may ask at the same time.
+#[tokio::test]
+async fn a_rival_that_asked_in_the_same_millisecond_is_not_taken_for_ourselves() {
+    let scene = Scene::new();
+    let (engine, mut foreign) = (getset(&scene).await, scene.naive());
+    assert!(foreign.setnx(LOCK, &(wall_millis() + 60_000).to_string()));
+    let mut monitor = Resp::tcp(scene.server.address()).expect("the server is there");
+    assert!(monitor.ask(&["MONITOR"]).expect("it answers").is("OK"));
+    let claim = waiting(LONG);
+    busy(&engine, &claim).await;
+    // EVALSHA sha 1 key now value: what it would have set.
+    let line = monitor.reply().expect("what was asked").text();
+    let asked = line.split('"').nth(11).expect("six words").to_owned();
+    let asked_millis: i64 = asked.parse().unwrap_or_else(|_| panic!("{line}"));
+    assert!((asked_millis - wall_millis() - LONG.as_millis() as i64).abs() < 10_000, "{line}");
+    assert!(foreign.getset(LOCK, &asked).is_some());
+    busy(&engine, &claim).await;
+    assert_eq!(engine.release(&claim).await.expect("it answers"), Released::NotHeld);
+    assert_eq!(scene.value(LOCK), Some(asked), "it is the rival's");
+}
+
+/// It may have been granted, and nobody else would know that it was ours.
+#[tokio::test]
+async fn a_claim_or_a_renewal_whose_reply_is_lost_is_known_again() {
+    let scene = Scene::new();
+    let proxy = Proxy::to(scene.server.address());
+    let address = url(proxy.address().port(), OPTIONS).parse().expect("a good URL");
+    let engine = GetSet::connect(&address).await.expect("the server is there");
+    let claim = trying(LONG);
+    for lost in 1..=3 {
+        proxy.lose_reply_to(b"EVALSHA");
+        assert_eq!(engine.claim(&claim).await.expect_err("lost").effect(), Effect::Unknown);
+        assert_eq!(proxy.lost_replies(), lost);
+        pause(2).await; // The next value is another.
+    }
+    granted(&engine, &claim).await;
+    for lost in 4..=6 {
+        proxy.lose_reply_to(b"EVALSHA");
+        let answer = engine.renew(&[Arc::new(claim.clone())]).await.remove(0);
+        assert_eq!(answer.expect_err("lost").effect(), Effect::Unknown);
+        assert_eq!(proxy.lost_replies(), lost);
+        pause(2).await;
+    }
+    assert!(matches!(renewed(&engine, &claim).await, Renewal::Kept(_)));
+    proxy.lose_reply_to(b"EVALSHA");
+    assert!(engine.renew(&[Arc::new(claim.clone())]).await.remove(0).is_err());
+    assert_eq!(engine.release(&claim).await.expect("it answers"), Released::Freed);
+    assert_eq!(scene.value(LOCK), None);
+}

@@ -1,0 +1,103 @@
+//! A release that comes when the lease is over and another holds the lock.
+
+use std::time::Duration;
+
+use latchwork::Loss;
+use latchwork::engine::{Engine, Released, Renewal};
+use nix::sys::signal::Signal;
+use testkit::proxy::Proxy;
+use testkit::subject::{Api, Subject};
+
+use super::claims::{busy, granted, granted_soon, renewed, trying};
+use super::scene::{LOCK, LONG, Scene, engine, pause, until, url, with_both};
+
+const SHORT: Duration = Duration::from_millis(150);
+
+#[tokio::test]
+async fn naive_a_late_del_frees_the_lock_of_the_next() {
+    let scene = Scene::new();
+    let [mut late, mut next, mut third] = [scene.naive(), scene.naive(), scene.naive()];
+    assert!(late.set_nx_px(LOCK, "late", 100));
+    until("its lease is over", || next.set_nx_px(LOCK, "next", 60_000)).await;
+    assert!(late.del(LOCK));
+    assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next, who works on");
+}
+
+#[tokio::test]
+async fn a_late_release_and_a_late_renewal_find_nothing_of_theirs() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let [late, next, third] =
+            [scene.engine(options).await, scene.engine(options).await, scene.engine(options).await];
+        let (late_claim, next_claim) = (trying(SHORT), trying(LONG));
+        granted(&late, &late_claim).await;
+        granted_soon(&next, &next_claim).await;
+        let left = scene.pttl(LOCK);
+        assert_eq!(renewed(&late, &late_claim).await, Renewal::Lost(Loss::Removed));
+        for _ in 0..2 {
+            assert_eq!(late.release(&late_claim).await.expect("it answers"), Released::NotHeld);
+        }
+        assert_eq!(scene.value(LOCK), Some(next_claim.id.to_string()));
+        assert!(scene.pttl(LOCK) <= left, "nor is the lease of the next another");
+        busy(&third, &trying(LONG)).await;
+        assert_eq!(next.release(&next_claim).await.expect("it answers"), Released::Freed);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_holder_that_was_stopped_past_its_lease_harms_nobody_when_it_goes_on() {
+    let scene = Scene::new();
+    let client = scene.client("").await;
+    let mut late = Subject::start(&scene.url(""), Api::Blocking);
+    assert!(late.ask(&format!("hold {LOCK} 300")).await.starts_with("held"));
+    late.signal(Signal::SIGSTOP);
+    late.tell(&format!("release {LOCK}")).await;
+    let next = client.lock(LOCK).ttl(LONG).acquire().await.expect("the lease ends");
+    let value = scene.value(LOCK);
+    late.signal(Signal::SIGCONT);
+    let error = late.answer().await;
+    assert!(error.starts_with("Lost: "), "{error}");
+    assert!(value.is_some() && scene.value(LOCK) == value);
+    next.release().await.expect("held to the end");
+}
+
+#[tokio::test]
+async fn naive_a_lock_that_changes_hands_between_the_check_and_the_del_is_deleted() {
+    let scene = Scene::new();
+    let [mut late, mut next, mut third] = [scene.naive(), scene.naive(), scene.naive()];
+    assert!(late.set_nx_px(LOCK, "late", 100));
+    assert_eq!(late.get(LOCK).as_deref(), Some("late"), "still mine, so I may delete it");
+    until("its lease is over", || next.set_nx_px(LOCK, "next", 60_000)).await;
+    assert!(late.del(LOCK));
+    assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next, who works on");
+}
+
+/// Each request takes so long that a release of two would look before the lease ends, and delete after that.
+async fn released_on_a_slow_way(options: &str) {
+    const WAY: Duration = Duration::from_millis(600);
+    const TTL: Duration = Duration::from_millis(1_600);
+    let scene = Scene::new();
+    let proxy = Proxy::to(scene.server.address());
+    let late = engine(&url(proxy.address().port(), options)).await;
+    let next = scene.engine(options).await;
+    let (late_claim, next_claim) = (trying(TTL), trying(LONG));
+    granted(&late, &late_claim).await;
+    proxy.delay(WAY);
+    let before = proxy.requests();
+    let releasing = async {
+        pause((TTL - WAY - WAY / 2).as_millis() as u64).await;
+        late.release(&late_claim).await.expect("it answers")
+    };
+    let (released, _) = tokio::join!(releasing, granted_soon(&next, &next_claim));
+    assert_eq!(released, Released::Freed, "it came in time");
+    assert_eq!(proxy.requests() - before, 1, "one request");
+    // Whatever else might be on its way.
+    pause((WAY * 3 / 2).as_millis() as u64).await;
+    assert_eq!(scene.value(LOCK), Some(next_claim.id.to_string()));
+}
+
+#[tokio::test]
+async fn a_lock_that_changes_hands_during_a_release_stays_with_the_next() {
+    with_both(released_on_a_slow_way).await;
+}

@@ -1,0 +1,19 @@
+//! The hazards of locks on Redis: each as a naive client that comes to harm, and as our engine, which does not.
+
+mod beside_redis_py;
+mod claims;
+mod crashes;
+mod failover;
+mod foreign;
+mod gap;
+mod getset_recipe;
+mod getset_scheme;
+mod late_release;
+mod naive;
+mod recipe;
+mod redis_py;
+mod scene;
+mod turns_with_redis_py;
+mod venv;
+mod waiting;
+mod wake_ups;

@@ -1,0 +1,65 @@
+//! The GETSET recipe as services run it: three commands one after the other, with the time of expiry as the value.
+
+use std::time::Duration;
+
+use latchwork::clock::wall_micros;
+
+use super::naive::Naive;
+use super::scene::{LOCK, Scene};
+
+/// Milliseconds since 1970, by a clock that is right.
+pub(crate) fn wall_millis() -> i64 {
+    (wall_micros() / 1_000) as i64
+}
+
+/// A client of the recipe. Its clock may be wrong.
+pub(crate) struct Recipe {
+    connection: Naive,
+    /// How far its clock is ahead, in milliseconds.
+    ahead: i64,
+    /// What it set last: this is all it knows of its lock.
+    pub(crate) value: i64,
+}
+
+impl Recipe {
+    pub(crate) fn new(scene: &Scene, ahead: i64) -> Self {
+        Self { connection: scene.naive(), ahead, value: 0 }
+    }
+
+    fn now(&self) -> i64 {
+        wall_millis() + self.ahead
+    }
+
+    /// The first command: true if nobody held it.
+    pub(crate) fn set_if_free(&mut self, lease: Duration) -> bool {
+        self.value = self.now() + lease.as_millis() as i64;
+        self.connection.setnx(LOCK, &self.value.to_string())
+    }
+
+    /// The second: whether the holder's time has come.
+    pub(crate) fn finds_it_over(&mut self) -> bool {
+        let now = self.now();
+        self.connection.get(LOCK).is_some_and(|value| time(&value) < now)
+    }
+
+    /// The third: overwrites the value, and has won if the one before was still over.
+    pub(crate) fn overwrite(&mut self, lease: Duration) -> bool {
+        let now = self.now();
+        self.value = now + lease.as_millis() as i64;
+        self.connection.getset(LOCK, &self.value.to_string()).is_none_or(|value| time(&value) < now)
+    }
+
+    /// All three.
+    pub(crate) fn take(&mut self, lease: Duration) -> bool {
+        self.set_if_free(lease) || (self.finds_it_over() && self.overwrite(lease))
+    }
+
+    /// Deletes it if its own value stands there.
+    pub(crate) fn release(&mut self) -> bool {
+        self.connection.get(LOCK).is_some_and(|value| time(&value) == self.value) && self.connection.del(LOCK)
+    }
+}
+
+fn time(value: &str) -> i64 {
+    value.parse().expect("the recipe stores times")
+}

@@ -1,0 +1,136 @@
+//! Many turns of ours and of redis-py's on one lock.
+//!
+//! More of them by hand: `LATCH_TURNS=2000 cargo test -p testkit --test redis_hazards turns -- --nocapture`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use testkit::history::checks::{Excuses, exclusion};
+use testkit::history::{History, RecordedClient, Recorder};
+use tokio::task::JoinSet;
+
+use super::redis_py::RedisPy;
+use super::scene::{LOCK, LONG, Scene};
+
+/// How many clients each side has.
+const CLIENTS: usize = 3;
+
+fn turns() -> u32 {
+    std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+/// A lock, a counter that nothing else protects, and a history.
+struct Game {
+    scene: Scene,
+    folder: TempDir,
+    /// How many turns there are in all.
+    turns: u32,
+    /// How long a turn takes, and how long whoever had it then does something else.
+    hold: Duration,
+    pause: Duration,
+}
+
+impl Game {
+    fn new(hold: Duration, pause: Duration) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let game = Self { scene: Scene::new(), folder, turns: turns(), hold, pause };
+        std::fs::write(game.counter(), "0").expect("the folder is ours");
+        game
+    }
+
+    fn counter(&self) -> PathBuf {
+        self.folder.path().join("counter")
+    }
+
+    fn history(&self) -> PathBuf {
+        self.folder.path().join("history")
+    }
+
+    /// Lets several clients of each side play to the end, ours with these options, and returns how many turns each side
+    /// had: ours, and theirs.
+    async fn play(&self, options: &str) -> [u32; 2] {
+        let (recorder, mut ours) = (Recorder::shared(&self.history()), JoinSet::new());
+        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| RedisPy::start(&self.scene, LONG)).collect();
+        for python in &mut theirs {
+            assert_eq!(python.ask("owned").await, "False", "it is ready");
+        }
+        for python in &mut theirs {
+            python.tell(&self.order()).await;
+        }
+        for _ in 0..CLIENTS {
+            let client = recorder.client(self.scene.client(options).await);
+            ours.spawn(take_turns(client, self.counter(), self.turns, self.hold, self.pause));
+        }
+        let ours = ours.join_all().await.into_iter().sum();
+        let mut shares = [ours, 0];
+        for python in &mut theirs {
+            shares[1] += python.answer().await.parse::<u32>().expect("a number of turns");
+        }
+        println!("{} turns with {options:?}: {} ours, {} theirs", self.turns, shares[0], shares[1]);
+        self.check(shares);
+        shares
+    }
+
+    /// What [`take_turns`] is told, for redis-py.
+    fn order(&self) -> String {
+        let [counter, history] = [self.counter(), self.history()].map(|path| path.display().to_string());
+        let [hold, pause] = [self.hold, self.pause].map(|span| span.as_secs_f64());
+        format!("turns {counter} {history} {} {hold} {pause}", self.turns)
+    }
+
+    fn check(&self, shares: [u32; 2]) {
+        assert_eq!(read(&self.counter()), self.turns, "none was lost");
+        assert_eq!(shares[0] + shares[1], self.turns, "and none counted twice");
+        let history = History::read(&self.history());
+        let judged = exclusion(&history, &Excuses::none()).expect("one at a time").judged;
+        assert_eq!(judged, self.turns as usize + 2 * CLIENTS, "each saw that it was over, too");
+    }
+}
+
+/// Takes turns until the counter has reached `until`, and returns how many it took.
+async fn take_turns(
+    client: RecordedClient,
+    counter: PathBuf,
+    until: u32,
+    hold: Duration,
+    pause: Duration,
+) -> u32 {
+    let (lock, mut turns) = (client.lock(LOCK).ttl(LONG), 0);
+    loop {
+        let guard = lock.acquire().await.expect("the lock comes free");
+        let now = read(&counter);
+        if now < until {
+            tokio::time::sleep(hold).await;
+            std::fs::write(&counter, (now + 1).to_string()).expect("the folder is ours");
+            turns += 1;
+        }
+        guard.release().await.expect("held until here");
+        if now >= until {
+            return turns;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn read(counter: &Path) -> u32 {
+    let text = std::fs::read_to_string(counter).expect("the folder is ours");
+    text.parse().unwrap_or_else(|_| panic!("the counter says {text:?}"))
+}
+
+/// Pauses so long that ours do not always wait for each other: then nothing is left for those who poll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_of_both_never_overlap_and_none_is_lost() {
+    let game = Game::new(Duration::from_millis(2), Duration::from_millis(25));
+    let [ours, theirs] = game.play("").await;
+    assert!(ours > 0 && theirs > 0, "{ours} and {theirs}");
+}
+
+/// Those who want the lock again at once are the hardest to be fair with: redis-py's own clients starve each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_gap_each_side_gets_at_least_a_fifth_of_the_turns() {
+    let game = Game::new(Duration::from_millis(5), Duration::ZERO);
+    let [ours, theirs] = game.play("handover=wake").await;
+    let fifth = game.turns / 5;
+    assert!(ours >= fifth && theirs >= fifth, "{ours} ours, {theirs} theirs");
+}

@@ -1,0 +1,228 @@
+//! What waiters do when something happens that is not their turn.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use latchwork::{Effect, ErrorKind};
+use testkit::servers::{Reply, Resp};
+use testkit::worker::Worker;
+use tokio::sync::mpsc;
+
+use super::claims::{busy, granted, trying, waiting};
+use super::scene::{LOCK, LONG, SOON, Scene, pause, soon, take_in_background, until};
+
+const WAITERS: usize = 20;
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A connection that hears what is said on these channels, or on all that begin so.
+fn listener(scene: &Scene, subscribe: [&str; 2]) -> Resp {
+    let mut listener = Resp::tcp_within(scene.server.address(), SHORT).expect("the server is there");
+    assert_eq!(listener.ask(&subscribe).expect("it answers").array()[2], Reply::Integer(1));
+    listener
+}
+
+#[test]
+fn naive_a_release_told_to_everybody_wakes_everybody() {
+    let scene = Scene::new();
+    let mut holder = scene.naive();
+    assert!(holder.set_nx_px(LOCK, "holder", 60_000));
+    let mut ears: Vec<_> = (0..WAITERS).map(|_| listener(&scene, ["SUBSCRIBE", "released"])).collect();
+    assert!(holder.del(LOCK));
+    assert_eq!(holder.ask(&["PUBLISH", "released", LOCK]).integer(), WAITERS as i64);
+    let before = scene.server.calls(&["set"]);
+    let mut winners = 0;
+    for (number, waiter) in ears.iter_mut().enumerate() {
+        waiter.reply().expect("it is woken");
+        winners += usize::from(scene.naive().set_nx_px(LOCK, &number.to_string(), 60_000));
+    }
+    assert_eq!(winners, 1);
+    assert_eq!(scene.server.calls(&["set"]) - before, WAITERS as u64, "requests, for one that gets it");
+}
+
+#[tokio::test]
+async fn a_release_wakes_one_waiter_and_they_are_served_in_the_order_in_which_they_came() {
+    let scene = Scene::new();
+    let mut monitor = listener(&scene, ["PSUBSCRIBE", "latchwork:*"]);
+    let mut guard = scene.client("").await.lock(LOCK).acquire().await.expect("free");
+    let (sender, mut turns) = mpsc::unbounded_channel();
+    for number in 0..WAITERS {
+        let (lock, sender) = (scene.client("").await.lock(LOCK), sender.clone());
+        tokio::spawn(async move { sender.send((number, lock.acquire().await.expect("its turn"))) });
+        scene.until_queued(number as i64 + 1).await;
+    }
+    let [told, asked] = [["publish"], ["evalsha"]].map(|command| scene.server.calls(&command));
+    for expected in 0..WAITERS {
+        guard.release().await.expect("held");
+        let (number, next) = tokio::time::timeout(SOON, turns.recv()).await.expect("soon").expect("a turn");
+        assert_eq!(number, expected);
+        guard = next;
+    }
+    guard.release().await.expect("held");
+    let channels: BTreeSet<_> =
+        (0..WAITERS).map(|_| monitor.reply().expect("a message per waiter").array()[2].text()).collect();
+    assert_eq!(channels.len(), WAITERS, "each client is told once");
+    assert!(monitor.reply().is_err(), "and nobody else is told anything");
+    assert_eq!(scene.server.calls(&["publish"]) - told, WAITERS as u64);
+    // A herd would ask 210 times. Beside the releases there are signs of life of those who wait, and renewals.
+    let asked = scene.server.calls(&["evalsha"]) - asked;
+    assert!(asked >= WAITERS as u64 && asked < 4 * WAITERS as u64, "{asked} requests");
+}
+
+/// Each waiter watches the one ahead of it, and believes that it is its turn when that one is gone.
+#[tokio::test]
+async fn naive_a_waiter_takes_the_death_of_another_waiter_for_its_turn() {
+    let scene = Scene::new();
+    let [mut holder, mut first, mut second] = [scene.naive(), scene.naive(), scene.naive()];
+    assert!(holder.set_nx_px(LOCK, "holder", 60_000));
+    assert!(first.set_nx_px("place-1", "alive", 100));
+    drop(first); // Nobody refreshes its place from here on.
+    until("the one ahead is gone", || second.get("place-1").is_none()).await;
+    assert_eq!(scene.value(LOCK).as_deref(), Some("holder"), "and it works beside the holder");
+}
+
+/// A waiter in a process of its own, in the queue as long after its death as `ttl` says (3 s at the most).
+async fn killed_waiter(scene: &Scene, ttl: Duration) {
+    let queued = scene.queued();
+    let mut waiter = Worker::start(&["hold", &scene.url(""), LOCK, &ttl.as_millis().to_string()]);
+    assert_eq!(waiter.line().await, "started");
+    scene.until_queued(queued + 1).await;
+    waiter.kill().await;
+}
+
+#[tokio::test]
+async fn a_waiter_waits_on_when_the_one_ahead_of_it_dies() {
+    let scene = Scene::new();
+    let holder = scene.client("").await.lock(LOCK).acquire().await.expect("free");
+    let value = scene.value(LOCK);
+    killed_waiter(&scene, SHORT).await;
+    let second = take_in_background(&scene.client("").await, LONG);
+    scene.until_queued(2).await;
+    pause(5 * SHORT.as_millis() as u64).await;
+    assert!(!second.is_finished() && scene.value(LOCK) == value && holder.is_certain());
+    holder.release().await.expect("held");
+    soon(second).await.release().await.expect("held");
+}
+
+/// Well before the place of the dead in the queue has run out.
+#[tokio::test]
+async fn a_release_passes_over_the_dead() {
+    let scene = Scene::new();
+    let holder = scene.client("").await.lock(LOCK).acquire().await.expect("free");
+    killed_waiter(&scene, LONG).await;
+    killed_waiter(&scene, LONG).await;
+    let second = take_in_background(&scene.client("").await, LONG);
+    scene.until_queued(3).await;
+    holder.release().await.expect("held");
+    let guard = tokio::time::timeout(Duration::from_secs(1), second).await.expect("at once");
+    guard.expect("no panic").release().await.expect("held");
+    assert_eq!(scene.value(LOCK), None);
+}
+
+/// A holder that died, and behind it waiters that died: nobody is left to pass the lock on.
+async fn only_the_dead(scene: &Scene) {
+    granted(&scene.engine("").await, &trying(SHORT)).await;
+    killed_waiter(scene, LONG).await;
+    killed_waiter(scene, LONG).await;
+    until("the lease of the holder ends", || scene.value(LOCK).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_tries() {
+    let scene = Scene::new();
+    let client = scene.client("").await;
+    only_the_dead(&scene).await;
+    let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("it answers").expect("it is free");
+    assert!(scene.pttl(LOCK) > SHORT.as_millis() as i64, "for a whole lease");
+    guard.release().await.expect("held");
+    assert_eq!(scene.value(LOCK), None);
+}
+
+#[tokio::test]
+async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_comes_to_wait() {
+    let scene = Scene::new();
+    let client = scene.client("").await;
+    only_the_dead(&scene).await;
+    let taking = take_in_background(&client, LONG);
+    let guard = tokio::time::timeout(SHORT, taking).await.expect("at once").expect("no panic");
+    assert!(scene.pttl(LOCK) > 10_000, "for a whole lease");
+    guard.release().await.expect("held");
+}
+
+/// More of them than one request looks at: it must not go to whoever asks, past one that lives and waits behind them.
+#[tokio::test]
+async fn hundreds_of_the_dead_are_passed_over_in_a_few_steps() {
+    let scene = Scene::new();
+    let (dying, alive) = (scene.engine("").await, scene.engine("").await);
+    let holder = trying(LONG);
+    granted(&dying, &holder).await;
+    for _ in 0..600 {
+        busy(&dying, &waiting(LONG)).await;
+    }
+    let last = waiting(LONG);
+    busy(&alive, &last).await;
+    assert_eq!(scene.queued(), 601);
+    drop(dying);
+    let listeners = || scene.server.command(&["PUBSUB", "CHANNELS", "latchwork:*"]).array().len();
+    until("the server has noticed", || listeners() == 1).await;
+    assert!(scene.naive().del(LOCK), "its lease ends");
+    let trying = trying(LONG);
+    for _ in 0..4 {
+        busy(&alive, &trying).await;
+        let value = scene.value(LOCK);
+        assert!(value.is_none() || value == Some(last.id.to_string()), "{value:?}");
+    }
+    assert_eq!(scene.value(LOCK), Some(last.id.to_string()));
+}
+
+#[test]
+fn naive_a_wait_that_timed_out_is_taken_for_the_lock() {
+    let scene = Scene::new();
+    let [mut holder, mut waiter] = [scene.naive(), scene.naive()];
+    assert!(holder.set_nx_px(LOCK, "holder", 60_000));
+    // Whoever does not look at the answer works from here on.
+    assert_eq!(waiter.ask(&["BLPOP", "released", "0.1"]), Reply::Nil);
+    assert_eq!(scene.value(LOCK).as_deref(), Some("holder"), "beside the holder");
+}
+
+#[tokio::test]
+async fn a_wait_that_timed_out_is_an_error_and_leaves_nothing() {
+    let scene = Scene::new();
+    let [holder, waiter] = [scene.client("").await, scene.client("").await];
+    let guard = holder.lock(LOCK).acquire().await.expect("free");
+    let error = waiter.lock(LOCK).wait(SHORT).acquire().await.expect_err("held");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::None), "{error}");
+    assert_eq!(scene.queued(), 0);
+    guard.release().await.expect("held");
+    assert_eq!(scene.value(LOCK), None, "it was not handed to who gave up");
+}
+
+/// The release comes when the waiter gives up, a little sooner or later each time: either it has the lock, or nobody.
+#[tokio::test]
+async fn a_grant_that_crosses_with_the_end_of_the_wait_is_held_or_given_back() {
+    const WAIT: Duration = Duration::from_millis(60);
+    const STEP: Duration = Duration::from_micros(400);
+    let scene = Scene::new();
+    let [holder, waiter] = [scene.client("").await, scene.client("").await];
+    let (mut release_after, mut outcomes) = (WAIT, [0, 0]);
+    for _ in 0..30 {
+        let guard = holder.lock(LOCK).acquire().await.expect("free");
+        let lock = waiter.lock(LOCK).wait(WAIT);
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        scene.until_queued(1).await;
+        tokio::time::sleep(release_after).await;
+        guard.release().await.expect("held");
+        match waiting.await.expect("no panic") {
+            Ok(guard) => {
+                assert!(guard.is_certain() && scene.value(LOCK).is_some());
+                guard.release().await.expect("held");
+                (outcomes[0], release_after) = (outcomes[0] + 1, release_after + STEP);
+            }
+            Err(error) => {
+                assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::None), "{error}");
+                (outcomes[1], release_after) = (outcomes[1] + 1, release_after.saturating_sub(STEP));
+            }
+        }
+        assert_eq!((scene.value(LOCK), scene.queued()), (None, 0));
+    }
+    assert!(!outcomes.contains(&0), "both happened: {outcomes:?}");
+}
