@@ -118,6 +118,12 @@ impl Scene {
         }
     }
 
+    /// Waits until the proxy has lost the reply that it was ordered to lose.
+    pub(crate) async fn until_a_reply_is_lost(&self) {
+        let lost = self.proxy.until_lost_replies(1);
+        tokio::time::timeout(SOON, lost).await.expect("the request came by");
+    }
+
     /// Waits until the server knows of this many clients that listen: it learns of a death when it reads of it.
     pub(crate) async fn until_listening(&self, count: usize) {
         let end = now().after(SOON);
