@@ -120,7 +120,12 @@ fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
         Bound::MostFigure(name) => ("at most", named(one, name)?),
     };
     let met = if word == "at least" { value >= limit } else { value <= limit };
-    Some(Reached { side: goal.side, what, value, bound: format!("{word} {limit}"), met })
+    Some(Reached { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
+}
+
+/// Goals are round numbers, unless they were measured.
+fn bound_figure(limit: f64) -> String {
+    if (limit * 100.0 - (limit * 100.0).round()).abs() < 1e-9 { limit.to_string() } else { figure(limit) }
 }
 
 fn named(series: &Series, name: &str) -> Option<f64> {

@@ -5,11 +5,16 @@
 //! can move it in tests. The memory engine counts on tokio's clock instead, so that paused time works.
 #![allow(clippy::disallowed_methods, reason = "this is their home")]
 
+use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use nix::time::ClockId;
+use tokio::runtime::{self, Handle};
+use tokio::time::Sleep;
 
 /// An instant of a [`Clock`], in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -149,16 +154,31 @@ impl Clock {
 
     /// Sleeps until `moment` on this clock.
     ///
-    /// tokio's timers stand still while the machine sleeps, so the clock is asked again after each.
+    /// tokio's timers stand still while the machine sleeps, so the clock is asked again after each. And they belong to the
+    /// runtime they were made on: work that was moved to another, because its own ended, makes a new one.
     pub async fn sleep_until(self, moment: Moment) {
         const LONGEST_NAP: Duration = Duration::from_secs(60 * 60);
-        loop {
-            let now = self.now();
-            if now >= moment {
-                return;
+        let mut nap: Option<(runtime::Id, Pin<Box<Sleep>>)> = None;
+        poll_fn(|context| {
+            loop {
+                let now = self.now();
+                if now >= moment {
+                    return Poll::Ready(());
+                }
+                let here = Handle::current().id();
+                match nap.as_mut().filter(|(made_on, _)| *made_on == here) {
+                    Some((_, sleep)) => {
+                        ready!(sleep.as_mut().poll(context));
+                        nap = None;
+                    }
+                    None => {
+                        let span = moment.since(now).min(LONGEST_NAP);
+                        nap = Some((here, Box::pin(tokio::time::sleep(span))));
+                    }
+                }
             }
-            tokio::time::sleep(moment.since(now).min(LONGEST_NAP)).await;
-        }
+        })
+        .await;
     }
 }
 

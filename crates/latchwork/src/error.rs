@@ -90,8 +90,8 @@ impl Error {
         self
     }
 
-    /// The same for another claim of the same request.
-    pub(crate) fn again(&self) -> Self {
+    /// The same error for another claim of the same request, without its source.
+    pub fn again(&self) -> Self {
         Self::new(self.kind(), self.to_string()).with_effect(self.effect())
     }
 

@@ -1,7 +1,7 @@
 //! Fixture by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use latchwork::engine::Registry;
@@ -10,6 +10,8 @@ use testkit::fixture::Kind;
 use testkit::{Fixture, cases, for_each_engine};
 
 const CASE_LIMIT: Duration = Duration::from_secs(120);
+/// Cases that start many processes would starve the short leases of others.
+static MACHINE: RwLock<()> = RwLock::new(());
 const CONTRACT: &str = include_str!("../../latchwork/src/engine/mod.rs");
 
 fn main() {
@@ -52,6 +54,10 @@ fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<Trial> {
                 Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))
             }
             None => Trial::test(name, move || {
+                let (_alone, _beside) = match case.alone {
+                    true => (Some(MACHINE.write()), None),
+                    false => (None, Some(MACHINE.read())),
+                };
                 runtime().block_on(async {
                     let running = (case.run)(Arc::new(F::begin_as(kind).await));
                     tokio::time::timeout(CASE_LIMIT, running)

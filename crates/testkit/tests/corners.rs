@@ -118,3 +118,31 @@ async fn a_claim_that_is_never_answered_is_sent_again() {
     let guard = waiter.await.expect("no panic").expect("the second claim is answered");
     assert!(guard.is_certain());
 }
+
+/// The request is moved to another thread when its runtime ends, and the timer that bounds it must be moved too.
+#[test]
+fn a_release_under_way_is_answered_also_when_its_runtime_ends() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("locks.db");
+    let url = format!("sqlite:{}", path.display());
+    let stays =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("one");
+    let (client, other) = stays
+        .block_on(async {
+            Ok::<_, latchwork::Error>((latchwork::connect(&url).await?, latchwork::connect(&url).await?))
+        })
+        .expect("a new database opens");
+    let guard = stays.block_on(client.lock("a").acquire()).expect("free");
+    let held_up = rusqlite::Connection::open(&path).expect("it is there");
+    held_up.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let ends = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("another");
+    ends.block_on(async {
+        tokio::spawn(async move { drop(guard.release().await) });
+        tokio::time::sleep(SECOND / 5).await;
+    });
+    drop(ends);
+    std::thread::sleep(SECOND / 5);
+    held_up.execute_batch("COMMIT").expect("it was begun");
+    let next = stays.block_on(other.lock("a").wait(5 * SECOND).acquire());
+    stays.block_on(next.expect("long before the lease ends").release()).expect("held");
+}

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::{Engine, EngineUrl};
+use super::EngineUrl;
 use crate::{Client, Error, ErrorKind, Guarantees, Result, engines};
 
 type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Client>> + Send + 'a>>;
@@ -46,7 +46,8 @@ macro_rules! engines {
     };
 }
 
-async fn client<E: Engine>(connecting: impl Future<Output = Result<E>>) -> Result<Client> {
+#[cfg(any(feature = "memory", feature = "sqlite"))]
+async fn client<E: super::Engine>(connecting: impl Future<Output = Result<E>>) -> Result<Client> {
     Ok(Client::new(connecting.await?))
 }
 

@@ -133,9 +133,11 @@ async fn storm(url: &str, name: &str, [history, folder]: [&Path; 2], millis: u64
 async fn weather(lock: RecordedLock, mut store: Store) {
     loop {
         let guard = lock.acquire().await.expect("the lock comes free");
-        let written = store.write(guard.token().expect("the engine has tokens"), "storm");
+        let token = guard.token().expect("the engine has tokens");
+        let written = store.write(token, "storm");
         assert!(written == Written::Accepted || !guard.is_certain(), "a certain holder was refused");
-        tokio::task::yield_now().await;
+        // Some long enough to be stopped in the middle, others as short as can be.
+        tokio::time::sleep(Duration::from_millis(token.engine_token() % 4)).await;
         if let Err(error) = guard.release().await {
             assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
         }

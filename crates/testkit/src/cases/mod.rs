@@ -32,6 +32,8 @@ pub struct Case<F> {
     pub rules: &'static [&'static str],
     /// Why it does not apply to an engine, if it does not.
     pub unless: fn(&Guarantees, &F) -> Option<&'static str>,
+    /// Whether it needs the machine for itself: it starts many processes.
+    pub alone: bool,
     /// The test.
     pub run: fn(Arc<F>) -> Running,
 }
@@ -46,6 +48,7 @@ macro_rules! cases {
                 $(unless = $unless;)?
                 unless
             } },
+            alone: matches!(stringify!($room).as_bytes(), b"processes"),
             run: |fixture| Box::pin($room::$case(fixture)),
         },)*)*]
     };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork::{Error, ErrorKind};
@@ -10,7 +10,7 @@ use testkit::history::{RecordedClient, RecordedLock};
 use testkit::store::{Store, Written};
 use tokio::task::JoinHandle;
 
-use super::scene::{LOCK, Scene, pause};
+use super::scene::{LOCK, LONG, Scene, now, pause};
 
 /// A lease that can end within a test, with room for a busy machine between the telling and the end.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
@@ -18,8 +18,14 @@ pub(crate) const MARGIN: Duration = Duration::from_millis(700);
 
 /// Clients at work, each in a task of its own.
 pub(crate) struct Crowd {
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     members: Vec<JoinHandle<Tally>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    holds: AtomicUsize,
 }
 
 /// What became of their work.
@@ -37,20 +43,30 @@ pub(crate) struct Tally {
 impl Crowd {
     /// Lets these clients take [`LOCK`] in turns, for `hold` each.
     pub(crate) fn gather(scene: &Scene, clients: &[RecordedClient], hold: Duration) -> Self {
-        let stop = Arc::<AtomicBool>::default();
+        let shared = Arc::<Shared>::default();
         let join = |client: &RecordedClient| {
             let lock = client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
-            tokio::spawn(work(lock, hold, scene.store_path(), stop.clone()))
+            tokio::spawn(work(lock, hold, scene.store_path(), shared.clone()))
         };
-        Self { members: clients.iter().map(join).collect(), stop }
+        Self { members: clients.iter().map(join).collect(), shared }
+    }
+
+    /// Waits until the lock was held so many times more: however busy the machine is, something happens between faults.
+    pub(crate) async fn works(&self, holds: usize) {
+        let (enough, end) = (self.shared.holds.load(Ordering::Relaxed) + holds, now().after(LONG));
+        while self.shared.holds.load(Ordering::Relaxed) < enough {
+            assert!(now() < end, "nobody gets the lock any more");
+            pause(2).await;
+        }
     }
 
     /// Sends them home: what they have begun they finish.
     pub(crate) async fn home(self) -> Tally {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
         for member in self.members {
-            let tally = member.await.expect("no panic");
+            let tally = tokio::time::timeout(LONG, member).await.expect("nobody gets the lock any more");
+            let tally = tally.expect("no panic");
             all.holds += tally.holds;
             all.lost += tally.lost;
             all.refused += tally.refused;
@@ -73,13 +89,15 @@ impl Tally {
     }
 }
 
-async fn work(lock: RecordedLock, hold: Duration, store: PathBuf, stop: Arc<AtomicBool>) -> Tally {
+async fn work(lock: RecordedLock, hold: Duration, store: PathBuf, shared: Arc<Shared>) -> Tally {
     let (mut tally, mut store) = (Tally::default(), Store::open(&store));
-    while !stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let holds = tally.holds;
         if let Err(error) = turn(&lock, hold, &mut store, &mut tally).await {
             tally.errors.push(error);
             pause(10).await;
         }
+        shared.holds.fetch_add((tally.holds - holds) as usize, Ordering::Relaxed);
     }
     tally
 }

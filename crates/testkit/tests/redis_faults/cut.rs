@@ -8,16 +8,14 @@ use testkit::history::{Fault, RecordedClient};
 use super::crowd::Crowd;
 use super::scene::{LOCK, LONG, SOON, Scene, connect, now, pause, renewed, take};
 
-/// Stands in claims, and in nothing else that goes over the wire.
-const CLAIMS: &str = "7654321";
-/// Stands in claims and in releases.
+/// Stands in claims and in releases, and in nothing else that goes over the wire.
 const NOTE: &str = "the client under test";
 /// Renewed often, and much longer than it takes to find a lost reply.
 const TTL: Duration = Duration::from_secs(3);
 
 /// The client whose requests are lost. Others go past the proxy.
 async fn victim(scene: &Scene) -> RecordedClient {
-    let client = connect(&scene.url(&format!("max-waiters={CLAIMS}"))).await;
+    let client = connect(&scene.url("")).await;
     scene.recorder.client(client.with_note(NOTE))
 }
 
@@ -36,10 +34,10 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
     let scene = Scene::new();
     let (client, other) = (victim(&scene).await, scene.direct_client().await);
     scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.lose_reply_to(CLAIMS.as_bytes());
+    scene.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    scene.proxy.until_lost_replies(1).await;
+    scene.until_a_reply_is_lost().await;
     // Keeps the repetition away until the first grant was looked at.
     scene.proxy.refuse(true);
     let granted = scene.newest_token();
@@ -72,12 +70,12 @@ async fn a_claim_that_never_arrived_is_sent_again() {
 async fn a_try_whose_reply_is_lost_finds_out_what_became_of_it() {
     let scene = Scene::new();
     let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(CLAIMS.as_bytes()));
+    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
     let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").expect("its own");
     assert_eq!(scene.proxy.lost_replies(), 1);
     guard.release().await.expect("held");
     let held = take(&other.lock(LOCK)).await;
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(CLAIMS.as_bytes()));
+    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "another has it");
     assert_eq!(scene.proxy.lost_replies(), 2);
     held.release().await.expect("held");
@@ -90,10 +88,10 @@ async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
     let scene = Scene::new();
     let (client, other) = (victim(&scene).await, scene.direct_client().await);
     scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.lose_reply_to(CLAIMS.as_bytes());
+    scene.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    scene.proxy.until_lost_replies(1).await;
+    scene.until_a_reply_is_lost().await;
     scene.proxy.refuse(true);
     claiming.abort();
     assert!(scene.free_in() > 0, "the server acted");
@@ -164,7 +162,7 @@ async fn a_waiter_that_missed_the_message_finds_that_the_lock_is_its_own() {
     scene.recorder.fault_began(Fault::Partition);
     scene.proxy.lose_next_reply();
     guard.release().await.expect("held");
-    scene.proxy.until_lost_replies(1).await;
+    scene.until_a_reply_is_lost().await;
     let (lost, handed_over) = (now(), scene.newest_token());
     let guard = waiting.await.expect("no panic");
     scene.recorder.fault_ended(Fault::Partition);
@@ -204,16 +202,16 @@ async fn busy_clients_whose_connections_are_cut_and_whose_replies_are_lost_again
     let clients = scene.clients(6).await;
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
     for round in 0..12 {
-        pause(120).await;
+        crowd.works(15).await;
         scene.strike(Fault::Partition, || match round % 3 {
             0 => scene.proxy.cut(),
             1 => scene.proxy.lose_replies(3),
             _ => scene.proxy.cut_before_next_request(),
         });
     }
-    pause(300).await;
+    crowd.works(15).await;
     let tally = crowd.home().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     let judged = scene.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+    assert!(judged.exclusive() >= 195 && judged.excused() == 0, "nobody is excused");
 }

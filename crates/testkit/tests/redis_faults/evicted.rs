@@ -8,7 +8,7 @@ use testkit::servers::RedisOptions;
 use testkit::store::Written;
 
 use super::crowd::TTL;
-use super::scene::{LOCK, SOON, Scene, now, take};
+use super::scene::{LOCK, SOON, Scene, now, take, told};
 
 fn evicting(policy: &str) -> RedisOptions<'static> {
     let config = [("maxmemory", "4mb"), ("maxmemory-policy", policy)];
@@ -47,7 +47,7 @@ async fn a_lock_is_evicted_by(policy: &str) {
     scene.strike(Fault::DataDeleted, || fill(&scene));
     let evicted = now();
     empty(&scene);
-    assert_eq!(guard.lost().await, Loss::Removed);
+    assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(evicted);
     assert!(told < TTL / 3 + TTL / 6 + Duration::from_millis(500), "told {told:?} after the eviction");
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;

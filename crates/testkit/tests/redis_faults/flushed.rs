@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 
 use super::crowd::{Crowd, TTL};
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_by_the_store() {
@@ -24,7 +24,7 @@ async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_
     assert!(next.token().unwrap() > guard.token().unwrap(), "tokens rise though the last one is forgotten");
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(guard.lost().await, Loss::Removed);
+    assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(flushed);
     println!("told {told:?} after the flush");
     assert!(told < TTL / 3 + TTL / 6, "told {told:?} after the flush, and not at the next renewal");
@@ -40,14 +40,14 @@ async fn busy_clients_survive_flushes_of_all_keys_with_rising_tokens() {
     let clients = scene.clients(5).await;
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(3));
     for _ in 0..3 {
-        pause(300).await;
+        crowd.works(20).await;
         scene.strike(Fault::DataDeleted, || scene.server.command(&["FLUSHALL"]));
     }
     // A waiter that the flush threw out of the queue finds that out at its next sign of life.
-    pause(1_500).await;
+    crowd.works(40).await;
     let tally = crowd.home().await;
     assert!(tally.errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{tally:?}");
-    assert!(scene.judge(&clients, SOON).await.exclusive() > 100, "too little happened to show anything");
+    assert!(scene.judge(&clients, SOON).await.exclusive() >= 90, "hardly anybody is excused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +57,7 @@ async fn nobody_notices_that_the_server_forgot_its_scripts() {
     let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
     for _ in 0..40 {
-        pause(40).await;
+        crowd.works(4).await;
         assert!(scene.server.command(&["SCRIPT", "FLUSH"]).is("OK"));
     }
     renewed(&guard).await;
@@ -65,7 +65,7 @@ async fn nobody_notices_that_the_server_forgot_its_scripts() {
     assert!(tally.is_undisturbed() && tally.errors.is_empty(), "{tally:?}");
     guard.release().await.expect("held");
     let judged = scene.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+    assert!(judged.exclusive() > 160 && judged.excused() == 0, "nobody is excused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,20 +75,20 @@ async fn clients_whose_connections_are_killed_lose_no_lock_and_get_their_turns()
     let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
     for _ in 0..15 {
-        pause(100).await;
+        crowd.works(12).await;
         scene.strike(Fault::Partition, || {
             for kind in ["normal", "pubsub"] {
                 scene.server.command(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]);
             }
         });
     }
-    pause(300).await;
+    crowd.works(12).await;
     let tally = crowd.home().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     assert!(guard.is_certain());
     guard.release().await.expect("held");
     let judged = scene.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 200 && judged.excused() == 0, "too little happened to show anything");
+    assert!(judged.exclusive() > 160 && judged.excused() == 0, "nobody is excused");
 }
 
 /// Its place went with its connection, and it stands in line again before anybody could notice.
@@ -110,6 +110,10 @@ async fn a_waiter_whose_connection_was_killed_is_handed_the_lock_all_the_same() 
     let waited = now().since(released);
     println!("handed over in {waited:?}");
     assert!(waited < Duration::from_millis(500), "it had to look for itself: {waited:?}");
+    // Longer than its place in the queue would have lasted: what was handed over is renewed like any other.
+    pause(3_500).await;
+    assert!(next.is_certain() && scene.free_in() > 3_000, "renewed to its own ttl");
+    assert!(clients[0].lock(LOCK).try_acquire().await.expect("an answer").is_none());
     next.release().await.expect("held");
     scene.judge(&clients, SOON).await;
 }

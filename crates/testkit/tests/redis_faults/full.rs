@@ -89,7 +89,7 @@ async fn a_claim_whose_reply_is_lost_just_before_memory_runs_out_is_found_to_be_
     scene.proxy.lose_reply_to(LOCK.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { take(&lock).await });
-    scene.proxy.until_lost_replies(1).await;
+    scene.until_a_reply_is_lost().await;
     set_full(&scene, true);
     let guard = claiming.await.expect("no panic");
     scene.recorder.fault_ended(Fault::Partition);

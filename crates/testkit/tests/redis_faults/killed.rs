@@ -7,7 +7,7 @@ use testkit::servers::RedisOptions;
 use testkit::store::Written;
 
 use super::crowd::{Crowd, TTL};
-use super::scene::{LOCK, LONG, SOON, Scene, pause, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, renewed, take};
 
 /// Written before it is answered: with `everysec`, a kill can cost what waited behind a slow disk.
 fn durable() -> RedisOptions<'static> {
@@ -51,12 +51,12 @@ async fn clients_that_were_busy_go_on_after_the_kill_as_if_nothing_had_happened(
     let clients = scene.clients(5).await;
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(3));
     for _ in 0..3 {
-        pause(250).await;
+        crowd.works(20).await;
         scene.strike(Fault::Trouble, || scene.server.restart());
     }
-    pause(500).await;
+    crowd.works(20).await;
     let tally = crowd.home().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     let judged = scene.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 100 && judged.excused() == 0, "too little happened to show anything");
+    assert!(judged.exclusive() >= 80 && judged.excused() == 0, "nobody is excused");
 }

@@ -7,7 +7,7 @@ use latchwork::{ErrorKind, Loss};
 use testkit::history::Fault;
 use testkit::store::Written;
 
-use super::scene::{LOCK, SOON, Scene, now, pause, take};
+use super::scene::{LOCK, SOON, Scene, now, pause, take, told};
 
 /// The longest lease, and so the quarantine.
 const MOST: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_o
     until_late_in_a_second().await;
     let killed = now();
     scene.strike(Fault::Restart, || scene.server.restart_empty());
-    assert_eq!(guard.lost().await, Loss::Removed);
+    assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(killed);
     assert!(told < MOST / 2, "told {told:?} after the kill, and not at the next renewal");
 
@@ -93,7 +93,7 @@ async fn without_quarantine_a_server_that_forgot_grants_at_once_and_with_a_great
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(guard.lost().await, Loss::Removed);
+    assert_eq!(told(&guard).await, Loss::Removed);
     assert!(next.is_certain());
     next.release().await.expect("held");
     drop(guard);

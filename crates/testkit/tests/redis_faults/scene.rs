@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{Filter, LockState};
-use latchwork::{Client, LockName};
+use latchwork::{Client, LockName, Loss};
 use tempfile::TempDir;
 use testkit::history::checks::{Expectations, Stats, check_all};
 use testkit::history::{Fault, RecordedClient, RecordedGuard, RecordedLock, Recorder};
@@ -118,6 +118,21 @@ impl Scene {
         }
     }
 
+    /// Waits until the proxy has lost the reply that it was ordered to lose.
+    pub(crate) async fn until_a_reply_is_lost(&self) {
+        let lost = self.proxy.until_lost_replies(1);
+        tokio::time::timeout(SOON, lost).await.expect("the request came by");
+    }
+
+    /// Waits until the server knows of this many clients that listen: it learns of a death when it reads of it.
+    pub(crate) async fn until_listening(&self, count: usize) {
+        let end = now().after(SOON);
+        while self.server.command(&["PUBSUB", "CHANNELS", "latchwork:*"]).array().len() != count {
+            assert!(now() < end, "not {count} of them listen");
+            pause(2).await;
+        }
+    }
+
     /// Lets everything come to rest, and judges the record by what the first client's engine promises.
     pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         for client in clients {
@@ -177,6 +192,11 @@ pub(crate) async fn pause(millis: u64) {
 /// Takes a lock that is free, or will be soon.
 pub(crate) async fn take(lock: &RecordedLock) -> RecordedGuard {
     lock.clone().wait(SOON).acquire().await.expect("it comes free soon")
+}
+
+/// Why the lock was lost, once its holder is told.
+pub(crate) async fn told(guard: &RecordedGuard) -> Loss {
+    tokio::time::timeout(SOON, guard.lost()).await.expect("a holder that lost its lock is told")
 }
 
 /// Waits until the lease was renewed once more.

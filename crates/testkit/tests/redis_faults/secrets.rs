@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::scene::{LOCK, pause};
+use super::scene::{LOCK, SOON, pause};
 
 const USER: &str = "canary-user";
 const PASSWORD: &str = "canary-password-7f3a";
@@ -88,18 +88,20 @@ async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
     pause(500).await;
     let held = client.inspect(&Filter::Prefix(String::new())).await?;
     let _ = writeln!(said, "{held:?} {:?}", client.revoke(&held[0], Revoke::Now).await?);
-    let _ = writeln!(said, "{} {:?}", guard.lost().await, guard.release().await);
+    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("it is told");
+    let _ = writeln!(said, "{loss} {:?}", guard.release().await);
     server.command(&["ACL", "SETUSER", USER, "-@all"]);
     let _ = writeln!(said, "{:?}", lock.try_acquire().await);
     server.restart_empty();
     let _ =
         writeln!(said, "{:?} {:?}", lock.acquire().await, lock.acquire().await.map_err(|e| e.to_string()));
     server.kill();
-    // In quarantine nothing is asked, so the client need not have noticed yet.
+    // Until it is noticed that nobody is there, the quarantine of the restarted server goes on.
     let error = loop {
         match lock.try_acquire().await {
+            Ok(None) => pause(5).await,
+            Ok(Some(guard)) => panic!("granted by nobody: {guard:?}"),
             Err(error) => break error,
-            Ok(_) => pause(5).await,
         }
     };
     let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));

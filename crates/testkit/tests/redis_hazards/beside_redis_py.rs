@@ -7,16 +7,16 @@ use nix::sys::signal::Signal;
 use testkit::subject::{Api, Subject};
 
 use super::redis_py::RedisPy;
-use super::scene::{LOCK, LONG, SOON, Scene, soon, take_in_background, until, with_both};
+use super::scene::{LOCK, LONG, Scene, soon, take, take_in_background, until, with_both};
 
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_millis(800);
 
 #[tokio::test]
 async fn while_we_hold_they_do_not_get_it() {
     with_both(async |options| {
         let scene = Scene::new();
         let (client, mut theirs) = (scene.client(options).await, RedisPy::start(&scene, LONG));
-        let guard = client.lock(LOCK).acquire().await.expect("free");
+        let guard = take(&client, LONG).await;
         assert_eq!(theirs.ask("acquire").await, "busy");
         assert_eq!(theirs.ask("wait 0.3").await, "busy");
         assert_eq!(theirs.ask("release").await, "LockError", "they know that they hold nothing");
@@ -56,7 +56,7 @@ async fn when_their_lease_is_over_we_get_it_and_nothing_that_they_do_late_harms_
         let scene = Scene::new();
         let (client, mut theirs) = (scene.client(options).await, RedisPy::start(&scene, SHORT));
         assert_eq!(theirs.ask("acquire").await, "held");
-        let guard = client.lock(LOCK).wait(SOON).acquire().await.expect("their lease ends");
+        let guard = take(&client, LONG).await;
         let (value, left) = (scene.value(LOCK), scene.pttl(LOCK));
         for order in ["extend 60", "reacquire", "release"] {
             assert_eq!(theirs.ask(order).await, "LockNotOwnedError", "{order}");
@@ -95,7 +95,7 @@ async fn what_we_took_over_from_them_stays_ours_over_many_of_their_attempts() {
     let (client, mut theirs) = (scene.client("").await, RedisPy::start(&scene, SHORT));
     assert_eq!(theirs.ask("acquire").await, "held");
     until("their lease ends", || scene.value(LOCK).is_none()).await;
-    let guard = client.lock(LOCK).ttl(SHORT).acquire().await.expect("free");
+    let guard = take(&client, SHORT).await;
     let value = scene.value(LOCK);
     // Longer than our own lease: we renew while they try.
     for _ in 0..4 {

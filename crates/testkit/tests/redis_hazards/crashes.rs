@@ -9,9 +9,10 @@ use testkit::proxy::Proxy;
 use testkit::worker::Worker;
 
 use super::claims::trying;
-use super::scene::{LOCK, LONG, SHARED, SOON, Scene, engine, pause, url, with_both};
+use super::scene::{LOCK, LONG, SHARED, Scene, engine, holding_process, pause, take, url, with_both};
 
-const TTL: Duration = Duration::from_millis(600);
+/// Room for a busy machine to renew it.
+const TTL: Duration = Duration::from_millis(900);
 
 #[tokio::test]
 async fn naive_a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {
@@ -29,7 +30,7 @@ async fn comes_free_by_itself(scene: &Scene, client: &Client) {
     let left = scene.pttl(LOCK);
     assert!((1..=TTL.as_millis() as i64).contains(&left), "{left}");
     assert!(client.lock(LOCK).try_acquire().await.expect("the engine answers").is_none(), "not before");
-    client.lock(LOCK).wait(SOON).acquire().await.expect("it came free").release().await.expect("held");
+    take(client, LONG).await.release().await.expect("held");
 }
 
 #[tokio::test]
@@ -37,10 +38,7 @@ async fn a_holder_that_is_killed_leaves_a_lock_that_ends() {
     with_both(async |options| {
         let scene = Scene::new();
         let client = scene.client(options).await;
-        let mut holder = Worker::start(&["hold", &scene.url(options), LOCK, &TTL.as_millis().to_string()]);
-        assert_eq!(holder.line().await, "started");
-        assert!(holder.line().await.starts_with("held"));
-        holder.kill().await;
+        holding_process(&scene.url(options), TTL).await.kill().await;
         comes_free_by_itself(&scene, &client).await;
     })
     .await;
@@ -99,7 +97,7 @@ async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
     with_both(async |options| {
         let scene = Scene::new();
         let [worker, rival] = [scene.client(options).await, scene.client(options).await];
-        let guard = worker.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+        let guard = take(&worker, TTL).await;
         let value = scene.value(LOCK);
         for _ in 0..30 {
             pause(TTL.as_millis() as u64 / 10).await;
@@ -118,12 +116,9 @@ async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
 async fn nobody_renews_for_a_holder_that_died() {
     let scene = Scene::new();
     let client = scene.client("").await;
-    let mut holder = Worker::start(&["hold", &scene.url(""), LOCK, &TTL.as_millis().to_string()]);
-    assert_eq!(holder.line().await, "started");
-    assert!(holder.line().await.starts_with("held"));
+    let mut holder = holding_process(&scene.url(""), TTL).await;
     pause(3 * TTL.as_millis() as u64).await;
     assert!(scene.pttl(LOCK) > 0, "renewed while it lives");
     holder.kill().await;
-    let guard = client.lock(LOCK).ttl(LONG).wait(2 * TTL + Duration::from_secs(1)).acquire().await;
-    guard.expect("the lease ended").release().await.expect("held");
+    comes_free_by_itself(&scene, &client).await;
 }

@@ -13,7 +13,7 @@ use testkit::store::{Store, Written};
 
 use super::claims::granted;
 use super::naive::Naive;
-use super::scene::{LOCK, LONG, engine, until, url, with_both};
+use super::scene::{LOCK, LONG, engine, take, until, url, with_both};
 
 /// A master, its replica, and the network between the two.
 struct Pair {
@@ -80,13 +80,13 @@ async fn a_failover_makes_two_holders_of_whom_a_store_that_checks_tokens_refuses
     let first = client(&pair.master).await;
     assert_eq!(first.guarantees().faults.failover, Promise::FencedOnly);
     pair.cut_off_the_replica();
-    let former = first.lock(LOCK).ttl(Duration::from_secs(2)).acquire().await.expect("free");
+    let former = take(&first, Duration::from_secs(2)).await;
     let former_token = former.token().expect("redis has tokens");
     assert_eq!(store.write(former_token, "former"), Written::Accepted);
     pair.fail_over();
     assert_eq!(pair.replica.command(&["DBSIZE"]).integer(), 0, "it knows neither the lock nor its token");
 
-    let latter = client(&pair.replica).await.lock(LOCK).acquire().await.expect("free");
+    let latter = take(&client(&pair.replica).await, LONG).await;
     assert!(former.is_certain() && latter.is_certain(), "exclusion is lost");
     let latter_token = latter.token().expect("redis has tokens");
     assert!(latter_token > former_token, "and tokens rise all the same");

@@ -9,7 +9,7 @@ use testkit::subject::Subject;
 use super::claims::{busy, granted, trying, waiting};
 use super::getset_scheme::getset;
 use super::recipe::Recipe;
-use super::scene::{LOCK, LONG, Scene, pause, with_both};
+use super::scene::{LOCK, LONG, Scene, pause, take, with_both};
 
 const HOUR: i64 = 3_600_000;
 const SHORT: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ async fn naive_a_client_whose_clock_is_ahead_keeps_others_out_for_an_hour() {
 
 /// Holder and rival disagree about the hour, and about nothing else.
 async fn a_wall_clock_off_by(millis: i64) {
-    const TTL: u64 = 500;
+    const TTL: u64 = 900;
     let (scene, clocks) = (Scene::new(), Clocks::new());
     let client = scene.client("").await;
     clocks.move_wall(millis);
@@ -94,7 +94,7 @@ async fn a_wall_clock_off_by(millis: i64) {
     let wall: i64 = times.rsplit(' ').next().and_then(|wall| wall.parse().ok()).expect("milliseconds");
     assert!((wall - super::recipe::wall_millis() - millis).abs() < HOUR / 60, "the shim moved the clock");
 
-    let mine = client.lock(LOCK).ttl(Duration::from_millis(TTL)).acquire().await.expect("free");
+    let mine = take(&client, Duration::from_millis(TTL)).await;
     for _ in 0..3 {
         assert_eq!(subject.ask(&format!("hold {LOCK} {TTL}")).await, "busy", "it is excluded");
         pause(TTL / 2).await;
@@ -113,7 +113,7 @@ async fn a_wall_clock_off_by(millis: i64) {
     let left = scene.pttl(LOCK);
     assert!((1..=TTL as i64).contains(&left), "its lease is as long as any: {left}");
     assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
-    let next = client.lock(LOCK).acquire().await.expect("free");
+    let next = take(&client, LONG).await;
     assert!(next.token().expect("redis has tokens").get() > theirs, "tokens rise");
 }
 
@@ -154,9 +154,9 @@ async fn under_contention_one_wins_soon_after_a_holder_died() {
         let rivals = (0..4).map(|_| scene.client(options));
         let mut tasks = tokio::task::JoinSet::new();
         for rival in rivals {
-            let lock = rival.await.lock(LOCK).ttl(Duration::from_secs(1));
+            let rival = rival.await;
             tasks.spawn(async move {
-                let guard = lock.acquire().await.expect("the lock comes free");
+                let guard = take(&rival, Duration::from_secs(1)).await;
                 pause(2).await;
                 guard.release().await.expect("held, and by nobody else");
             });

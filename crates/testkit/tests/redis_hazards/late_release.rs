@@ -9,7 +9,7 @@ use testkit::proxy::Proxy;
 use testkit::subject::{Api, Subject};
 
 use super::claims::{busy, granted, granted_soon, renewed, trying};
-use super::scene::{LOCK, LONG, Scene, engine, pause, until, url, with_both};
+use super::scene::{LOCK, LONG, Scene, engine, pause, take, until, url, with_both};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -53,7 +53,7 @@ async fn a_holder_that_was_stopped_past_its_lease_harms_nobody_when_it_goes_on()
     assert!(late.ask(&format!("hold {LOCK} 300")).await.starts_with("held"));
     late.signal(Signal::SIGSTOP);
     late.tell(&format!("release {LOCK}")).await;
-    let next = client.lock(LOCK).ttl(LONG).acquire().await.expect("the lease ends");
+    let next = take(&client, LONG).await;
     let value = scene.value(LOCK);
     late.signal(Signal::SIGCONT);
     let error = late.answer().await;

@@ -12,6 +12,7 @@ mod late_release;
 mod naive;
 mod recipe;
 mod redis_py;
+mod repeated;
 mod scene;
 mod turns_with_redis_py;
 mod venv;

@@ -6,6 +6,7 @@ use latchwork::clock::Clock;
 use latchwork::engines::Redis;
 use latchwork::{Client, Guard};
 use testkit::servers::{RedisOptions, RedisServer, Reply};
+use testkit::worker::Worker;
 
 use super::naive::Naive;
 
@@ -86,10 +87,25 @@ pub(crate) async fn engine(url: &str) -> Redis {
     Redis::connect(&url.parse().expect("a good URL")).await.expect("the server is there")
 }
 
+/// Takes [`LOCK`], which is free or comes free soon.
+pub(crate) async fn take(client: &Client, ttl: Duration) -> Guard {
+    client.lock(LOCK).ttl(ttl).wait(SOON).acquire().await.expect("it comes free")
+}
+
 /// Takes [`LOCK`] in the background, as soon as it can be had.
 pub(crate) fn take_in_background(client: &Client, ttl: Duration) -> tokio::task::JoinHandle<Guard> {
     let lock = client.lock(LOCK).ttl(ttl);
     tokio::spawn(async move { lock.acquire().await.expect("the lock comes free") })
+}
+
+/// A process that holds [`LOCK`] until it is killed.
+pub(crate) async fn holding_process(url: &str, ttl: Duration) -> Worker {
+    let mut holder = Worker::start(&["hold", url, LOCK, &ttl.as_millis().to_string()]);
+    for word in ["started", "held"] {
+        let line = tokio::time::timeout(SOON, holder.line()).await.expect("it takes the lock");
+        assert!(line.starts_with(word), "{line}");
+    }
+    holder
 }
 
 /// The end of background work that ends soon.

@@ -15,6 +15,8 @@ use super::scene::{LOCK, LONG, Scene};
 
 /// How many clients each side has.
 const CLIENTS: usize = 3;
+/// No game takes longer, nor does anybody wait so long for a turn.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn turns() -> u32 {
     std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
@@ -65,7 +67,7 @@ impl Game {
         let ours = ours.join_all().await.into_iter().sum();
         let mut shares = [ours, 0];
         for python in &mut theirs {
-            shares[1] += python.answer().await.parse::<u32>().expect("a number of turns");
+            shares[1] += python.answer_within(PATIENCE).await.parse::<u32>().expect("a number of turns");
         }
         println!("{} turns with {options:?}: {} ours, {} theirs", self.turns, shares[0], shares[1]);
         self.check(shares);
@@ -96,7 +98,7 @@ async fn take_turns(
     hold: Duration,
     pause: Duration,
 ) -> u32 {
-    let (lock, mut turns) = (client.lock(LOCK).ttl(LONG), 0);
+    let (lock, mut turns) = (client.lock(LOCK).ttl(LONG).wait(PATIENCE), 0);
     loop {
         let guard = lock.acquire().await.expect("the lock comes free");
         let now = read(&counter);

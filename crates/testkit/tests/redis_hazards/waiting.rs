@@ -9,7 +9,7 @@ use testkit::worker::Worker;
 use tokio::sync::mpsc;
 
 use super::claims::{busy, granted, trying, waiting};
-use super::scene::{LOCK, LONG, SOON, Scene, pause, soon, take_in_background, until};
+use super::scene::{LOCK, LONG, SOON, Scene, pause, soon, take, take_in_background, until};
 
 const WAITERS: usize = 20;
 const SHORT: Duration = Duration::from_millis(300);
@@ -43,7 +43,7 @@ fn naive_a_release_told_to_everybody_wakes_everybody() {
 async fn a_release_wakes_one_waiter_and_they_are_served_in_the_order_in_which_they_came() {
     let scene = Scene::new();
     let mut monitor = listener(&scene, ["PSUBSCRIBE", "latchwork:*"]);
-    let mut guard = scene.client("").await.lock(LOCK).acquire().await.expect("free");
+    let mut guard = take(&scene.client("").await, LONG).await;
     let (sender, mut turns) = mpsc::unbounded_channel();
     for number in 0..WAITERS {
         let (lock, sender) = (scene.client("").await.lock(LOCK), sender.clone());
@@ -92,7 +92,7 @@ async fn killed_waiter(scene: &Scene, ttl: Duration) {
 #[tokio::test]
 async fn a_waiter_waits_on_when_the_one_ahead_of_it_dies() {
     let scene = Scene::new();
-    let holder = scene.client("").await.lock(LOCK).acquire().await.expect("free");
+    let holder = take(&scene.client("").await, LONG).await;
     let value = scene.value(LOCK);
     killed_waiter(&scene, SHORT).await;
     let second = take_in_background(&scene.client("").await, LONG);
@@ -107,7 +107,7 @@ async fn a_waiter_waits_on_when_the_one_ahead_of_it_dies() {
 #[tokio::test]
 async fn a_release_passes_over_the_dead() {
     let scene = Scene::new();
-    let holder = scene.client("").await.lock(LOCK).acquire().await.expect("free");
+    let holder = take(&scene.client("").await, LONG).await;
     killed_waiter(&scene, LONG).await;
     killed_waiter(&scene, LONG).await;
     let second = take_in_background(&scene.client("").await, LONG);
@@ -188,7 +188,7 @@ fn naive_a_wait_that_timed_out_is_taken_for_the_lock() {
 async fn a_wait_that_timed_out_is_an_error_and_leaves_nothing() {
     let scene = Scene::new();
     let [holder, waiter] = [scene.client("").await, scene.client("").await];
-    let guard = holder.lock(LOCK).acquire().await.expect("free");
+    let guard = take(&holder, LONG).await;
     let error = waiter.lock(LOCK).wait(SHORT).acquire().await.expect_err("held");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::None), "{error}");
     assert_eq!(scene.queued(), 0);
@@ -205,7 +205,7 @@ async fn a_grant_that_crosses_with_the_end_of_the_wait_is_held_or_given_back() {
     let [holder, waiter] = [scene.client("").await, scene.client("").await];
     let (mut release_after, mut outcomes) = (WAIT, [0, 0]);
     for _ in 0..30 {
-        let guard = holder.lock(LOCK).acquire().await.expect("free");
+        let guard = take(&holder, LONG).await;
         let lock = waiter.lock(LOCK).wait(WAIT);
         let waiting = tokio::spawn(async move { lock.acquire().await });
         scene.until_queued(1).await;

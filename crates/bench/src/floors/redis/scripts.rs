@@ -22,12 +22,15 @@ pub(crate) fn release_script() -> String {
 
 fn compose(parts: &[&str]) -> String {
     let hand_over = include_str!("../../../../latchwork/src/engines/redis/lua/hand_over.lua");
-    parts.concat().replace("--{{hand_over}}", hand_over)
+    let text = parts.concat().replace("--{{hand_over}}", hand_over);
+    text.replace("{{gap}}", GAP).replace("{{most}}", MOST_WAITERS)
 }
 
-/// The arguments of a claim with the library's defaults: ttl, wait lease, most waiters, gap.
-const TERMS: [&str; 4] = ["30000", "3000", "10000", "0"];
+/// The arguments of a claim with the library's defaults: ttl, wait lease.
+const TERMS: [&str; 2] = ["30000", "3000"];
+/// What the engine's defaults put into the scripts.
 const GAP: &str = "0";
+const MOST_WAITERS: &str = "10000";
 
 /// What all tasks of the process share.
 struct Shared {
@@ -85,8 +88,7 @@ impl AsyncLock for Scripts {
     }
 
     async fn release(&self, id: String) -> Result<()> {
-        let mut command = self.call(&self.shared.release, &id);
-        command.arg(GAP);
+        let command = self.call(&self.shared.release, &id);
         match self.shared.wire.send(&command).await? {
             Value::Int(1) => Ok(()),
             other => Err(format!("the raw release freed nothing: {other:?}").into()),

@@ -22,14 +22,24 @@ pub(super) enum Failure {
     Strange,
 }
 
+/// The server cannot do it now. The first write of a script is refused, so nothing was written.
+const NOT_NOW: [&str; 10] = [
+    "OOM",
+    "READONLY",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "BUSY",
+    "NOREPLICAS",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOSCRIPT",
+];
+
 impl Failure {
     pub(super) fn of(error: &RedisError) -> Self {
-        match error.code() {
-            // The first write of a script is refused, so nothing was written.
-            Some(
-                "OOM" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "BUSY" | "NOREPLICAS"
-                | "CLUSTERDOWN" | "TRYAGAIN" | "NOSCRIPT",
-            ) => Self::NotNow,
+        match code(error) {
+            Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
             _ if has(error, "switch database") => Self::NoDatabase,
@@ -68,7 +78,7 @@ pub(super) fn unanswered(failure: Failure, error: &RedisError, options: &Options
 fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
     let (place, user) = (&options.place, options.client.get_connection_info().redis_settings().username());
     let user = user.unwrap_or("default");
-    let hint = match (failure, error.code()) {
+    let hint = match (failure, code(error)) {
         (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
         (_, Some("READONLY")) => "it is a replica; name the master",
         (Failure::Connection, _) if speaks_tls(options) => tls_hint(error),
@@ -103,6 +113,14 @@ fn tls_hint(error: &RedisError) -> &'static str {
     }
 }
 
+/// The code of what went wrong. Before Redis 7.0 it stands in the text, if it was a command of a script:
+/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -OOM command not allowed`.
+pub(super) fn code(error: &RedisError) -> Option<&str> {
+    let outer = error.code()?;
+    let inner = error.detail().and_then(|text| text.split_once(": -")?.1.split(' ').next());
+    Some(inner.filter(|_| outer == "ERR" || outer.starts_with('@')).unwrap_or(outer))
+}
+
 /// Whether its message says so.
 fn has(error: &RedisError, words: &str) -> bool {
     error.to_string().contains(words)
@@ -110,4 +128,28 @@ fn has(error: &RedisError, words: &str) -> bool {
 
 fn speaks_tls(options: &Options) -> bool {
     matches!(options.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_in_a_script_is_known_by_its_own_code_whatever_the_version() {
+        let failed = |reply: &str| {
+            let value = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).expect("a reply");
+            Failure::of(&value.extract_error().expect_err("an error"))
+        };
+        let in_7_0 =
+            "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.";
+        let in_6_2 = "ERR Error running script (call to f_17c1): @user_script:3: @user_script: 3: -OOM command not \
+                      allowed when used memory > 'maxmemory'.";
+        let returned_in_6_2 = "@user_script: 3: -OOM command not allowed when used memory > 'maxmemory'.";
+        for reply in [in_7_0, in_6_2, returned_in_6_2] {
+            assert_eq!(failed(reply), Failure::NotNow, "{reply}");
+        }
+        assert_eq!(failed(&in_6_2.replace("-OOM", "-READONLY")), Failure::NotNow);
+        assert_eq!(failed("ERR Error running script (call to f_17c1): @user_script:3: no"), Failure::Strange);
+        assert_eq!(failed("WRONGTYPE Operation against a key: -OOM"), Failure::Strange);
+    }
 }

@@ -20,7 +20,7 @@ use crate::engine::{
     Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
-use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
+use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
                        has no queue and no tokens. Use scheme=set as soon as every service that shares the lock can";
@@ -176,8 +176,14 @@ impl Engine for GetSet {
         let now = wall_millis();
         let value = ends(now, claim);
         locked(&self.shared.claims).entry(claim.id).or_default();
-        let values = [vec![now, value], self.asks(claim.id, value)].concat();
-        match self.call(Script::Claim, &[self.key(&claim.name)], &values).await? {
+        let before = self.asks(claim.id, value);
+        let values = [&[now, value], &before[..]].concat();
+        let answer = self.call(Script::Claim, &[self.key(&claim.name)], &values).await;
+        if answer.as_ref().is_err_and(|error| error.effect() == Effect::None) && before.is_empty() {
+            // Nothing was done, so nobody will release it.
+            locked(&self.shared.claims).remove(&claim.id);
+        }
+        match answer? {
             Value::Int(-2) => {
                 self.answered(claim.id, Some(value));
                 Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) }))

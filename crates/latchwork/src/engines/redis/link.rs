@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
+    Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
 };
 use tokio::sync::OnceCell;
 
-use super::failure::{Failure, refused, unanswered};
+use super::beats::Beats;
+use super::failure::{Failure, code, refused, unanswered};
 use super::mailbox::{Mailbox, News};
 use super::options::Options;
 use super::scripts::Script;
@@ -28,6 +29,8 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     shas: [String; Script::ALL.len()],
     state: Arc<State>,
+    /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
+    pub(super) beats: Beats,
     listening: OnceCell<()>,
     /// Whether the server tells of changes to keys that it was asked to.
     tracking: OnceCell<bool>,
@@ -112,7 +115,7 @@ impl Link {
         let mut greeting = redis::pipe();
         greeting.cmd("INFO");
         for script in Script::ALL {
-            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
+            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
         }
         let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
         let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
@@ -120,7 +123,7 @@ impl Link {
         let info = answers.next().unwrap_or_default();
         let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
         let (listening, tracking) = (OnceCell::new(), OnceCell::new());
-        Ok((Self { connection, shas, state, listening, tracking }, info))
+        Ok((Self { connection, shas, state, beats: Beats::default(), listening, tracking }, info))
     }
 
     /// Whether a request would only fail.
@@ -172,23 +175,24 @@ impl Link {
         command
     }
 
-    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing: it is given the text, and asked
-    /// again.
+    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing, and is asked again with the text: in
+    /// one step, or it could forget in between.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
-        match self.send(command).await {
+        // Whoever only looks may stop at any time: that says nothing of the connection.
+        let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
+        let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                Box::pin(self.load_and_call(script, command, options)).await
+                // Boxed, because it is rare, and all requests would be as large.
+                Box::pin(self.send_spelled_out(script, command, options)).await
             }
-            answer => answer.map_err(|error| self.failed(&error, options)),
-        }
+            answer => answer,
+        };
+        unheard.into_iter().for_each(Unheard::heard);
+        answer.map_err(|error| self.failed(&error, options))
     }
 
-    async fn load_and_call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
-        let mut load = Cmd::new();
-        load.arg("SCRIPT").arg("LOAD").arg(script.source(options.scheme));
-        // Nothing was done yet.
-        self.send(&load).await.map_err(|error| refused(&error, options))?;
-        self.command(command, options).await
+    async fn send_spelled_out(&self, script: Script, command: &Cmd, options: &Options) -> RedisResult<Value> {
+        self.send(&spelled_out(command, &script.source(options))).await
     }
 
     /// Sends any other command.
@@ -197,17 +201,14 @@ impl Link {
     }
 
     async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        let unheard = Unheard(&self.state);
-        let answer = self.connection.clone().send_packed_command(command).await;
-        unheard.heard();
         // The crate gives a server's error as a value here.
-        answer.and_then(Value::extract_error)
+        self.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
     }
 
     fn failed(&self, error: &RedisError, options: &Options) -> Error {
         let failure = Failure::of(error);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
-        if failure == Failure::Connection || error.code() == Some("READONLY") {
+        if failure == Failure::Connection || code(error) == Some("READONLY") {
             self.state.close();
         }
         unanswered(failure, error, options)
@@ -216,6 +217,18 @@ impl Link {
 
 fn timed_out() -> RedisError {
     io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CONNECT_LIMIT:?}")).into()
+}
+
+/// The same call with the script's text instead of its digest.
+fn spelled_out(command: &Cmd, text: &str) -> Cmd {
+    let mut spelled_out = Cmd::new();
+    spelled_out.arg("EVAL").arg(text);
+    for arg in command.args_iter().skip(2) {
+        if let Arg::Simple(arg) = arg {
+            spelled_out.arg(arg);
+        }
+    }
+    spelled_out
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off

@@ -38,10 +38,10 @@ struct Slot {
 
 impl Mailbox {
     /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
-    /// whether it was expected before.
+    /// whether it was expected before, and only gives a sign of life now.
     pub(super) fn expect(&self, id: ClaimId) -> bool {
         match locked(&self.claims).entry(id) {
-            Entry::Occupied(_) => true,
+            Entry::Occupied(slot) => slot.get().silent == 0,
             Entry::Vacant(slot) => {
                 slot.insert(Slot::default());
                 false

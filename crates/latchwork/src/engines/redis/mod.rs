@@ -102,9 +102,7 @@ impl Redis {
             .arg(&member::digits(claim.id)[..])
             .arg(member::Tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
-            .arg(millis(claim.wait_lease))
-            .arg(options.max_waiters)
-            .arg(millis(options.gap));
+            .arg(millis(wait_lease(claim)));
         match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
@@ -138,7 +136,7 @@ impl Redis {
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
     async fn beat(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
-        let (due, answered) = self.session.beats.join(claim, self.session.mailbox.waiting()).await;
+        let (due, answered) = link.beats.join(claim, self.session.mailbox.waiting()).await;
         self.send_beats(link, due).await;
         match answered.await {
             Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
@@ -164,14 +162,14 @@ impl Redis {
         }
         for Due { claim, .. } in due {
             let tail = member::Tail(claim, self.session.mark());
-            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(claim.wait_lease));
+            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(wait_lease(claim)));
         }
         reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
     }
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
     fn next_beat(&self, claim: &Claim) -> Duration {
-        let beat = claim.wait_lease / 3;
+        let beat = wait_lease(claim) / 3;
         match self.session.mailbox.waiting() {
             0 | 1 => beat,
             2.. => {
@@ -188,9 +186,13 @@ impl Redis {
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
         let again_in = match (state.place, u64::try_from(state.free_in)) {
             (Some(0), _) if is_silent => {
-                (SILENT_FIRST * (1 << (met - 1).min(8))).min(SILENT_LONGEST).min(beat)
+                (SILENT_FIRST * (1 << met.saturating_sub(1).min(8))).min(SILENT_LONGEST).min(beat)
             }
             (Some(0), Ok(free_in)) => beat.min(Duration::from_millis(free_in + 1)),
+            // Free, and more of the dead before it than one call clears away.
+            (Some(_), _) if state.is_left_to_others() && self.options().gap.is_zero() => {
+                Duration::from_millis(1)
+            }
             _ => beat,
         };
         let mut busy = Busy::new(again_in);
@@ -344,7 +346,8 @@ impl Engine for Redis {
                 News::Recheck => return Ok(Wake::Recheck),
                 // The server counts the wait lease from the newest claim it answered, and so does the core.
                 News::Granted(token) if Some(token) > busy.floor => {
-                    let grant = Grant { token: Some(token), valid: Valid::For(claim.wait_lease) };
+                    self.session.mailbox.forget(claim.id);
+                    let grant = Grant { token: Some(token), valid: Valid::For(wait_lease(claim)) };
                     return Ok(Wake::Granted(grant));
                 }
                 // Old news, read after a pause: the lock was given to others since.
@@ -416,7 +419,7 @@ impl Redis {
         tail: impl ToRedisArgs,
     ) -> Result<Released> {
         let mut command = self.call_on(link, Script::Release, keys);
-        command.arg(value).arg(tail).arg(millis(self.options().gap));
+        command.arg(value).arg(tail);
         match link.call(Script::Release, &command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),
@@ -438,6 +441,11 @@ impl Redis {
             _ => Err(reply::strange()),
         }
     }
+}
+
+/// How long a place in the queue outlives its last sign of life. The scripts count on the limit.
+fn wait_lease(claim: &Claim) -> Duration {
+    claim.wait_lease.min(Duration::from_secs(15))
 }
 
 fn millis(span: Duration) -> u64 {

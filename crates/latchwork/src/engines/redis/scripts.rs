@@ -1,6 +1,6 @@
 //! The scripts: each verb is one, so that nothing can happen between its steps.
 
-use super::options::Scheme;
+use super::options::{Options, Scheme};
 
 /// A verb's script.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,9 @@ impl Script {
     pub(super) const ALL: [Self; 6] =
         [Self::Claim, Self::Beat, Self::Release, Self::Renew, Self::Inspect, Self::Revoke];
 
-    /// Its text. Lock names never get into it: they travel as KEYS and ARGV.
-    pub(super) fn source(self, scheme: Scheme) -> String {
-        let parts: &[&str] = match (self, scheme) {
+    /// Its text. Of the options only numbers get into it, and nothing of a lock: that travels as KEYS and ARGV.
+    pub(super) fn source(self, options: &Options) -> String {
+        let parts: &[&str] = match (self, options.scheme) {
             (Self::Claim, Scheme::Set) => &[include_str!("lua/take_set.lua"), include_str!("lua/claim.lua")],
             (Self::Claim, Scheme::Setnx) => {
                 &[include_str!("lua/take_setnx.lua"), include_str!("lua/claim.lua")]
@@ -33,6 +33,8 @@ impl Script {
             (Self::Inspect, _) => &[include_str!("lua/inspect.lua")],
             (Self::Revoke, _) => &[include_str!("lua/revoke.lua")],
         };
-        parts.concat().replace("--{{hand_over}}", include_str!("lua/hand_over.lua"))
+        let text = parts.concat().replace("--{{hand_over}}", include_str!("lua/hand_over.lua"));
+        let text = text.replace("{{gap}}", &options.gap.as_millis().to_string());
+        text.replace("{{most}}", &options.max_waiters.to_string())
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
 
-use super::beats::Beats;
 use super::link::Link;
 use super::mailbox::Mailbox;
 use super::member;
@@ -22,7 +21,6 @@ const CHANNELS: &str = "latchwork:";
 pub(super) struct Session {
     pub(super) options: Options,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) beats: Beats,
     /// Where the server sends what is for this client: `latchwork:` and its own digits.
     channel: String,
     known: Mutex<Known>,
@@ -48,7 +46,7 @@ struct Place {
 impl Session {
     pub(super) fn new(options: Options) -> Self {
         let channel = [CHANNELS, &member::draw_channel()].concat();
-        Self { options, mailbox: Arc::default(), beats: Beats::default(), channel, known: Mutex::default() }
+        Self { options, mailbox: Arc::default(), channel, known: Mutex::default() }
     }
 
     /// The connection of this runtime, opened if it has none that works.
@@ -73,6 +71,10 @@ impl Session {
         let (link, info) = Link::open(&self.options, &self.mailbox).await?;
         let server = Server::of(&info);
         server.check(&self.options)?;
+        // Whoever waits must be heard of without a gap: the old connection goes when this one listens.
+        if self.mailbox.waiting() > 0 {
+            link.listen(&self.channel, &self.options).await?;
+        }
         let mut known = locked(&self.known);
         known.saw(&server, &self.options);
         known.links.retain(|(id, place)| *id == runtime || place.working().is_some());

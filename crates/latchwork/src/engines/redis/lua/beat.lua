@@ -10,10 +10,10 @@ for i = 1, #KEYS / 4 do
   local both, place = call('MGET', K, F), call('ZRANK', Q, member)
   local holder, fence = both[1], both[2] or ''
   local has_owner = string.byte(member, 50) ~= 10
-  if place and holder and holder ~= ARGV[i * 3 - 2] and not has_owner then
+  if place and holder and holder ~= '' and holder ~= ARGV[i * 3 - 2] and not has_owner then
+    call('PEXPIRE', Q, '60000') -- First, because it is allowed without memory, and allows what follows.
+    call('PEXPIRE', W, '60000')
     call('ZADD', W, ms + lease, member)
-    call('PEXPIRE', Q, lease * 4)
-    call('PEXPIRE', W, lease * 4)
     answers[i] = {place, call('PTTL', K), fence, holder}
   else
     answers[i] = 0

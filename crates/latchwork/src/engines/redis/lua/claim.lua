@@ -2,16 +2,21 @@
 --      2 queue: zset of members by arrival   3 zset of members by the end of their wait lease
 --      4 fence: the newest token, 16 digits, then the member it was granted to
 -- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
---      5 most waiters   6 gap ms: the key stays free so long after a release, or until a client of another kind has had
---      it, for clients that poll (0: handed over)
+-- Put in: {{most}}, the most that may wait; {{gap}}, for how many ms the key stays free after a release, or until a client of
+-- another kind has had it, for clients that poll (0: handed over).
 -- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
 if refused then
   -- No memory. Who holds or waits already needs none, and must keep its place for as long as that lasts: a first write
   -- that is always allowed allows the others.
-  if not call('ZSCORE', Q, me .. tail) and redis.pcall('GET', K) ~= me then return refused end
-  call('PEXPIRE', Q, ARGV[4] * 4)
+  if redis.pcall('GET', K) == me then
+    call('PEXPIRE', K, ttl)
+  elseif call('ZSCORE', Q, me .. tail) then
+    call('PEXPIRE', Q, '60000')
+  else
+    return refused
+  end
   taken = nil
 end
 local now = call('TIME')
@@ -28,7 +33,7 @@ if taken and call('EXISTS', Q) == 0 then
 end
 if taken then call('DEL', K) end -- Others wait, and are served in the order in which they came.
 
-local member, lease, gap = me .. tail, tonumber(ARGV[4]), tonumber(ARGV[6])
+local member, lease, gap = me .. tail, tonumber(ARGV[4]), {{gap}}
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local both = call('MGET', K, F) -- A key of another type reads as nil.
 local holder, fence = both[1], both[2] or ''
@@ -61,7 +66,9 @@ if not holder or holder == me or has_owner then
   if not holder and call('EXISTS', K) == 0 then
     local first = first_alive()
     local is_mine = first == member or not first and call('EXISTS', Q) == 0
-    local is_gap = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) > ms
+    -- Not longer than a gap lasts: the clock may have been set back since.
+    local gap_left = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) - ms or 0
+    local is_gap = gap_left > 0 and gap_left <= gap
     if is_mine and not is_gap then return grant() end
     -- Another is first: it gets the key now, since nobody else may come by to give it.
     if not is_mine and gap == 0 then
@@ -80,28 +87,36 @@ if not holder or holder == me or has_owner then
   end
 end
 
+local place
 if lease > 0 then
-  if call('ZADD', Q, 'NX', now[1] * 1000000 + now[2], member) == 1 then
+  -- By arrival, also if the clock was set back since the last one came.
+  local arrived, last = now[1] * 1000000 + now[2], call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
+  if last and tonumber(last) >= arrived then arrived = last + 1 end
+  call('ZADD', Q, 'NX', arrived, member)
+  call('ZADD', W, ms + lease, member)
+  -- Both outlive every wait lease: a client with a short one must not shorten the others' stay.
+  call('PEXPIRE', Q, '60000')
+  call('PEXPIRE', W, '60000')
+  place = call('ZRANK', Q, member)
+  if place >= 64 then
+    -- Few are skipped when their turn comes; many are cleared away before.
     local dead = call('ZRANGEBYSCORE', W, '-inf', ms, 'LIMIT', 0, 256)
     if #dead > 0 then
       call('ZREM', Q, unpack(dead))
       call('ZREM', W, unpack(dead))
+      place = call('ZRANK', Q, member)
+    end
+    if place >= {{most}} then
+      call('ZREM', Q, member)
+      call('ZREM', W, member)
+      return 'full'
     end
   end
-  call('ZADD', W, ms + lease, member)
-  call('PEXPIRE', Q, lease * 4)
-  call('PEXPIRE', W, lease * 4)
-end
-local place = call('ZRANK', Q, member)
-if place and place >= tonumber(ARGV[5]) then
-  call('ZREM', Q, member)
-  call('ZREM', W, member)
-  return 'full'
 end
 local free_in = call('PTTL', K)
 if (not holder or holder == '') and free_in ~= -2 then
   holder = '?' -- Something that is no string, or an empty one, and no lock of ours.
 elseif not holder then
-  free_in = tonumber(call('ZSCORE', W, 'gap') or ms) - ms
+  free_in = math.min(tonumber(call('ZSCORE', W, 'gap') or ms) - ms, gap)
 end
 return {place or -1, free_in, fence, holder or ''}

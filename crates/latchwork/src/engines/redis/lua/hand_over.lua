@@ -36,7 +36,7 @@ local function hand_over()
     if not member then return nil end
     call('ZREM', Q, member)
     call('ZREM', W, member)
-    call('SET', K, string.sub(member, 1, 32), 'PX', deadline - ms)
+    call('SET', K, string.sub(member, 1, 32), 'PX', math.min(deadline - ms, 60000))
     local token = stamp(member)
     if tell(member, token) > 0 then return member, token end
   end

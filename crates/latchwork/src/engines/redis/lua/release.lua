@@ -1,10 +1,10 @@
--- KEYS as in claim. ARGV 1 claim id   2 the rest of the member   3 gap ms
+-- KEYS as in claim. ARGV 1 claim id   2 the rest of the member. Put in: {{gap}}, as there.
 -- To give back, to leave the queue, and to undo a claim whose reply was lost: one script, and it touches no other claim.
 -- ->   1 something of this claim was there | 0 nothing was
 local call, K, Q, W, F, me = redis.call, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local holder = redis.pcall('GET', K) -- pcall: a key of another type must not stop the withdrawal.
 local now, ms
-if holder == me and ARGV[3] == '0' then
+if holder == me and {{gap}} == 0 then
   local member = call('ZPOPMIN', Q)[1]
   if not member then return call('DEL', K) end
   -- The common hand-over, without functions: they cost more than commands. What it may not be is left to the others.
@@ -14,7 +14,7 @@ if holder == me and ARGV[3] == '0' then
   call('ZREM', W, member)
   if deadline > ms then
     local id, token = string.sub(member, 1, 32), now[1] .. string.sub(1000000 + now[2], 2)
-    call('SET', K, id, 'PX', deadline - ms)
+    call('SET', K, id, 'PX', math.min(deadline - ms, 60000)) -- The clock may have been set back.
     local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
     if last and last >= token then
       token = string.format('%.0f', string.sub(last, 1, 16) + 1)
@@ -24,7 +24,7 @@ if holder == me and ARGV[3] == '0' then
   end
 end
 
-local gap, member = tonumber(ARGV[3]), me .. ARGV[2]
+local gap, member = {{gap}}, me .. ARGV[2]
 now = now or call('TIME')
 ms = now[1] * 1000 + math.floor(now[2] / 1000)
 --{{hand_over}}
@@ -39,10 +39,12 @@ local function wake()
 end
 
 if holder == me or holder == '!' .. me then
+  -- Revoked, it may have asked again and stand in line: it must not be handed what it gives back.
+  if call('ZREM', Q, member) == 1 then call('ZREM', W, member) end
   if gap > 0 then
     call('DEL', K)
     call('ZADD', W, ms + gap, 'gap')
-    call('PEXPIRE', W, gap + 12000)
+    call('PEXPIRE', W, gap + 60000)
     wake()
   elseif not hand_over() then
     call('DEL', K)
