@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork::{ErrorKind, Loss};
+use latchwork::engine::Filter;
+use latchwork::{Effect, ErrorKind, Loss};
 use testkit::history::Fault;
 use testkit::store::Written;
 
@@ -64,6 +65,30 @@ async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_f
     drop(guard);
     next.release().await.expect("held");
     assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 2);
+}
+
+/// A request has ten seconds, whoever asks and on whatever runtime; then it is told as one that may still take effect.
+#[tokio::test]
+async fn a_request_that_a_server_at_a_standstill_never_answers_ends_by_itself() {
+    let scene = Scene::new();
+    let clients = scene.clients(1).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
+    scene.recorder.fault_began(Fault::Trouble);
+    scene.server.pause();
+    let (begun, client) = (now(), clients[0].client());
+    let trying = client.lock("another").ttl(LONG);
+    let everything = Filter::Prefix(String::new());
+    let ended = async { tokio::join!(guard.release(), trying.try_acquire(), client.inspect(&everything)) };
+    let (released, tried, seen) = tokio::time::timeout(LONG, ended).await.expect("it ends");
+    println!("told after {:?}", now().since(begun));
+    scene.server.resume();
+    scene.recorder.fault_ended(Fault::Trouble);
+    let (released, tried) = (released.unwrap_err(), tried.map(drop).unwrap_err());
+    assert!(released.to_string().contains("did not answer within 10s"), "{released}");
+    for error in [released, tried, seen.unwrap_err()] {
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
+    }
+    assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
