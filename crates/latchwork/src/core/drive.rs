@@ -77,7 +77,9 @@ async fn attempt(
         match stand_in_line(core, name, terms, patience).await? {
             // Boxed, so that the many who only stand in line stay small.
             Some(Turn::Drive(ticket)) => return Box::pin(drive(core, ticket, terms, patience)).await,
-            Some(Turn::Pass(grip)) if grip.hold().lease_loss().is_none() => return Ok(Outcome::Held(grip)),
+            Some(Turn::Pass(grip)) if grip.hold().lease_loss(core.clock.now()).is_none() => {
+                return Ok(Outcome::Held(grip));
+            }
             // Lost on the way, while this task was kept from running: given back, and stood for again.
             Some(Turn::Pass(_)) => {}
             None => {

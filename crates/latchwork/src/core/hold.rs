@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -47,9 +48,15 @@ impl Hold {
 
     /// Looks at the lease as it stands now.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Lease, Moment) -> T) -> T {
+        // Read while nobody changes the lease: a time before it began would look like a copy's.
+        self.touch(|lease| look(lease, self.clock.now()))
+    }
+
+    /// Whatever finds that the lease is lost says so, once.
+    fn touch<T>(&self, touch: impl FnOnce(&mut Lease) -> T) -> T {
         let mut lease = locked(&self.lease);
         let was_lost = lease.found_lost();
-        let seen = look(&mut lease, self.clock.now());
+        let seen = touch(&mut lease);
         let news = lease.found_lost().filter(|_| was_lost.is_none() && !self.is_given_back());
         drop(lease);
         if let Some(why) = news {
@@ -63,9 +70,14 @@ impl Hold {
         locked(&self.lease).renew_at(now, jitter)
     }
 
-    /// Why the lease is lost, if it is.
-    pub(crate) fn lease_loss(&self) -> Option<Loss> {
-        self.look(|lease, now| lease.loss(now))
+    /// Why the lease is lost, if it is. `now` was read after it began.
+    pub(crate) fn lease_loss(&self, now: Moment) -> Option<Loss> {
+        self.touch(|lease| lease.loss(now))
+    }
+
+    /// How long one request for its renewal may take.
+    pub(crate) fn patience(&self, now: Moment) -> Duration {
+        locked(&self.lease).patience(now)
     }
 
     /// Why it is lost, if it is: to a fork of the process that took it, it always is.
@@ -82,15 +94,15 @@ impl Hold {
     }
 
     /// Takes in the answer to a renewal, and tells whoever waits for the loss.
-    pub(crate) fn renewed(&self, sent: Moment, answer: Option<Renewal>) {
+    pub(crate) fn renewed(&self, sent: Moment, now: Moment, answer: Option<Renewal>) {
         telemetry::renewed(&self.claim, self.engine, answer.as_ref());
-        self.look(|lease, now| lease.renewed(sent, now, answer));
+        self.touch(|lease| lease.renewed(sent, now, answer));
         self.changed.notify_waiters();
     }
 
     /// It is lost for a reason that no engine tells.
     pub(crate) fn lose(&self, why: Loss) {
-        self.look(|lease, _| lease.lose(why));
+        self.touch(|lease| lease.lose(why));
         self.changed.notify_waiters();
     }
 
@@ -125,7 +137,7 @@ impl Hold {
             if let Some(loss) = self.loss() {
                 return loss;
             }
-            let stop_at = self.look(|lease, _| lease.stop_at());
+            let stop_at = locked(&self.lease).stop_at();
             tokio::select! {
                 biased;
                 () = changed => {}

@@ -205,17 +205,18 @@ impl Shared {
     /// The connection to renew through. If it is long in coming, what is `due` waits for it at risk.
     async fn fork(&self, due: &[Arc<Hold>]) -> Option<SharedEngine> {
         let (sent, mut forking) = (self.clock.now(), pin!(self.engine.upgrade()?.fork()));
-        if let Ok(fork) = tokio::time::timeout(patience(due), &mut forking).await {
+        if let Ok(fork) = tokio::time::timeout(patience(due, sent), &mut forking).await {
             return fork.ok();
         }
-        due.iter().for_each(|hold| hold.renewed(sent, None));
+        due.iter().for_each(|hold| hold.renewed(sent, self.clock.now(), None));
         tokio::time::timeout(defaults::REQUEST_LIMIT, forking).await.ok()?.ok()
     }
 
     /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.
     async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) {
         // Some may have been lost while the connection was opened.
-        let holds = &not_lost(holds)[..];
+        let sent = self.clock.now();
+        let holds = &not_lost(holds, sent)[..];
         if holds.is_empty() {
             return;
         }
@@ -223,19 +224,21 @@ impl Shared {
             return holds.iter().for_each(|hold| hold.lose(Loss::Copied));
         }
         let claims: Vec<_> = holds.iter().map(|hold| hold.claim.clone()).collect();
-        let sent = self.clock.now();
-        let answers = tokio::time::timeout(patience(holds), engine.clone().renew(claims)).await;
+        let answers = tokio::time::timeout(patience(holds, sent), engine.clone().renew(claims)).await;
         let mut answers = answers.unwrap_or_default().into_iter();
+        // Read once: whoever asks whether a lease still runs reads the clock for itself.
+        let now = self.clock.now();
         for hold in holds {
-            hold.renewed(sent, answers.next().and_then(Result::ok));
+            hold.renewed(sent, now, answers.next().and_then(Result::ok));
         }
         self.schedule_again(holds);
     }
 
     fn schedule_again(&self, holds: &[Arc<Hold>]) {
         // Looked at before the schedule is locked: whoever listens is told of a loss here, and may let go of a guard.
-        let holds = not_lost(holds);
-        let (mut schedule, now) = (self.schedule(), self.clock.now());
+        let now = self.clock.now();
+        let holds = not_lost(holds, now);
+        let mut schedule = self.schedule();
         for hold in holds.iter().filter(|hold| !hold.is_given_back()) {
             schedule.insert(hold, now);
         }
@@ -259,14 +262,16 @@ impl Running {
         self.0.first_boot();
         loop {
             let shared = &self.0;
-            let (due, next) = {
+            let (due, next, now) = {
                 let mut schedule = shared.schedule();
                 if schedule.closed {
                     return;
                 }
-                schedule.take_due(shared.clock.now())
+                let now = shared.clock.now();
+                let (due, next) = schedule.take_due(now);
+                (due, next, now)
             };
-            let due = not_lost(&due);
+            let due = not_lost(&due, now);
             if !due.is_empty() {
                 // Opened by the first renewal, not by the first lock: most locks are never renewed.
                 let fork = match &engine {
@@ -276,7 +281,8 @@ impl Running {
                 match &fork {
                     Some(engine) => renew_all(shared, engine, due),
                     None => {
-                        due.iter().for_each(|hold| hold.renewed(shared.clock.now(), None));
+                        let now = shared.clock.now();
+                        due.iter().for_each(|hold| hold.renewed(now, now, None));
                         shared.schedule_again(&due);
                     }
                 }
@@ -293,13 +299,13 @@ impl Running {
 }
 
 /// Those that may be renewed: to renew a lost one would keep the lock from others for another lease.
-fn not_lost(holds: &[Arc<Hold>]) -> Vec<Arc<Hold>> {
-    holds.iter().filter(|hold| hold.lease_loss().is_none()).cloned().collect()
+fn not_lost(holds: &[Arc<Hold>], now: Moment) -> Vec<Arc<Hold>> {
+    holds.iter().filter(|hold| hold.lease_loss(now).is_none()).cloned().collect()
 }
 
 /// How long one request for all of these may take.
-fn patience(holds: &[Arc<Hold>]) -> Duration {
-    holds.iter().map(|hold| hold.look(|lease, now| lease.patience(now))).min().unwrap_or_default()
+fn patience(holds: &[Arc<Hold>], now: Moment) -> Duration {
+    holds.iter().map(|hold| hold.patience(now)).min().unwrap_or_default()
 }
 
 /// In tasks of their own: one stuck request must not delay the others.
