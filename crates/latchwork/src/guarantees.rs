@@ -20,6 +20,11 @@ pub struct Guarantees {
     pub fair: bool,
     /// Whether waiters are woken by the release instead of polling.
     pub pushes: bool,
+    /// Whether the server tells a holder that its claim was removed, instead of leaving it to the next renewal.
+    pub tells_losses: bool,
+    /// Whether a claim lasts for as long as its client's session lives, renewed or not. Where it does not, a claim that
+    /// nobody renews ends with its lease.
+    pub lives_with_session: bool,
     /// Whether readers may share a lock.
     pub read_write: bool,
     /// Whether a lock may have several permits.
@@ -98,6 +103,10 @@ impl Guarantees {
             ("tokens rise after data loss", |g| yes_no(g.tokens_survive_data_loss)),
             ("waiters in arrival order", |g| yes_no(g.fair)),
             ("woken, not polling", |g| yes_no(g.pushes)),
+            ("a removed claim is told", |g| {
+                if g.tells_losses { "at once" } else { "at the next renewal" }.into()
+            }),
+            ("ends with", |g| if g.lives_with_session { "its session" } else { "its lease" }.into()),
             ("read and write locks", |g| yes_no(g.read_write)),
             ("permits", |g| yes_no(g.permits)),
             ("owners: nested guards, take-over", |g| yes_no(g.takes_over)),

@@ -26,6 +26,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Its source, below `crates/latchwork/src/engines`.
     const SOURCE: &'static str;
 
+    /// A short lease, for cases that let it run out.
+    const SHORT: Duration = Duration::from_millis(600);
+
     /// Starts one of [`Fixture::KINDS`], with no locks held.
     fn begin_as(kind: &'static Kind) -> impl Future<Output = Self> + Send;
 

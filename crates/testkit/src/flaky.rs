@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 use latchwork::engine::{
-    Busy, Claim, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
 };
 use latchwork::{Effect, Error, ErrorKind, Guarantees, Result};
 use tokio::task::JoinHandle;
@@ -122,6 +122,10 @@ impl<E: Engine> Engine for Flaky<E> {
         let blocked = *self.faults.renewal_blocks.lock().expect("no panic here");
         std::thread::sleep(blocked);
         self.inner.renew(claims).await
+    }
+
+    async fn news(&self) -> Vec<ClaimId> {
+        self.inner.news().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

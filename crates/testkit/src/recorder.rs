@@ -80,6 +80,10 @@ impl<E: Engine> Engine for Recorder<E> {
         answers
     }
 
+    async fn news(&self) -> Vec<ClaimId> {
+        self.inner.news().await
+    }
+
     async fn release(&self, claim: &Claim) -> Result<Released> {
         self.note(Event::Release(claim.name.clone(), claim.id));
         let answer = self.inner.release(claim).await;

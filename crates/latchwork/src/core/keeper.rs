@@ -38,6 +38,8 @@ pub(crate) struct Keeper {
 struct Shared {
     /// Weak, so that the engine's session ends with the client and not with the keeper's next look around.
     engine: Weak<dyn ErasedEngine>,
+    /// Whether it says something of claims that nobody renews just then.
+    tells: bool,
     clock: Clock,
     schedule: Mutex<Schedule>,
     bell: Notify,
@@ -60,10 +62,10 @@ struct Schedule {
 
 impl Keeper {
     pub(crate) fn new(engine: &SharedEngine, clock: Clock) -> Self {
-        let schedule = Mutex::default();
+        let (tells, schedule) = (engine.guarantees().tells_losses, Mutex::default());
         let (engine, pid) = (Arc::downgrade(engine), std::process::id());
         let (bell, boot) = (Notify::new(), OnceLock::new());
-        Self { shared: Arc::new(Shared { engine, clock, schedule, bell, pid, boot }) }
+        Self { shared: Arc::new(Shared { engine, tells, clock, schedule, bell, pid, boot }) }
     }
 
     /// Renews `hold` from now on.
@@ -157,6 +159,19 @@ impl Schedule {
         }
     }
 
+    /// Makes these due at once. What is being renewed just then is not here; but on the keeper's one thread its answer is
+    /// taken in and it is back before anybody hears news that came after that answer.
+    fn hurry(&mut self, ids: &[ClaimId], now: Moment) {
+        self.sort_fresh(now);
+        let named =
+            |((due, id), _): (&(Moment, ClaimId), &Arc<Hold>)| ids.contains(id).then_some((*due, *id));
+        for key in self.due.iter().filter_map(named).collect::<Vec<_>>() {
+            let hold = self.due.remove(&key).expect("it was just there");
+            *locked(&hold.place) = Some(Place::Due(now));
+            self.due.insert((now, key.1), hold);
+        }
+    }
+
     /// What is due, and when to look again. With what is due goes what soon will be: one request for many costs little
     /// more than for one.
     fn take_due(&mut self, now: Moment) -> (Vec<Arc<Hold>>, Moment) {
@@ -200,6 +215,14 @@ impl Shared {
 
     fn first_boot(&self) -> Option<&String> {
         self.boot.get_or_init(|| clock::boot_id().ok()).as_ref()
+    }
+
+    /// Waits until the engine has heard something of held claims.
+    async fn news(&self) -> Vec<ClaimId> {
+        match self.engine.upgrade().filter(|_| self.tells) {
+            Some(engine) => engine.news().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The connection to renew through. If it is long in coming, what is `due` waits for it at risk.
@@ -258,10 +281,10 @@ impl Drop for Running {
 
 impl Running {
     async fn run(self) {
-        let mut engine = None;
-        self.0.first_boot();
+        let (mut engine, shared) = (None, &self.0);
+        shared.first_boot();
+        let mut news = pin!(shared.news());
         loop {
-            let shared = &self.0;
             let (due, next, now) = {
                 let mut schedule = shared.schedule();
                 if schedule.closed {
@@ -293,6 +316,10 @@ impl Running {
                 biased;
                 () = shared.clock.sleep_until(next) => {}
                 () = shared.bell.notified() => {}
+                ids = &mut news => {
+                    news.set(shared.news());
+                    shared.schedule().hurry(&ids, shared.clock.now());
+                }
             }
         }
     }

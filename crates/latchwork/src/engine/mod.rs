@@ -22,6 +22,7 @@
 //! | C11 | Every id that was sent ends in a `release` that was answered or given up, lost claims included; only a try (`wait_lease` zero) that was answered `Busy` leaves nothing to release. |
 //! | C12 | The core never claims an id again whose release was sent or whose loss was told. |
 //! | C13 | A `claim` takes over at once from an exclusive holder with its own owner ([`Claim::takes_over`]), past the queue: a greater token, and the former claim's renewals and releases find nothing. |
+//! | C14 | What the server says of a held claim between renewals is named by `news`, also if it was said between two calls. |
 //!
 //! Names that nest (`a`, `a/b`, `a/b-lock-0000000000`) are unrelated locks on every engine, and names are
 //! compared bytewise.
@@ -47,7 +48,7 @@ use crate::{Guarantees, Result};
 
 /// One way to hold locks: a server, a cluster, a file, or this process's memory.
 ///
-/// The [module documentation](self) states the rules C1 to C13 that the methods below refer to.
+/// The [module documentation](self) states the rules C1 to C14 that the methods below refer to.
 pub trait Engine: Send + Sync + Sized + 'static {
     /// What this engine promises, as data.
     fn guarantees(&self) -> Guarantees;
@@ -81,6 +82,14 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// # Contract
     /// C4, C5, C8. May be dropped at any await; whether it acted is then unknown.
     fn renew(&self, claims: &[Arc<Claim>]) -> impl Future<Output = Vec<Result<Renewal>>> + Send;
+
+    /// Waits until the server has said something of held claims that cannot wait for their next renewal (a claim was
+    /// removed, the session ended), and names them: the core renews them at once, and `renew` says what became of them.
+    /// Never ends on an engine that hears nothing between renewals.
+    ///
+    /// # Contract
+    /// C14. May be dropped at any await.
+    fn news(&self) -> impl Future<Output = Vec<ClaimId>> + Send;
 
     /// Gives the lock back, or leaves the queue; the next waiter is handed the lock or woken.
     ///

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::rule::Admission;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{
-    Busy, Claim, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked,
-    Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke,
+    Revoked, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
 use crate::names::AsItIs;
@@ -145,6 +145,8 @@ impl Memory {
             tokens_survive_data_loss: false,
             fair: true,
             pushes: true,
+            tells_losses: false,
+            lives_with_session: false,
             read_write: true,
             permits: true,
             takes_over: true,
@@ -234,6 +236,11 @@ impl Engine for Memory {
             answers.push(self.play(Verb::Renew, |state, now| state.renew(claim, now)).await);
         }
         answers
+    }
+
+    /// The server says nothing of a claim that nobody asks about.
+    async fn news(&self) -> Vec<ClaimId> {
+        std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

@@ -8,7 +8,7 @@ use latchwork::blocking::Client;
 use latchwork::engine::{Filter, Revoke};
 use latchwork::{ErrorKind, Loss};
 
-use super::support::{LONG, SHORT, name, nothing_left};
+use super::support::{LONG, name, nothing_left};
 use crate::Fixture;
 
 /// Runs `work` on a thread that knows no runtime.
@@ -63,8 +63,8 @@ pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: 
 pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
     let client = client(&*fixture).await;
     outside(move || {
-        let guard = client.lock("told").ttl(SHORT).acquire().expect("free");
-        assert_eq!(guard.lost(SHORT * 2), None, "renewed without a runtime");
+        let guard = client.lock("told").ttl(F::SHORT).acquire().expect("free");
+        assert_eq!(guard.lost(F::SHORT * 2), None, "renewed without a runtime");
         let state = client.inspect(&Filter::Name(name("told"))).expect("answers").remove(0);
         client.revoke(&state, Revoke::AtLeaseEnd).expect("answers");
         assert_eq!(guard.lost(LONG), Some(Loss::Revoked));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork::engine::{Engine, Filter, Released, Renewal, Revoke, Verdict, Wake};
+use latchwork::engine::{Engine, Filter, Released, Renewal, Revoke, Revoked, Verdict, Wake};
 use latchwork::{Effect, Loss};
 
-use super::support::{LONG, SHORT, busy, granted, name, pause, told_until, trying, waiting};
+use super::support::{LONG, busy, granted, name, pause, told_until, trying, waiting};
 use crate::{Fixture, cut};
 
 pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: Arc<F>) {
@@ -27,11 +27,11 @@ pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: 
 
 pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.engine().await, fixture.engine().await);
-    let (first, second) = (trying("c2", SHORT), trying("c2", LONG));
+    let (first, second) = (trying("c2", F::SHORT), trying("c2", LONG));
     assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "before it was ever claimed");
     granted(&one, &first).await;
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "blind, beside a holder");
-    pause(SHORT.as_millis() as u64 + 50).await;
+    pause(F::SHORT.as_millis() as u64 + 50).await;
     let token = granted(&two, &second).await.token;
     assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "late, after the lease ended");
     assert_eq!(granted(&two, &second).await.token, token, "the later holder was not touched");
@@ -59,8 +59,8 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
     let (one, two) = (fixture.engine().await, fixture.engine().await);
     let clock = one.clock();
     let sent = clock.now();
-    let until = told_until(&granted(&one, &trying("c4", SHORT)).await, sent);
-    let other = trying("c4", SHORT);
+    let until = told_until(&granted(&one, &trying("c4", F::SHORT)).await, sent);
+    let other = trying("c4", F::SHORT);
     loop {
         let asked = two.claim(&other).await.expect("answers");
         if let Verdict::Granted(_) = asked {
@@ -69,7 +69,7 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
         pause(1).await;
     }
     assert!(clock.now() >= until, "granted to another while the first was told it holds");
-    assert!(clock.now() < until.after(SHORT), "an unrenewed lease ends");
+    assert!(clock.now() < until.after(F::SHORT), "an unrenewed lease ends");
 }
 
 pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: Arc<F>) {
@@ -157,18 +157,18 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     engine.revoke(&state, Revoke::AtLeaseEnd).await.expect("answers");
     assert_eq!(renew(&revoked).await, Renewal::Lost(Loss::Revoked));
 
-    let expired = Arc::new(trying("c8 expired", SHORT));
+    let expired = Arc::new(trying("c8 expired", F::SHORT));
     granted(&engine, &expired).await;
-    pause(SHORT.as_millis() as u64 + 20).await;
+    pause(F::SHORT.as_millis() as u64 + 20).await;
     assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although nobody has taken it since");
     granted(&engine, &trying("c8 expired", LONG)).await;
 
     // The same on the contended path, where the claim stands in a queue.
-    let (queued, waiter) = (Arc::new(waiting("c8 queued", SHORT)), waiting("c8 queued", LONG));
+    let (queued, waiter) = (Arc::new(waiting("c8 queued", F::SHORT)), waiting("c8 queued", LONG));
     granted(&engine, &queued).await;
     busy(&engine, &waiter).await;
     assert!(matches!(renew(&queued).await, Renewal::Kept(_)));
-    pause(SHORT.as_millis() as u64 + 20).await;
+    pause(F::SHORT.as_millis() as u64 + 20).await;
     assert!(matches!(renew(&queued).await, Renewal::Lost(_)));
     granted(&engine, &waiter).await;
 }
@@ -185,4 +185,16 @@ pub(super) async fn a_free_lock_costs_one_round_trip_and_so_does_its_release<F: 
     assert_eq!(count() - before, 1, "round trips of a claim");
     engine.release(&claim).await.expect("answers");
     assert_eq!(count() - before, 2, "round trips of a claim and its release");
+}
+
+pub(super) async fn a_removed_claim_is_told_long_before_its_next_renewal<F: Fixture>(fixture: Arc<F>) {
+    let ttl = Duration::from_secs(9);
+    let (client, operator) = (fixture.client().await, fixture.client().await);
+    let guard = client.lock("c14").ttl(ttl).acquire().await.expect("free");
+    // An engine may begin to listen with the first renewal, at a third of the ttl.
+    pause(3_500).await;
+    let state = operator.inspect(&Filter::Name(name("c14"))).await.expect("answers").remove(0);
+    assert_eq!(operator.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
+    let loss = tokio::time::timeout(Duration::from_secs(1), guard.lost()).await;
+    assert_eq!(loss.expect("told long before 6 s are over"), Loss::Removed);
 }

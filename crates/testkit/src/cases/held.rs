@@ -7,7 +7,7 @@ use std::time::Duration;
 use latchwork::engine::{Filter, Revoke};
 use latchwork::{Client, Error, ErrorKind, Loss};
 
-use super::support::{LONG, SHORT, hold, name, nothing_left, pause};
+use super::support::{LONG, hold, name, nothing_left, pause};
 use crate::Fixture;
 
 async fn take_away(client: &Client, lock: &str) {
@@ -43,7 +43,7 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     }
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let dropped = Arc::new(AtomicBool::new(false));
-    let (flag, lock) = (Flag(dropped.clone()), client.lock("work").ttl(SHORT));
+    let (flag, lock) = (Flag(dropped.clone()), client.lock("work").ttl(F::SHORT));
     let work = tokio::spawn(async move {
         lock.run(async |_| {
             let _flag = flag;
@@ -96,9 +96,9 @@ pub(super) async fn work_gives_its_own_result_and_the_lock_back<F: Fixture>(fixt
 
 pub(super) async fn nobody_holds_longer_than_max_hold<F: Fixture>(fixture: Arc<F>) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
-    let lock = client.lock("bounded").ttl(SHORT).max_hold(SHORT * 2);
+    let lock = client.lock("bounded").ttl(F::SHORT).max_hold(F::SHORT * 2);
     let guard = lock.acquire().await.expect("free");
-    pause(SHORT.as_millis() as u64 * 3 / 2).await;
+    pause(F::SHORT.as_millis() as u64 * 3 / 2).await;
     assert!(guard.is_certain(), "renewed until then");
     assert_eq!(guard.lost().await, Loss::HeldTooLong);
     let next = rival.lock("bounded").ttl(LONG).wait(LONG).acquire().await.expect("it comes free by itself");

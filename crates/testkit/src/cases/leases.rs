@@ -6,14 +6,14 @@ use std::time::Duration;
 use latchwork::engine::{Filter, Lifetime, Revoke, Revoked};
 use latchwork::{ErrorKind, Loss};
 
-use super::support::{LONG, SHORT, hold, name, nothing_left, pause};
+use super::support::{LONG, hold, name, nothing_left, pause};
 use crate::Fixture;
 
 pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
-    let guard = one.lock("long work").ttl(SHORT).acquire().await.expect("free");
+    let guard = one.lock("long work").ttl(F::SHORT).acquire().await.expect("free");
     for _ in 0..8 {
-        pause(SHORT.as_millis() as u64 / 2).await;
+        pause(F::SHORT.as_millis() as u64 / 2).await;
         assert!(guard.is_certain());
         assert!(two.lock("long work").try_acquire().await.expect("answers").is_none());
     }
@@ -22,9 +22,10 @@ pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture:
 }
 
 pub(super) async fn blocked_user_code_does_not_starve_renewal<F: Fixture>(fixture: Arc<F>) {
-    let guard = fixture.client().await.lock("blocked").ttl(SHORT).acquire().await.expect("free");
-    let blockers = (0..8).map(|_| tokio::spawn(async { std::thread::sleep(SHORT * 3) })).collect::<Vec<_>>();
-    std::thread::sleep(SHORT * 3);
+    let guard = fixture.client().await.lock("blocked").ttl(F::SHORT).acquire().await.expect("free");
+    let blockers =
+        (0..8).map(|_| tokio::spawn(async { std::thread::sleep(F::SHORT * 3) })).collect::<Vec<_>>();
+    std::thread::sleep(F::SHORT * 3);
     assert!(guard.is_certain(), "every worker was blocked for three leases");
     for blocker in blockers {
         blocker.await.expect("no panic");
@@ -36,8 +37,8 @@ pub(super) async fn the_holder_is_told_before_its_lease_ends_when_the_engine_is_
     fixture: Arc<F>,
 ) {
     let client = fixture.client().await;
-    let guard = client.lock("cut off").ttl(SHORT).acquire().await.expect("free");
-    pause(SHORT.as_millis() as u64 / 2).await;
+    let guard = client.lock("cut off").ttl(F::SHORT).acquire().await.expect("free");
+    pause(F::SHORT.as_millis() as u64 / 2).await;
     fixture.breaks().await;
     let loss = guard.lost().await;
     assert_eq!(loss, Loss::Unreachable);
@@ -53,16 +54,16 @@ pub(super) async fn a_holder_whose_claim_was_removed_is_told_at_the_next_renewal
     fixture: Arc<F>,
 ) {
     let client = fixture.client().await;
-    let guard = client.lock("flushed").ttl(SHORT * 2).acquire().await.expect("free");
+    let guard = client.lock("flushed").ttl(F::SHORT * 2).acquire().await.expect("free");
     fixture.destroy().await;
-    let loss = tokio::time::timeout(SHORT * 2, guard.lost()).await.expect("told within the lease");
+    let loss = tokio::time::timeout(F::SHORT * 2, guard.lost()).await.expect("told within the lease");
     assert_eq!(loss, Loss::Removed);
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
 pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: Arc<F>) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
-    let guard = holder.lock("stuck").ttl(SHORT * 2).acquire().await.expect("free");
+    let guard = holder.lock("stuck").ttl(F::SHORT * 2).acquire().await.expect("free");
     let state = operator.inspect(&Filter::Name(name("stuck"))).await.expect("answers").remove(0);
     assert_eq!(operator.revoke(&state, Revoke::AtLeaseEnd).await.expect("answers"), Revoked::Done);
     assert!(
@@ -105,9 +106,9 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
 
 pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
-    let lock = one.lock("bound").ttl(SHORT).lifetime(Lifetime::Session);
+    let lock = one.lock("bound").ttl(F::SHORT).lifetime(Lifetime::Session);
     let guard = lock.acquire().await.expect("free");
-    pause(SHORT.as_millis() as u64 * 2).await;
+    pause(F::SHORT.as_millis() as u64 * 2).await;
     assert!(guard.is_certain());
     assert!(two.lock("bound").try_acquire().await.expect("answers").is_none());
     guard.release().await.expect("held");
@@ -116,7 +117,7 @@ pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fi
     let guard = lock.acquire().await.expect("free");
     let state = two.inspect(&Filter::Name(name("bound"))).await.expect("answers").remove(0);
     two.revoke(&state, Revoke::Now).await.expect("answers");
-    tokio::time::timeout(SHORT * 2, guard.lost()).await.expect("told at the next look");
+    tokio::time::timeout(F::SHORT * 2, guard.lost()).await.expect("told at the next look");
 }
 
 pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fixture: Arc<F>) {

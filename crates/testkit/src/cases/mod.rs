@@ -69,6 +69,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         |g, _| (!g.survives_blocked_runtime).then_some("lives in its runtime");
     let no_session: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.outlives_wrapper).then_some("cannot bind a claim to its session alone");
+    let hears_nothing: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.tells_losses).then_some("hears nothing between renewals");
     let no_owners: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.takes_over).then_some("knows no owners");
     cases! {
@@ -83,6 +85,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             ["C7"] a_hundred_ids_of_one_session_get_one_grant;
             ["C8"] a_renewal_never_revives_what_was_released_expired_or_revoked;
             ["C9"] a_free_lock_costs_one_round_trip_and_so_does_its_release, unless no_wire;
+            ["C14"] a_removed_claim_is_told_long_before_its_next_renewal, unless hears_nothing;
         core_rules:
             ["C10"] no_claim_is_sent_before_the_last_release_was_answered;
             ["C11" "C12"] every_claim_ends_in_a_release_and_is_never_sent_again;

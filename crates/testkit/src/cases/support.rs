@@ -6,8 +6,6 @@ use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Valid, Verdict};
 use latchwork::{Client, Guard, LockName};
 
-/// A short lease for cases that let it run out.
-pub(super) const SHORT: Duration = Duration::from_millis(600);
 /// A lease for cases in which none runs out.
 pub(super) const LONG: Duration = Duration::from_secs(20);
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{
-    Busy, Claim, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Valid,
+    Verdict, Wake,
 };
 use latchwork::{Effect, Error, ErrorKind, Guarantees, LockName, Result};
 use network::{Fate, Outcome};
@@ -188,6 +189,10 @@ impl<E: Engine> Engine for Wire<E> {
             Ok(answers) => answers,
             Err(error) => claims.iter().map(|_| Err(failure("the batch failed", error.effect()))).collect(),
         }
+    }
+
+    async fn news(&self) -> Vec<ClaimId> {
+        self.inner.news().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

@@ -84,6 +84,8 @@ impl GetSet {
             tokens_survive_data_loss: false,
             fair: false,
             pushes: false,
+            tells_losses: false,
+            lives_with_session: false,
             read_write: false,
             permits: false,
             takes_over: false,
@@ -219,6 +221,11 @@ impl Engine for GetSet {
             Ok(if is_kept { Renewal::Kept(Valid::For(claim.ttl)) } else { Renewal::Lost(Loss::Removed) })
         };
         answers.into_iter().zip(claims).zip(new).map(read).collect()
+    }
+
+    /// The server says nothing of a claim that nobody asks about.
+    async fn news(&self) -> Vec<ClaimId> {
+        std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

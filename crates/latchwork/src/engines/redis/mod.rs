@@ -274,6 +274,8 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         tokens_survive_data_loss: true,
         fair: true,
         pushes: true,
+        tells_losses: false,
+        lives_with_session: false,
         read_write: false,
         permits: false,
         takes_over: true,
@@ -361,6 +363,11 @@ impl Engine for Redis {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
             Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
+    }
+
+    /// The server says nothing of a claim that nobody asks about.
+    async fn news(&self) -> Vec<ClaimId> {
+        std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

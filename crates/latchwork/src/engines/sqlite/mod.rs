@@ -28,8 +28,8 @@ use self::session::{Peer, Session, one_died};
 use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
 use crate::engine::{
-    Busy, Claim, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal, Revoke,
-    Revoked, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal,
+    Revoke, Revoked, Verdict, Wake,
 };
 use crate::{Error, ErrorKind, Faults, Guarantees, OwnerId, Promise, Result};
 
@@ -113,6 +113,8 @@ impl Sqlite {
             tokens_survive_data_loss: true,
             fair: true,
             pushes: true,
+            tells_losses: false,
+            lives_with_session: false,
             read_write: true,
             permits: true,
             takes_over: true,
@@ -303,6 +305,11 @@ impl Engine for Sqlite {
             Ok(answers) => answers.into_iter().map(Ok).collect(),
             Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
+    }
+
+    /// The server says nothing of a claim that nobody asks about.
+    async fn news(&self) -> Vec<ClaimId> {
+        std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
