@@ -46,7 +46,7 @@ macro_rules! engines {
     };
 }
 
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "etcd", feature = "memory", feature = "sqlite"))]
 async fn client<E: super::Engine>(connecting: impl Future<Output = Result<E>>) -> Result<Client> {
     Ok(Client::new(connecting.await?))
 }
@@ -58,6 +58,7 @@ impl Registry {
             entries: engines! {
                 ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
                 ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
+                ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
                     [engines::Redis::promises, engines::redis::GetSet::promises];
             },

@@ -1,14 +1,22 @@
 //! The engines. Each has a cargo feature, a page in `docs/`, and a row in GUARANTEES.md.
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+mod links;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod rule;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+mod settings;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+#[cfg(feature = "etcd")]
+pub use etcd::Etcd;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
 #[cfg(feature = "redis")]

@@ -17,6 +17,7 @@ use super::mailbox::{Mailbox, News};
 use super::options::Options;
 use super::scripts::Script;
 use crate::engine::ClaimId;
+use crate::engines::links::Connection;
 use crate::{Error, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -97,6 +98,12 @@ fn read_message(message: &[u8]) -> Option<(ClaimId, News)> {
     }
 }
 
+impl Connection for Link {
+    fn is_closed(&self) -> bool {
+        self.state.closed.load(Ordering::Acquire)
+    }
+}
+
 impl Link {
     /// Connects, and asks the server about itself.
     pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
@@ -124,11 +131,6 @@ impl Link {
         let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
         let (listening, tracking) = (OnceCell::new(), OnceCell::new());
         Ok((Self { connection, shas, state, beats: Beats::default(), listening, tracking }, info))
-    }
-
-    /// Whether a request would only fail.
-    pub(super) fn is_closed(&self) -> bool {
-        self.state.closed.load(Ordering::Acquire)
     }
 
     /// Whether the server's messages to this client arrive here.

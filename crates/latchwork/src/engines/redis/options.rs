@@ -8,8 +8,9 @@ use redis::{
     RedisConnectionInfo, TlsCertificates,
 };
 
+use crate::Result;
 use crate::engine::EngineUrl;
-use crate::{Error, ErrorKind, Result};
+use crate::engines::settings::{choice, host_and_port, invalid, number, pem, span};
 
 const KNOWN: [&str; 11] = [
     "ca",
@@ -103,10 +104,6 @@ impl Options {
     }
 }
 
-fn invalid(url: &EngineUrl, why: String) -> Error {
-    Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
-}
-
 fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
     if url.scheme() == "redis+unix" {
         let path = PathBuf::from(url.path());
@@ -125,7 +122,7 @@ fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
         let why = "takes one server; for a majority of several independent ones there is redlock://";
         return Err(invalid(url, why.to_owned()));
     }
-    let (host, port) = host_and_port(host)
+    let (host, port) = host_and_port(host, PORT)
         .ok_or_else(|| invalid(url, "the port is no number from 1 to 65535".to_owned()))?;
     let place = format!("{host}:{port}");
     let address = match url.scheme() {
@@ -133,19 +130,6 @@ fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
         _ => ConnectionAddr::Tcp(host, port),
     };
     Ok((address, place))
-}
-
-/// `host`, `host:port`, `[::1]:port`.
-fn host_and_port(text: &str) -> Option<(String, u16)> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, rest) = rest.split_once(']')?;
-            (host, rest.strip_prefix(':'))
-        }
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port != 0))?;
-    Some((host.to_owned(), port))
 }
 
 fn redis_settings(url: &EngineUrl) -> Result<RedisConnectionInfo> {
@@ -183,65 +167,17 @@ fn client(url: &EngineUrl, info: ConnectionInfo) -> Result<Client> {
     }
     let [ca, cert, key] = files;
     let client_tls = match (cert, key) {
-        (Some(cert), Some(key)) => Some(ClientTlsConfig {
-            client_cert: read(url, "cert", cert)?,
-            client_key: read(url, "key", key)?,
-        }),
+        (Some(cert), Some(key)) => {
+            Some(ClientTlsConfig { client_cert: pem(url, "cert", cert)?, client_key: pem(url, "key", key)? })
+        }
         (None, None) => None,
         _ => return Err(invalid(url, "cert and key go together; give both or neither".to_owned())),
     };
-    let root_cert = ca.map(|path| read(url, "ca", path)).transpose()?;
+    let root_cert = ca.map(|path| pem(url, "ca", path)).transpose()?;
     // rustls would panic if an application compiled in two providers and chose none.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     Client::build_with_tls(info, TlsCertificates { client_tls, root_cert })
         .map_err(|error| invalid(url, format!("ca, cert or key cannot be used: {error}")))
-}
-
-fn read(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>> {
-    let pem =
-        std::fs::read(path).map_err(|error| invalid(url, format!("{option}={}: {error}", path.display())))?;
-    let wanted: &[u8] = if option == "key" { b"PRIVATE KEY-----" } else { b"-----BEGIN CERTIFICATE-----" };
-    if !pem.windows(wanted.len()).any(|window| window == wanted) {
-        return Err(invalid(
-            url,
-            format!("{option}={}: there is no such thing in PEM form in it", path.display()),
-        ));
-    }
-    Ok(pem)
-}
-
-/// One of a few words; the first is the default.
-fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]) -> Result<T> {
-    let Some(value) = url.option(option) else { return Ok(words[0].1) };
-    words.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        invalid(url, format!("{option}= takes one of {}", words.join(", ")))
-    })
-}
-
-fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
-    let number = url.option(option).map(|text| text.parse().ok().filter(|number| *number > 0));
-    number
-        .map(|number| number.ok_or_else(|| invalid(url, format!("{option}= takes a number from 1 on"))))
-        .transpose()
-}
-
-/// `500ms`, `60s`, `5m`, `1h`.
-fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
-    let Some(text) = url.option(option) else { return Ok(None) };
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let millis = match unit {
-        "ms" => Some(1_u64),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        _ => None,
-    };
-    let span = millis.zip(digits.parse::<u64>().ok()).and_then(|(unit, count)| unit.checked_mul(count));
-    match span.filter(|millis| (1..=86_400_000).contains(millis)) {
-        Some(millis) => Ok(Some(Duration::from_millis(millis))),
-        None => Err(invalid(url, format!("{option}= takes a time from 1ms to 24h, as 500ms, 60s, 5m, 1h"))),
-    }
 }

@@ -1,0 +1,84 @@
+//! What went wrong, in the words of the core.
+
+use tonic::{Code, Status};
+
+use crate::{Effect, Error, ErrorKind};
+
+/// What etcd does not have.
+pub(super) fn unsupported(what: &'static str) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
+}
+
+/// Nothing was sent.
+pub(super) fn unreachable(place: &str, why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unreachable, format!("etcd at {place}: {why}"))
+}
+
+/// The server speaks, but not as expected.
+pub(super) fn strange(place: &str) -> Error {
+    Error::new(ErrorKind::Unreachable, format!("etcd at {place} answered something else than was asked"))
+        .with_effect(Effect::Unknown)
+}
+
+/// Whether the user must prove again who it is: the server forgot, or its proof is too old. Nothing was done.
+pub(super) fn is_forgotten(status: &Status) -> bool {
+    status.message().contains("invalid auth token")
+}
+
+/// Whether there is no such lease (any more).
+pub(super) fn is_lease_gone(status: &Status) -> bool {
+    status.code() == Code::NotFound && status.message().contains("lease not found")
+}
+
+/// Whether a lease of this id was granted before.
+pub(super) fn is_lease_there(status: &Status) -> bool {
+    status.message().contains("lease already exists")
+}
+
+/// Whether another member may do better: this one has lost its connection, or the others.
+pub(super) fn is_members_fault(status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::Unknown | Code::Internal => true,
+        // The member forgot who this is, and cannot find out.
+        Code::Unauthenticated => is_forgotten(status),
+        _ => false,
+    }
+}
+
+/// An answer that is none.
+pub(super) fn failed(status: &Status, place: &str) -> Error {
+    let (kind, effect) = match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied => (ErrorKind::Denied, Effect::None),
+        // A wrong password is an invalid argument.
+        Code::InvalidArgument if status.message().contains("auth") => (ErrorKind::Denied, Effect::None),
+        Code::InvalidArgument | Code::OutOfRange => (ErrorKind::Invalid, Effect::None),
+        Code::FailedPrecondition | Code::NotFound | Code::Unimplemented => {
+            (ErrorKind::Unreachable, Effect::None)
+        }
+        Code::ResourceExhausted => (ErrorKind::Unreachable, Effect::None),
+        Code::Unavailable if status.message().contains("no leader") => (ErrorKind::Unreachable, Effect::None),
+        _ => (ErrorKind::Unreachable, Effect::Unknown),
+    };
+    let text = format!("etcd at {place}: {}{}", said(status), hint(status));
+    Error::new(kind, text).with_effect(effect)
+}
+
+fn said(status: &Status) -> String {
+    let message = status.message().trim_start_matches("etcdserver: ");
+    match message.is_empty() {
+        true => format!("{:?}", status.code()).to_lowercase(),
+        false => message.to_owned(),
+    }
+}
+
+fn hint(status: &Status) -> &'static str {
+    match status.message() {
+        text if text.contains("space exceeded") => "; compact and defragment it, then disarm its alarm",
+        text if text.contains("no leader") => "; is a majority of its members running?",
+        text if text.contains("user name is empty") => "; it wants a user: etcd://user:password@host",
+        text if text.contains("permission denied") => {
+            "; the user needs read and write on the keys below namespace= in the URL"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,150 @@
+//! Looking at locks from outside, and taking them away.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::keys::{self, Contender, REVOKED};
+use super::link::Link;
+use super::wire::{
+    Compare, DeleteRequest, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Operation,
+    PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest, TxnResponse,
+};
+use super::{Etcd, failure, state_of};
+use crate::engine::{ClaimState, Filter, LockState, Mode, Revoke, Revoked};
+use crate::{LockName, Result};
+
+/// Keys that are read in one go.
+const PAGE: i64 = 500;
+/// How many holders' leases are asked about. With more, it is left out how long they run.
+const LEASES: usize = 100;
+
+impl Etcd {
+    pub(super) async fn inspect_all(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let link = self.session.link().await?;
+        let namespace = &self.options().namespace;
+        let (from, end) = match filter {
+            Filter::Name(name) => keys::contenders(namespace, name),
+            Filter::Prefix(prefix) => below(format!("{namespace}{prefix}").into_bytes()),
+        };
+        let mut locks = BTreeMap::<LockName, Vec<Contender>>::new();
+        for kv in self.read_all(&link, from, end).await? {
+            let Some(name) = keys::lock_of(namespace, &kv.key).filter(|name| filter.matches(name)) else {
+                continue;
+            };
+            if let Some(contender) = self.contender(&name, kv) {
+                locks.entry(name).or_default().push(contender);
+            }
+        }
+        let mut left = HashMap::new();
+        let mut states = Vec::new();
+        for (name, mut contenders) in locks {
+            contenders.sort_by_key(|contender| contender.revision);
+            let holders = holders(&contenders);
+            let mut state = LockState::new(name);
+            for (at, contender) in contenders.iter().enumerate() {
+                let mut seen = state_of(contender);
+                if at < holders {
+                    seen.expires_in = self.left(&link, contender.lease, &mut left).await?;
+                    state.holders.push(seen);
+                } else {
+                    state.waiters.push(ClaimState { token: None, ..seen });
+                }
+            }
+            states.push(state);
+        }
+        Ok(states)
+    }
+
+    async fn read_all(&self, link: &Link, from: Vec<u8>, end: Vec<u8>) -> Result<Vec<super::wire::KeyValue>> {
+        let (mut from, mut found) = (from, Vec::new());
+        loop {
+            let request =
+                RangeRequest { key: from, range_end: end.clone(), limit: PAGE, ..RangeRequest::default() };
+            let page: RangeResponse = link.call(self.options(), RANGE, request).await?;
+            found.extend(page.kvs);
+            match found.last().filter(|_| page.more) {
+                // The key just behind the last one.
+                Some(last) => from = [&last.key[..], b"\0"].concat(),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// How long a lease still runs.
+    async fn left(
+        &self,
+        link: &Link,
+        lease: i64,
+        known: &mut HashMap<i64, Option<Duration>>,
+    ) -> Result<Option<Duration>> {
+        if let Some(left) = known.get(&lease) {
+            return Ok(*left);
+        }
+        if known.len() >= LEASES {
+            return Ok(None);
+        }
+        let request = LeaseTimeToLiveRequest { id: lease, keys: false };
+        let answer: LeaseTimeToLiveResponse = link.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
+        let left = u64::try_from(answer.ttl).ok().map(Duration::from_secs);
+        known.insert(lease, left);
+        Ok(left)
+    }
+
+    pub(super) async fn revoke_holder(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let link = self.session.link().await?;
+        let (from, end) = keys::contenders(&self.options().namespace, &lock.name);
+        let found = self.read_all(&link, from, end).await?;
+        let named = |contender: &Contender| lock.holders.iter().any(|holder| holder.id == contender.id);
+        let mut revoked = Revoked::NotHeld;
+        for contender in found.into_iter().filter_map(|kv| self.contender(&lock.name, kv)).filter(named) {
+            if how == Revoke::AtLeaseEnd && !contender.is_ours {
+                return Err(failure::unsupported(
+                    "its holder is another kind of client, which cannot be told; take the lock away now instead",
+                ));
+            }
+            if self.take_away(&link, contender, how).await? {
+                revoked = Revoked::Done;
+            }
+        }
+        Ok(revoked)
+    }
+
+    /// Only if the key is still the one that was seen.
+    async fn take_away(&self, link: &Link, contender: Contender, how: Revoke) -> Result<bool> {
+        let key = contender.key;
+        let compare = vec![Compare::created_in(key.clone(), contender.revision)];
+        let operation = match how {
+            Revoke::Now => Operation::Delete(DeleteRequest { key }),
+            Revoke::AtLeaseEnd if contender.is_revoked => return Ok(false),
+            Revoke::AtLeaseEnd => {
+                let value = [&[REVOKED], contender.note.as_bytes()].concat();
+                Operation::Put(PutRequest { key, value, lease: 0, ignore_lease: true })
+            }
+        };
+        let request = TxnRequest { compare, success: vec![operation.into()], failure: Vec::new() };
+        let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
+        Ok(answer.succeeded)
+    }
+}
+
+/// How many of those in the queue hold.
+fn holders(contenders: &[Contender]) -> usize {
+    let readers = contenders.iter().take_while(|contender| !contender.blocks(Mode::Read)).count();
+    readers.max(usize::from(!contenders.is_empty()))
+}
+
+/// All keys that begin so.
+fn below(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    let mut end = prefix.clone();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return (prefix, end);
+        }
+    }
+    // Every key there is.
+    match prefix.is_empty() {
+        true => (vec![0], vec![0]),
+        false => (prefix, vec![0]),
+    }
+}

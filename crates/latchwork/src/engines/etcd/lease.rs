@@ -1,0 +1,113 @@
+//! A lease at the server, under which all claims of one client with the same ttl stand.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio_stream::StreamExt;
+use tonic::Status;
+
+use super::failure;
+use super::link::Link;
+use super::options::Options;
+use super::wire::{
+    LEASE_GRANT, LEASE_KEEP_ALIVE, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse,
+};
+use crate::Result;
+use crate::clock::{self, Clock, Moment};
+use crate::core::defaults::less_drift;
+use crate::locked::locked;
+
+/// One lease. Once it is over, it stays so.
+pub(super) struct Lease {
+    /// Chosen here, so that a grant whose answer was lost can be found again.
+    pub(super) id: i64,
+    ttl: Duration,
+    /// When the newest request was sent that the server answered by keeping it.
+    kept: Mutex<Moment>,
+    is_over: AtomicBool,
+    renewals: AtomicU32,
+    /// Whoever keeps it alive.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Lease {
+    /// An id that nobody else has.
+    pub(super) fn draw_id() -> i64 {
+        // Positive, and never 0: that would leave the choice to the server.
+        i64::from_be_bytes(clock::random_bytes()).unsigned_abs().clamp(1, i64::MAX as u64) as i64
+    }
+
+    /// Asks for a lease of this id. A grant whose answer was lost is found to be there.
+    pub(super) async fn grant(link: &Link, options: &Options, id: i64, seconds: i64) -> Result<Self> {
+        let sent = Clock::boottime().now();
+        let request = LeaseGrantRequest { ttl: seconds, id };
+        let granted: Result<LeaseGrantResponse, Status> = link.ask(options, LEASE_GRANT, request).await;
+        let ttl = match granted {
+            Ok(granted) => granted.ttl,
+            Err(status) if failure::is_lease_there(&status) => ask_to_keep(link, id).await?,
+            Err(status) => return Err(link.failed(&status)),
+        };
+        if ttl <= 0 {
+            return Err(failure::strange(&link.place));
+        }
+        let ttl = Duration::from_secs(ttl.unsigned_abs());
+        let (kept, turn) = (Mutex::new(sent), tokio::sync::Mutex::default());
+        Ok(Self { id, ttl, kept, is_over: AtomicBool::new(false), renewals: AtomicU32::new(0), turn })
+    }
+
+    /// Until when it is there for sure, unless somebody revokes it.
+    pub(super) fn deadline(&self) -> Moment {
+        locked(&self.kept).after(less_drift(self.ttl))
+    }
+
+    /// How much of it is used up.
+    fn used(&self) -> Duration {
+        Clock::boottime().now().since(*locked(&self.kept))
+    }
+
+    /// Whether more than a third of it is left to run without a request.
+    pub(super) fn is_fresh(&self) -> bool {
+        !self.is_over() && self.used() < self.ttl / 3
+    }
+
+    /// Whether the server said that it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// It is over: the server said so.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Keeps it alive, unless that was just done: one request for all that stands under it. Says whether this call did
+    /// so, and how often that was done.
+    pub(super) async fn keep(&self, link: &Link) -> Result<Option<u32>> {
+        let asked = Clock::boottime().now();
+        let _turn = self.turn.lock().await;
+        let is_done = *locked(&self.kept) >= asked || self.used() < self.ttl / 12;
+        if self.is_over() || is_done {
+            return Ok(None);
+        }
+        let sent = Clock::boottime().now();
+        if ask_to_keep(link, self.id).await? <= 0 {
+            self.end();
+            return Ok(None);
+        }
+        *locked(&self.kept) = sent;
+        Ok(Some(self.renewals.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// Keeps a lease alive, and returns its seconds; 0 or less if there is none.
+async fn ask_to_keep(link: &Link, id: i64) -> Result<i64> {
+    let asking = async {
+        let request = tokio_stream::once(LeaseKeepAliveRequest { id });
+        let mut answers = link.stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, request).await?;
+        answers.next().await.unwrap_or_else(|| Err(Status::unavailable("the stream ended without an answer")))
+    };
+    let answer = link.heard(asking).await;
+    answer.map(|kept| kept.ttl).map_err(|status| link.failed(&status))
+}

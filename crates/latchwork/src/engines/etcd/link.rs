@@ -1,0 +1,281 @@
+//! One connection to one member.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Status, Streaming};
+use tonic_prost::ProstCodec;
+use tower_service::Service;
+
+use super::failure;
+use super::options::{Member, Options};
+use super::watches::Watches;
+use super::wire::{
+    AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, STATUS, StatusRequest, StatusResponse,
+};
+use crate::engine::Boxed;
+use crate::engines::links::Connection;
+use crate::locked::locked;
+use crate::{Error, Result};
+
+/// How long one member is tried before the next. The core bounds every request as well.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// A connection to one member. It never comes back to life: whoever finds it closed opens another.
+pub(super) struct Link {
+    sender: SendRequest<Body>,
+    origin: Uri,
+    /// The member, as it may be shown.
+    pub(super) place: String,
+    pub(super) version: String,
+    closed: Arc<Closed>,
+    /// What proves who asks.
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+    pub(super) watches: Watches,
+}
+
+/// Whether the connection is to be used no more.
+#[derive(Default)]
+pub(super) struct Closed(AtomicBool);
+
+impl Closed {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Connection for Link {
+    fn is_closed(&self) -> bool {
+        self.closed.is_set() || self.sender.is_closed()
+    }
+}
+
+impl Link {
+    /// Connects to a member, proves who asks, and asks how it is.
+    ///
+    /// # Errors
+    /// If it cannot be reached, is not trusted, refuses the user, or has lost the majority.
+    pub(super) async fn open(options: &Options, member: &Member) -> Result<Self> {
+        let opening = tokio::time::timeout(CONNECT_LIMIT, Self::greet(options, member));
+        let none = || failure::unreachable(&member.place(), format!("no answer within {CONNECT_LIMIT:?}"));
+        opening.await.unwrap_or_else(|_| Err(none()))
+    }
+
+    async fn greet(options: &Options, member: &Member) -> Result<Self> {
+        let place = member.place();
+        let connecting = TcpStream::connect((member.host.as_str(), member.port));
+        let stream = connecting.await.map_err(|error| failure::unreachable(&place, error))?;
+        // A request is one write: nothing is won by waiting for more.
+        stream.set_nodelay(true).map_err(|error| failure::unreachable(&place, error))?;
+        let closed = Arc::<Closed>::default();
+        let (sender, scheme) = match &options.tls {
+            None => (drive(stream, &closed, &place).await?, "http"),
+            Some(tls) => {
+                let secured = TlsConnector::from(tls.clone()).connect(member.name.clone(), stream).await;
+                let secured = secured.map_err(|error| not_secured(&place, &error))?;
+                (drive(secured, &closed, &place).await?, "https")
+            }
+        };
+        let origin = format!("{scheme}://{place}")
+            .parse()
+            .map_err(|_| failure::unreachable(&place, "no such host"))?;
+        let watches = Watches::new(closed.clone());
+        let (token, version) = (Mutex::default(), String::new());
+        let mut link = Self { sender, origin, place, version, closed, token, watches };
+        link.prove(options).await.map_err(|status| link.failed(&status))?;
+        let status: StatusResponse = link.call(options, STATUS, StatusRequest {}).await?;
+        if status.leader == 0 {
+            return Err(failure::unreachable(
+                &link.place,
+                "it has no leader; is a majority of its members running?",
+            ));
+        }
+        link.version = status.version;
+        Ok(link)
+    }
+
+    /// Proves who asks, if a user is given.
+    async fn prove(&self, options: &Options) -> Result<(), Status> {
+        let Some(user) = &options.user else { return Ok(()) };
+        let request = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
+        let answer: AuthenticateResponse = self.send(AUTHENTICATE, request).await?;
+        *locked(&self.token) = answer.token.parse().ok();
+        Ok(())
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn call<Q, A>(&self, options: &Options, path: &'static str, question: Q) -> Result<A>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        self.ask(options, path, question).await.map_err(|status| self.failed(&status))
+    }
+
+    /// The same, for whoever can make something of a refusal.
+    pub(super) async fn ask<Q, A>(
+        &self,
+        options: &Options,
+        path: &'static str,
+        question: Q,
+    ) -> Result<A, Status>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let asking = async {
+            match self.send(path, question.clone()).await {
+                // A proof that nobody used for minutes is forgotten. Nothing was done.
+                Err(status) if failure::is_forgotten(&status) && options.user.is_some() => {
+                    Box::pin(self.prove(options)).await?;
+                    self.send(path, question).await
+                }
+                answer => answer,
+            }
+        };
+        self.heard(asking).await
+    }
+
+    async fn send<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let codec = ProstCodec::default();
+        let answer = self.grpc().unary(self.signed(question), PathAndQuery::from_static(path), codec).await;
+        answer.map(tonic::Response::into_inner)
+    }
+
+    /// Opens a stream in both directions. The server may not answer before it was asked the first question.
+    pub(super) fn stream<Q, A>(
+        &self,
+        path: &'static str,
+        questions: impl tokio_stream::Stream<Item = Q> + Send + 'static,
+    ) -> Boxed<Result<Streaming<A>, Status>>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let (mut grpc, request) = (self.grpc(), self.signed(questions));
+        Box::pin(async move {
+            let answer =
+                grpc.streaming(request, PathAndQuery::from_static(path), ProstCodec::default()).await;
+            answer.map(tonic::Response::into_inner)
+        })
+    }
+
+    /// Waits for an answer. If nobody waits any longer, the member is not asked again.
+    pub(super) async fn heard<T>(&self, asking: impl Future<Output = T>) -> T {
+        let unheard = Unheard(&self.closed);
+        let answer = asking.await;
+        unheard.heard();
+        answer
+    }
+
+    fn grpc(&self) -> Grpc<Transport> {
+        Grpc::with_origin(Transport(self.sender.clone()), self.origin.clone())
+    }
+
+    fn signed<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        // A member that has lost the majority must say so at once, and end streams that would stay silent.
+        request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(token) = &*locked(&self.token) {
+            request.metadata_mut().insert("token", token.clone());
+        }
+        request
+    }
+
+    /// An answer that is none. A member that cannot answer is not asked again: the next one may.
+    pub(super) fn failed(&self, status: &Status) -> Error {
+        if failure::is_members_fault(status) {
+            self.closed.set();
+        }
+        failure::failed(status, &self.place)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.closed.set();
+    }
+}
+
+async fn drive<S>(stream: S, closed: &Arc<Closed>, place: &str) -> Result<SendRequest<Body>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (sender, connection) = shaken.map_err(|error| failure::unreachable(place, error))?;
+    let driven = Driven(closed.clone());
+    tokio::spawn(async move {
+        let _driven = driven;
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+fn not_secured(place: &str, error: &std::io::Error) -> Error {
+    failure::unreachable(place, format!("{error}; does it speak TLS, and is ca= in the URL its authority?"))
+}
+
+/// Lives in the connection's driver. Dropped with it: also when its runtime ends.
+struct Driven(Arc<Closed>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// A request that was dropped before its answer came: the core waited long enough. The member may be cut off without a
+/// word, so the next request goes to another.
+struct Unheard<'a>(&'a Closed);
+
+impl Unheard<'_> {
+    fn heard(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// The connection, as tonic wants it.
+struct Transport(SendRequest<Body>);
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}

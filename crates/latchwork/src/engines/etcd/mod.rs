@@ -1,0 +1,352 @@
+//! `etcd://`: a cluster that agrees on one order of all changes.
+//!
+//! A claim is a key under a lease, below the lock's name; whose key is oldest holds the lock. Its revision is its place in
+//! the queue and its token. Whoever waits watches the key just before its own, so that a release wakes one client; keys
+//! and order are those of etcd's own lock, so that `etcdctl lock` and Go programs stand in the same queue.
+
+mod failure;
+mod inspect;
+mod keys;
+mod lease;
+mod link;
+mod news;
+mod options;
+mod queue;
+mod renew;
+mod session;
+mod waiting;
+mod watches;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::Status;
+
+use self::keys::Contender;
+use self::link::Link;
+use self::options::Options;
+use self::session::{Place, Session};
+use self::waiting::Waiting;
+use self::wire::{
+    Compare, DELETE, DeleteRequest, DeleteResponse, Operation, PutRequest, TXN, TxnRequest, TxnResponse,
+};
+use crate::clock::Clock;
+use crate::engine::{
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Note,
+    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+};
+use crate::{Faults, Guarantees, Promise, Result};
+
+/// Before these, leases and watches have known faults.
+const SOUND: [[u32; 3]; 2] = [[3, 4, 42], [3, 5, 28]];
+
+/// The etcd engine: one client's session with one cluster.
+#[derive(Clone)]
+pub struct Etcd {
+    session: Arc<Session>,
+}
+
+/// How the lock stood when a claim was looked at.
+enum Look {
+    Mine(i64),
+    /// Behind whom it waits, and who holds.
+    Behind(Contender, Option<Contender>),
+    /// Its key is not there.
+    Gone,
+}
+
+impl Etcd {
+    /// Connects to the cluster that `url` names. See `docs/engines/etcd.md` for the options.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an option it does not know,
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no member can be reached (or trusted) or the cluster
+    /// has no leader, [`ErrorKind::Denied`](crate::ErrorKind::Denied) if it refuses the user.
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let session = Arc::new(Session::new(Options::of(url)?));
+        session.link().await?;
+        Ok(Self { session })
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        promises("")
+    }
+
+    fn options(&self) -> &Options {
+        &self.session.options
+    }
+
+    async fn txn(&self, link: &Link, txn: TxnRequest) -> Result<TxnResponse, Status> {
+        link.ask(self.options(), TXN, txn).await
+    }
+
+    /// Takes a place in the queue: one change, which also says who was there before.
+    async fn enrol(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
+        let request = self.enrolment(claim, place, Compare::created_in(place.key.clone(), 0));
+        let answer = match self.txn(link, request).await {
+            // It ran out between two claims: the next one takes another.
+            Err(status) if failure::is_lease_gone(&status) => {
+                place.lease.end();
+                return Ok(Look::Gone);
+            }
+            answer => answer.map_err(|status| link.failed(&status))?,
+        };
+        self.enrolled(link, claim, place, answer).await
+    }
+
+    /// The same for a claim that only tries: it leaves nothing if anybody is there.
+    async fn try_alone(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Option<Look>> {
+        let anybody = keys::contenders(&self.options().namespace, &claim.name);
+        let request = self.enrolment(claim, place, Compare::none_in(anybody));
+        let answer = match self.txn(link, request).await {
+            Err(status) if failure::is_lease_gone(&status) => {
+                place.lease.end();
+                return Ok(Some(Look::Gone));
+            }
+            answer => answer.map_err(|status| link.failed(&status))?,
+        };
+        if answer.succeeded {
+            return self.enrolled(link, claim, place, answer).await.map(Some);
+        }
+        let mut ranges = answer.ranges();
+        let (own, oldest) = (ranges.next().unwrap_or_default(), ranges.next().unwrap_or_default());
+        if !own.kvs.is_empty() {
+            return Ok(None); // Asked before, and the answer was lost.
+        }
+        let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
+        let newest = ranges.next().unwrap_or_default();
+        let before = self.before(link, &claim.name, claim.mode, i64::MAX, newest).await?;
+        // If nobody is in its way (readers are not in a reader's, nor are locks with longer names), it may queue.
+        Ok(before.map(|before| Look::Behind(before, holder)))
+    }
+
+    fn enrolment(&self, claim: &Claim, place: &Place, compare: Compare) -> TxnRequest {
+        let namespace = &self.options().namespace;
+        let put = PutRequest {
+            key: place.key.clone(),
+            value: claim.note.as_str().into(),
+            lease: place.lease.id,
+            ignore_lease: false,
+        };
+        let look = [
+            queue::own(&place.key),
+            queue::read(queue::oldest(namespace, &claim.name, 1)),
+            queue::read(queue::newest(namespace, &claim.name, 0, 2)),
+        ];
+        let success = [vec![Operation::Put(put).into()], look.to_vec()].concat();
+        TxnRequest { compare: vec![compare], success, failure: look.to_vec() }
+    }
+
+    /// What the queue looked like just after.
+    async fn enrolled(&self, link: &Link, claim: &Claim, place: &Place, answer: TxnResponse) -> Result<Look> {
+        let was_new = answer.succeeded;
+        let mut ranges = answer.ranges();
+        let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
+        let Some(revision) = own.kvs.first().map(|kv| kv.create_revision) else { return Ok(Look::Gone) };
+        self.session.note(claim.id, |place| place.revision = Some(revision));
+        if !was_new {
+            // Others came since: who is just before it has to be asked for.
+            return self.look(link, claim, place, revision).await;
+        }
+        let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
+        let before = self.before(link, &claim.name, claim.mode, revision, newest).await?;
+        Ok(before.map_or(Look::Mine(revision), |before| Look::Behind(before, holder)))
+    }
+
+    /// Looks how the lock stands. Changes nothing, so that it need not go through the cluster's log.
+    async fn look(&self, link: &Link, claim: &Claim, place: &Place, revision: i64) -> Result<Look> {
+        let namespace = &self.options().namespace;
+        let success = vec![
+            queue::own(&place.key),
+            queue::read(queue::oldest(namespace, &claim.name, 1)),
+            queue::read(queue::newest(namespace, &claim.name, revision - 1, 2)),
+        ];
+        let request = TxnRequest { success, ..TxnRequest::default() };
+        let answer = self.txn(link, request).await.map_err(|status| link.failed(&status))?;
+        let mut ranges = answer.ranges();
+        let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
+        // Its own key in the same look: a place that was lost is not taken for the lock because nobody is before it.
+        if own.kvs.first().is_none_or(|kv| kv.create_revision != revision) {
+            self.session.note(claim.id, |place| place.revision = None);
+            return Ok(Look::Gone);
+        }
+        let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
+        let before = self.before(link, &claim.name, claim.mode, revision, newest).await?;
+        Ok(before.map_or(Look::Mine(revision), |before| Look::Behind(before, holder)))
+    }
+
+    async fn ask(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
+        if let Some(revision) = place.revision {
+            return self.look(link, claim, place, revision).await;
+        }
+        if !claim.wait_lease.is_zero() {
+            return self.enrol(link, claim, place).await;
+        }
+        if let Some(look) = self.try_alone(link, claim, place).await? {
+            return Ok(look);
+        }
+        let look = self.enrol(link, claim, place).await?;
+        if matches!(look, Look::Behind(..)) {
+            // A try leaves nothing behind.
+            self.delete(link, place.key.clone()).await?;
+        }
+        Ok(look)
+    }
+
+    async fn delete(&self, link: &Link, key: Vec<u8>) -> Result<bool> {
+        let deleted: DeleteResponse = link.call(self.options(), DELETE, DeleteRequest { key }).await?;
+        Ok(deleted.deleted > 0)
+    }
+
+    fn busy(&self, claim: &Claim, place: &Place, before: &Contender, holder: Option<Contender>) -> Busy {
+        // The repeated claim keeps the lease alive.
+        let mut busy = Busy::new(claim.ttl.min(Duration::from_secs(30)) / 3);
+        busy.holder = Some(state_of(holder.as_ref().unwrap_or(before)));
+        busy.mark = Mark([&place.key[..], b"\0", &before.key].concat());
+        busy
+    }
+}
+
+/// A holder, as far as its key tells.
+fn state_of(contender: &Contender) -> ClaimState {
+    let mut state = ClaimState::new(contender.id);
+    state.token = u64::try_from(contender.revision).ok();
+    state.note = Note::new(&contender.note);
+    state
+}
+
+fn promises(version: &str) -> Guarantees {
+    let (across, warnings) = match is_sound(version) {
+        true => (Promise::Exclusive, Vec::new()),
+        false => (Promise::FencedOnly, vec![unsound(version)]),
+    };
+    Guarantees {
+        engine: "etcd",
+        tokens: Some("create revision"),
+        tokens_survive_data_loss: false,
+        fair: true,
+        pushes: true,
+        tells_losses: true,
+        lives_with_session: false,
+        read_write: true,
+        permits: false,
+        takes_over: false,
+        survives_blocked_runtime: true,
+        outlives_wrapper: false,
+        min_ttl: Duration::from_secs(1),
+        max_ttl: Duration::from_secs(24 * 60 * 60),
+        ttl_option: None,
+        dead_holder: "the ttl (2 s at least) and up to 1 s more; after a change of leader the ttl anew",
+        faults: Faults {
+            holder_crash: Promise::Exclusive,
+            holder_pause: Promise::FencedOnly,
+            restart: Promise::Exclusive,
+            failover: across,
+            partition: across,
+            clock_step: Promise::Exclusive,
+            data_deleted: Promise::FencedOnly,
+        },
+        beware: "before 3.4.42 and 3.5.28 leases have known faults: failover and network cuts are fenced only there",
+        warnings,
+    }
+}
+
+/// Whether no fault of leases or watches is known in this version. Nothing is known of no version.
+fn is_sound(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    let version_is: [u32; 3] = std::array::from_fn(|_| numbers.next().unwrap_or(0));
+    let same_line = SOUND.iter().find(|sound| sound[..2] == version_is[..2]);
+    version.is_empty() || same_line.map_or(version_is > SOUND[1], |sound| version_is >= *sound)
+}
+
+fn unsound(version: &str) -> String {
+    format!(
+        "etcd {version} has known faults of leases and watches (a lease revoked by a former leader, lost events); \
+         3.4.42, 3.5.28 and later do not"
+    )
+}
+
+impl Engine for Etcd {
+    fn guarantees(&self) -> Guarantees {
+        promises(&self.session.version())
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    /// The same session: every runtime has a connection of its own.
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.lifetime != Lifetime::Lease {
+            return Err(failure::unsupported("etcd: only claims with a lease"));
+        }
+        let link = self.session.link().await?;
+        loop {
+            let place = self.session.place(&link, claim).await?;
+            match self.ask(&link, claim, &place).await? {
+                Look::Mine(revision) => {
+                    self.session.note(claim.id, |place| place.waiting = None);
+                    let valid = Valid::Until(place.lease.deadline());
+                    return Ok(Verdict::Granted(Grant { token: u64::try_from(revision).ok(), valid }));
+                }
+                Look::Behind(before, holder) => {
+                    if claim.wait_lease.is_zero() {
+                        self.session.forget(claim.id); // It left nothing.
+                    }
+                    return Ok(Verdict::Busy(self.busy(claim, &place, &before, holder)));
+                }
+                // Its lease ran out while it waited, or before it came: it queues again.
+                Look::Gone => {}
+            }
+        }
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        let mut keys = busy.mark.0.splitn(2, |byte| *byte == 0);
+        let (Some(own), Some(before)) = (keys.next(), keys.next()) else { return Ok(Wake::Recheck) };
+        let Some(place) = self.session.known(claim.id) else { return Ok(Wake::Recheck) };
+        let waiting = match place.waiting.filter(|waiting| waiting.is_for(before)) {
+            Some(waiting) => waiting,
+            None => {
+                let link = self.session.link().await?;
+                let waiting = Arc::new(Waiting::new(&link, own, before));
+                self.session.note(claim.id, |place| place.waiting = Some(waiting.clone()));
+                waiting
+            }
+        };
+        waiting.until_news().await;
+        Ok(Wake::Recheck)
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        self.renew_all(claims).await
+    }
+
+    async fn news(&self) -> Vec<ClaimId> {
+        self.session.news.take().await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        // No more news of it: that it goes is our own doing.
+        self.session.note(claim.id, |place| (place.waiting, place.held) = (None, None));
+        let known = self.session.known(claim.id).map(|place| place.key);
+        let Some(key) = known.or_else(|| self.session.former(claim)) else { return Ok(Released::NotHeld) };
+        let link = self.session.link().await?;
+        let was_there = self.delete(&link, key).await?;
+        self.session.forget(claim.id);
+        Ok(if was_there { Released::Freed } else { Released::NotHeld })
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.inspect_all(filter).await
+    }
+
+    async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.revoke_holder(state, how).await
+    }
+}

@@ -1,0 +1,117 @@
+//! Keeping what is held.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::Etcd;
+use super::keys::REVOKED;
+use super::lease::Lease;
+use super::link::Link;
+use super::queue;
+use super::session::Place;
+use super::watches::Bell;
+use super::wire::{
+    LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TXN, TxnRequest, TxnResponse,
+};
+use crate::engine::{Claim, Renewal, Valid};
+use crate::{Loss, Result};
+
+/// A transaction may have 128 operations.
+const READ_TOGETHER: usize = 100;
+/// Every how many renewals of a lease the server is asked which keys stand under it.
+const CHECK_EVERY: u32 = 2;
+
+impl Etcd {
+    pub(super) async fn renew_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let link = match self.session.link().await {
+            Ok(link) => link,
+            Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
+        };
+        let places: Vec<_> = claims.iter().map(|claim| self.session.known(claim.id)).collect();
+        let kept = self.keep_leases(&link, places.iter().flatten()).await;
+        let looked = match kept {
+            Ok(()) => self.look_after(&link, claims, &places).await,
+            Err(error) => Err(error),
+        };
+        match looked {
+            Ok(()) => claims.iter().map(|claim| Ok(self.standing(claim))).collect(),
+            Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
+        }
+    }
+
+    /// One request per lease, however many claims stand under it.
+    async fn keep_leases(&self, link: &Link, places: impl Iterator<Item = &Place>) -> Result<()> {
+        let mut done = HashSet::new();
+        for place in places.filter(|place| !place.lease.is_over()) {
+            if !done.insert(place.lease.id) {
+                continue;
+            }
+            let renewals = place.lease.keep(link).await?;
+            if renewals.is_some_and(|renewals| renewals % CHECK_EVERY == 1) {
+                self.check(link, &place.lease).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks which keys stand under a lease. An event that the server forgot to send would otherwise never be missed.
+    async fn check(&self, link: &Link, lease: &Lease) -> Result<()> {
+        let request = LeaseTimeToLiveRequest { id: lease.id, keys: true };
+        let held = self.session.held_under(lease.id);
+        let there: LeaseTimeToLiveResponse = link.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
+        let there: HashSet<_> = there.keys.into_iter().collect();
+        for (claim, _) in held.into_iter().filter(|(_, key)| !there.contains(key)) {
+            self.session.note(claim, |place| place.loss = Some(Loss::Removed));
+            self.session.news.tell(claim);
+        }
+        Ok(())
+    }
+
+    /// Watches over the keys of claims that are renewed for the first time on this connection, and reads them once.
+    async fn look_after(&self, link: &Link, claims: &[Arc<Claim>], places: &[Option<Place>]) -> Result<()> {
+        let mut doubtful = Vec::new();
+        for (claim, place) in claims.iter().zip(places) {
+            let Some(place) = place else { continue };
+            let is_watched = place.held.as_ref().is_some_and(|held| !held.seen().is_changed);
+            if place.lease.is_over() || is_watched {
+                continue;
+            }
+            let bell = Bell::Holder(claim.id, self.session.news.clone());
+            let watch = Arc::new(link.watches.watch(link, place.key.clone(), bell));
+            doubtful.push((claim, place, watch));
+        }
+        for doubtful in doubtful.chunks(READ_TOGETHER) {
+            for (_, _, watch) in doubtful {
+                link.heard(watch.until_created()).await;
+            }
+            let success = doubtful.iter().map(|(_, place, _)| queue::own(&place.key)).collect();
+            let request = TxnRequest { success, ..TxnRequest::default() };
+            let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
+            for ((claim, place, watch), own) in doubtful.iter().zip(answer.ranges()) {
+                let loss = match own.kvs.first() {
+                    None => Some(Loss::Removed),
+                    Some(kv) if place.revision.is_some_and(|revision| revision != kv.create_revision) => {
+                        Some(Loss::Removed)
+                    }
+                    Some(kv) => (kv.value.first() == Some(&REVOKED)).then_some(Loss::Revoked),
+                };
+                self.session.note(claim.id, |place| {
+                    place.held = Some(watch.clone());
+                    place.loss = place.loss.or(loss);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of a claim now.
+    fn standing(&self, claim: &Claim) -> Renewal {
+        match self.session.known(claim.id) {
+            None => Renewal::Lost(Loss::Removed),
+            Some(place) if place.lease.is_over() => Renewal::Lost(Loss::SessionEnded),
+            Some(Place { loss: Some(loss), .. }) => Renewal::Lost(loss),
+            Some(place) if place.revision.is_none() => Renewal::Lost(Loss::Removed),
+            Some(place) => Renewal::Kept(Valid::Until(place.lease.deadline())),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the handles of one client share: its connections, its leases, and where its claims stand.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::failure::unreachable;
+use super::keys;
+use super::lease::Lease;
+use super::link::Link;
+use super::news::News;
+use super::options::Options;
+use super::waiting::Waiting;
+use super::watches::Watch;
+use crate::engine::{Claim, ClaimId};
+use crate::engines::links::Links;
+use crate::locked::locked;
+use crate::{ErrorKind, Loss, Result};
+
+/// One client's session with one cluster.
+pub(super) struct Session {
+    pub(super) options: Options,
+    pub(super) news: Arc<News>,
+    links: Links<Link>,
+    /// The member that was connected to last; the next in the list is tried first when it fails.
+    newest: AtomicUsize,
+    version: Mutex<String>,
+    /// One per ttl, in seconds.
+    leases: Mutex<HashMap<i64, Slot>>,
+    claims: Mutex<HashMap<ClaimId, Place>>,
+}
+
+/// The lease for a ttl, and the right to ask for it.
+#[derive(Default)]
+struct Slot {
+    lease: Option<Arc<Lease>>,
+    /// The id of a lease that may have been granted without our hearing of it.
+    asked: Option<i64>,
+    asking: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Where a claim stands.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) lease: Arc<Lease>,
+    pub(super) key: Vec<u8>,
+    /// When its key was created, once that is known.
+    pub(super) revision: Option<i64>,
+    /// What it waits for.
+    pub(super) waiting: Option<Arc<Waiting>>,
+    /// Watches over its own key, once it was renewed.
+    pub(super) held: Option<Arc<Watch>>,
+    /// Why it is lost, once that is known.
+    pub(super) loss: Option<Loss>,
+}
+
+impl Session {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            options,
+            news: Arc::default(),
+            links: Links::default(),
+            newest: AtomicUsize::new(0),
+            version: Mutex::default(),
+            leases: Mutex::default(),
+            claims: Mutex::default(),
+        }
+    }
+
+    /// The connection of this runtime, opened if it has none that works.
+    ///
+    /// # Errors
+    /// If no member can be reached and used. Nothing was sent then.
+    pub(super) async fn link(&self) -> Result<Arc<Link>> {
+        self.links.get(|| self.open()).await
+    }
+
+    /// Tries one member after the other. What the last one says is told; but a user whom one refuses is refused by all.
+    async fn open(&self) -> Result<Link> {
+        let (members, first) = (&self.options.members, self.newest.load(Ordering::Relaxed));
+        let mut failure = None;
+        for turn in 0..members.len() {
+            let at = (first + turn) % members.len();
+            match Link::open(&self.options, &members[at]).await {
+                Ok(link) => {
+                    // If this one fails, another comes first.
+                    self.newest.store(at + 1, Ordering::Relaxed);
+                    locked(&self.version).clone_from(&link.version);
+                    return Ok(link);
+                }
+                Err(error) if error.kind() == ErrorKind::Denied => return Err(error),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let failure = failure.expect("a cluster has members");
+        Err(match members.len() {
+            1 => failure,
+            _ => unreachable(&self.options.place(), format!("no member can be used; the last: {failure}")),
+        })
+    }
+
+    /// What the member that was connected to last says it is.
+    pub(super) fn version(&self) -> String {
+        locked(&self.version).clone()
+    }
+
+    /// The lease for claims of this ttl, with most of its time left.
+    pub(super) async fn lease(&self, link: &Link, ttl: Duration) -> Result<Arc<Lease>> {
+        let seconds = i64::try_from(ttl.as_millis().div_ceil(1_000)).unwrap_or(i64::MAX);
+        if let Some(lease) = self.known_lease(seconds).filter(|lease| lease.is_fresh()) {
+            return Ok(lease);
+        }
+        // Boxed, because most claims find a lease.
+        Box::pin(self.fresh_lease(link, seconds)).await
+    }
+
+    async fn fresh_lease(&self, link: &Link, seconds: i64) -> Result<Arc<Lease>> {
+        let asking = locked(&self.leases).entry(seconds).or_default().asking.clone();
+        let _turn = asking.lock().await;
+        if let Some(lease) = self.known_lease(seconds) {
+            if !lease.is_fresh() {
+                lease.keep(link).await?;
+            }
+            if !lease.is_over() {
+                return Ok(lease);
+            }
+        }
+        let id = *locked(&self.leases).entry(seconds).or_default().asked.get_or_insert_with(Lease::draw_id);
+        let lease = Arc::new(Lease::grant(link, &self.options, id, seconds).await?);
+        let mut leases = locked(&self.leases);
+        let slot = leases.entry(seconds).or_default();
+        (slot.lease, slot.asked) = (Some(lease.clone()), None);
+        Ok(lease)
+    }
+
+    fn known_lease(&self, seconds: i64) -> Option<Arc<Lease>> {
+        locked(&self.leases).get(&seconds)?.lease.clone().filter(|lease| !lease.is_over())
+    }
+
+    /// Where a claim stands, or will: under its lease for as long as that lives, then under a new one.
+    pub(super) async fn place(&self, link: &Link, claim: &Claim) -> Result<Place> {
+        let known = self.known(claim.id);
+        let known = known.filter(|place| !place.lease.is_over());
+        if let Some(place) = known {
+            if !place.lease.is_fresh() {
+                Box::pin(place.lease.keep(link)).await?;
+            }
+            if !place.lease.is_over() {
+                return Ok(place);
+            }
+        }
+        let lease = self.lease(link, claim.ttl).await?;
+        let key = keys::key(&self.options.namespace, claim, lease.id)?;
+        let place = Place { lease, key, revision: None, waiting: None, held: None, loss: None };
+        locked(&self.claims).insert(claim.id, place.clone());
+        Ok(place)
+    }
+
+    /// Where a claim stands, if it was ever asked for and not released.
+    pub(super) fn known(&self, claim: ClaimId) -> Option<Place> {
+        locked(&self.claims).get(&claim).cloned()
+    }
+
+    /// Where a claim would stand that was released before: a request of it may still be under way.
+    pub(super) fn former(&self, claim: &Claim) -> Option<Vec<u8>> {
+        let seconds = i64::try_from(claim.ttl.as_millis().div_ceil(1_000)).ok()?;
+        keys::key(&self.options.namespace, claim, self.known_lease(seconds)?.id).ok()
+    }
+
+    /// Notes something of a claim that is still known.
+    pub(super) fn note(&self, claim: ClaimId, note: impl FnOnce(&mut Place)) {
+        let former = {
+            let mut claims = locked(&self.claims);
+            let Some(place) = claims.get_mut(&claim) else { return };
+            let former = place.clone();
+            note(place);
+            former
+        };
+        // With the mutex free again: a watch ends with its last owner.
+        drop(former);
+    }
+
+    /// Forgets a claim: it is over.
+    pub(super) fn forget(&self, claim: ClaimId) {
+        let former = locked(&self.claims).remove(&claim);
+        drop(former);
+    }
+
+    /// The claims that are held under this lease, and their keys.
+    pub(super) fn held_under(&self, lease: i64) -> Vec<(ClaimId, Vec<u8>)> {
+        let claims = locked(&self.claims);
+        let held = claims.iter().filter(|(_, place)| place.lease.id == lease && place.held.is_some());
+        held.map(|(id, place)| (*id, place.key.clone())).collect()
+    }
+}

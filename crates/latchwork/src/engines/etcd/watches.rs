@@ -1,0 +1,187 @@
+//! Keys that are watched over one connection, on one stream.
+//!
+//! A watch begins at no revision: it joins those that the server serves at once. (One that begins at a revision which is
+//! over already is served by a loop that runs ten times a second.) So it tells nothing of what was before it was created:
+//! whoever watches looks once more then.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::Stream;
+use tonic::{Status, Streaming};
+
+use super::link::{Closed, Link};
+use super::news::News;
+use super::wire::{Order, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
+use crate::engine::{Boxed, ClaimId};
+use crate::locked::locked;
+
+/// What is watched over one connection.
+pub(super) struct Watches {
+    orders: Mutex<Option<mpsc::UnboundedSender<WatchRequest>>>,
+    table: Arc<Table>,
+    closed: Arc<Closed>,
+}
+
+#[derive(Default)]
+struct Table {
+    watched: Mutex<HashMap<i64, Arc<Watched>>>,
+    last: Mutex<i64>,
+}
+
+/// One watched key. The watch ends when this is dropped.
+pub(super) struct Watch {
+    id: i64,
+    watched: Arc<Watched>,
+    table: Arc<Table>,
+    orders: mpsc::UnboundedSender<WatchRequest>,
+}
+
+struct Watched {
+    seen: Mutex<Seen>,
+    bell: Bell,
+    created: Notify,
+}
+
+/// What the server has said of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// It is watched from here on.
+    pub(super) is_created: bool,
+    /// Something happened to it, or nobody watches it any more.
+    pub(super) is_changed: bool,
+}
+
+/// Whom to tell.
+pub(super) enum Bell {
+    /// A task that waits.
+    Waiter(Arc<Notify>),
+    /// The keeper, that this claim is in doubt.
+    Holder(ClaimId, Arc<News>),
+}
+
+impl Watches {
+    pub(super) fn new(closed: Arc<Closed>) -> Self {
+        Self { orders: Mutex::default(), table: Arc::default(), closed }
+    }
+
+    /// Watches `key` from about now on: from when it is seen to be created.
+    pub(super) fn watch(&self, link: &Link, key: Vec<u8>, bell: Bell) -> Watch {
+        let id = self.table.draw_id();
+        let watched = Arc::new(Watched { seen: Mutex::default(), bell, created: Notify::new() });
+        locked(&self.table.watched).insert(id, watched.clone());
+        let watch = Watch { id, watched, table: self.table.clone(), orders: self.orders(link) };
+        watch.order(Order::Create(WatchCreate { key, watch_id: id }));
+        if self.closed.is_set() {
+            watch.watched.change(); // Whoever read the stream may have told all others before.
+        }
+        watch
+    }
+
+    fn orders(&self, link: &Link) -> mpsc::UnboundedSender<WatchRequest> {
+        let mut orders = locked(&self.orders);
+        let open = || {
+            let (orders, receiver) = mpsc::unbounded_channel();
+            let reading = Reading { table: self.table.clone(), closed: self.closed.clone() };
+            tokio::spawn(read(link.stream(WATCH, Orders(receiver)), reading));
+            orders
+        };
+        orders.get_or_insert_with(open).clone()
+    }
+}
+
+impl Table {
+    /// Never 0: that would leave the choice to the server.
+    fn draw_id(&self) -> i64 {
+        let mut last = locked(&self.last);
+        *last += 1;
+        *last
+    }
+}
+
+impl Watch {
+    pub(super) fn seen(&self) -> Seen {
+        *locked(&self.watched.seen)
+    }
+
+    /// Until the server watches, or never will.
+    pub(super) async fn until_created(&self) {
+        while self.seen() == Seen::default() {
+            self.watched.created.notified().await;
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // If nobody reads them, the stream is over, and whoever read it said so.
+        let _ = self.orders.send(WatchRequest { order: Some(order) });
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        locked(&self.table.watched).remove(&self.id);
+        self.order(Order::Cancel(WatchCancel { watch_id: self.id }));
+    }
+}
+
+impl Watched {
+    fn created(&self) {
+        locked(&self.seen).is_created = true;
+        self.created.notify_one();
+        if let Bell::Waiter(bell) = &self.bell {
+            bell.notify_one();
+        }
+    }
+
+    fn change(&self) {
+        locked(&self.seen).is_changed = true;
+        self.created.notify_one();
+        match &self.bell {
+            Bell::Waiter(bell) => bell.notify_one(),
+            Bell::Holder(id, news) => news.tell(*id),
+        }
+    }
+}
+
+/// The reader of the stream. When it ends, nobody watches any more.
+struct Reading {
+    table: Arc<Table>,
+    closed: Arc<Closed>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.closed.set();
+        let watched: Vec<_> = locked(&self.table.watched).values().cloned().collect();
+        watched.iter().for_each(|watched| watched.change());
+    }
+}
+
+async fn read(opening: Boxed<Result<Streaming<WatchResponse>, Status>>, reading: Reading) {
+    let Ok(mut answers) = opening.await else { return };
+    while let Ok(Some(answer)) = answers.message().await {
+        let watched = locked(&reading.table.watched).get(&answer.watch_id).cloned();
+        let Some(watched) = watched else { continue };
+        if answer.created && !answer.canceled {
+            watched.created();
+        }
+        if answer.canceled || !answer.events.is_empty() {
+            watched.change();
+        }
+    }
+}
+
+/// What is sent on the stream.
+struct Orders(mpsc::UnboundedReceiver<WatchRequest>);
+
+impl Stream for Orders {
+    type Item = WatchRequest;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<WatchRequest>> {
+        self.0.poll_recv(context)
+    }
+}

@@ -1,0 +1,74 @@
+//! What engines read from their URLs in the same way.
+#![cfg_attr(not(feature = "redis"), allow(dead_code, reason = "not every engine has every kind of option"))]
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::engine::EngineUrl;
+use crate::{Error, ErrorKind, Result};
+
+/// A mistake in the URL. `why` names the option, what it takes and never its value.
+pub(super) fn invalid(url: &EngineUrl, why: String) -> Error {
+    Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
+}
+
+/// `host`, `host:port`, `[::1]:port`.
+pub(super) fn host_and_port(text: &str, usual: u16) -> Option<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, rest.strip_prefix(':'))
+        }
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map_or(Some(usual), |port| port.parse().ok().filter(|port| *port != 0))?;
+    Some((host.to_owned(), port))
+}
+
+/// The PEM file that an option names.
+pub(super) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>> {
+    let pem =
+        std::fs::read(path).map_err(|error| invalid(url, format!("{option}={}: {error}", path.display())))?;
+    let wanted: &[u8] = if option == "key" { b"PRIVATE KEY-----" } else { b"-----BEGIN CERTIFICATE-----" };
+    if !pem.windows(wanted.len()).any(|window| window == wanted) {
+        return Err(invalid(
+            url,
+            format!("{option}={}: there is no such thing in PEM form in it", path.display()),
+        ));
+    }
+    Ok(pem)
+}
+
+/// One of a few words; the first is the default.
+pub(super) fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]) -> Result<T> {
+    let Some(value) = url.option(option) else { return Ok(words[0].1) };
+    words.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        invalid(url, format!("{option}= takes one of {}", words.join(", ")))
+    })
+}
+
+pub(super) fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
+    let number = url.option(option).map(|text| text.parse().ok().filter(|number| *number > 0));
+    number
+        .map(|number| number.ok_or_else(|| invalid(url, format!("{option}= takes a number from 1 on"))))
+        .transpose()
+}
+
+/// `500ms`, `60s`, `5m`, `1h`.
+pub(super) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
+    let Some(text) = url.option(option) else { return Ok(None) };
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let millis = match unit {
+        "ms" => Some(1_u64),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let span = millis.zip(digits.parse::<u64>().ok()).and_then(|(unit, count)| unit.checked_mul(count));
+    match span.filter(|millis| (1..=86_400_000).contains(millis)) {
+        Some(millis) => Ok(Some(Duration::from_millis(millis))),
+        None => Err(invalid(url, format!("{option}= takes a time from 1ms to 24h, as 500ms, 60s, 5m, 1h"))),
+    }
+}
