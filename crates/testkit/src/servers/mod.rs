@@ -1,11 +1,13 @@
 //! Real servers, one process each, on a free port of 127.0.0.1 and in a folder of their own.
 
 pub mod certificates;
+pub mod pool;
 mod port;
 mod process;
 pub mod redis;
 pub mod resp;
 
 pub use certificates::{Certificates, Identity};
+pub use pool::{Leased, Pool, Pooled};
 pub use redis::{RedisOptions, RedisServer, RedisTls};
 pub use resp::{Reply, Resp};
