@@ -77,10 +77,12 @@ fn a_server_that_speaks_tls_wants_a_certificate_of_ours() {
     let server = EtcdServer::start(EtcdOptions { tls: Some(tls.clone()), ..EtcdOptions::default() });
     put(&server);
     let [ours, stranger] = [tls.certificates.client(), tls.certificates.stranger()];
-    assert!(server.anybody().identity(&ours).run(&["get", "key"]).is_ok());
+    assert!(server.anybody().identity(&ours).within(IMPATIENT).run(&["get", "key"]).is_ok());
     for without in [server.anybody(), server.anybody().identity(&stranger)] {
-        assert!(without.within(IMPATIENT).run(&["get", "key"]).is_err());
+        let error = without.within(IMPATIENT).run(&["get", "key"]).expect_err("it may not");
+        assert!(error.contains("TransientFailure"), "no connection comes about: {error}");
     }
+    assert_eq!(server.calls(&["Range"]), 1, "nothing was asked");
     assert_eq!(server.calls(&["Put"]), 1, "figures are read plainly");
 }
 
