@@ -13,6 +13,9 @@ pub struct Kind {
     pub name: &'static str,
     /// The URL scheme that leads to it.
     pub scheme: &'static str,
+    /// Whether cases that need the machine for themselves run on it too. They look at what is locked, and not at how it
+    /// is reached.
+    pub is_thorough: bool,
 }
 
 /// A running engine: its server or file, and the faults that can be done to it.
@@ -28,6 +31,12 @@ pub trait Fixture: Send + Sync + Sized + 'static {
 
     /// A short lease, for cases that let it run out.
     const SHORT: Duration = Duration::from_millis(600);
+
+    /// Whether the server keeps no time of day, and so does not know since when a lock is held.
+    const HAS_NO_WALL_CLOCK: bool = false;
+
+    /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
+    const WAITERS_TTL: Duration = Duration::from_secs(30);
 
     /// Starts one of [`Fixture::KINDS`], with no locks held.
     fn begin_as(kind: &'static Kind) -> impl Future<Output = Self> + Send;

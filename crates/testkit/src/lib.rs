@@ -28,6 +28,7 @@ macro_rules! for_each_engine {
     ($run:ident) => {
         $run!($crate::fixtures::MemoryFixture);
         $run!($crate::fixtures::SqliteFixture);
+        $run!($crate::fixtures::EtcdFixture);
         $run!($crate::fixtures::RedisFixture);
     };
 }

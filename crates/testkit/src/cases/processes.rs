@@ -132,7 +132,8 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
     for number in 0..6 {
         // Who is served ends by itself: a killed holder is another promise, and not every engine's.
         let order = if [0, 2, 4].contains(&number) { "hold" } else { "pass" };
-        workers.push(Worker::start(&[order, &url(&*fixture), "skip", "30000"]));
+        let ttl = F::WAITERS_TTL.as_millis().to_string();
+        workers.push(Worker::start(&[order, &url(&*fixture), "skip", &ttl]));
         assert_eq!(workers[number].line().await, "started");
         waiters(&client, "skip", number + 1).await;
     }

@@ -1,5 +1,7 @@
 //! What went wrong, in the words of the core.
 
+use std::fmt;
+
 use tonic::{Code, Status};
 
 use crate::{Effect, Error, ErrorKind};
@@ -10,7 +12,7 @@ pub(super) fn unsupported(what: &'static str) -> Error {
 }
 
 /// Nothing was sent.
-pub(super) fn unreachable(place: &str, why: impl std::fmt::Display) -> Error {
+pub(super) fn unreachable(place: &str, why: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Unreachable, format!("etcd at {place}: {why}"))
 }
 
@@ -18,6 +20,24 @@ pub(super) fn unreachable(place: &str, why: impl std::fmt::Display) -> Error {
 pub(super) fn strange(place: &str) -> Error {
     Error::new(ErrorKind::Unreachable, format!("etcd at {place} answered something else than was asked"))
         .with_effect(Effect::Unknown)
+}
+
+/// The connection broke.
+#[derive(Debug)]
+pub(super) struct Broken(pub(super) hyper::Error);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the connection broke: {}", self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// Whether the connection broke before anything of the request was sent.
+fn is_unsent(status: &Status) -> bool {
+    let source = std::error::Error::source(status);
+    source.and_then(|source| source.downcast_ref::<Broken>()).is_some_and(|broken| broken.0.is_canceled())
 }
 
 /// Whether the user must prove again who it is: the server forgot, or its proof is too old. Nothing was done.
@@ -48,6 +68,7 @@ pub(super) fn is_members_fault(status: &Status) -> bool {
 /// An answer that is none.
 pub(super) fn failed(status: &Status, place: &str) -> Error {
     let (kind, effect) = match status.code() {
+        _ if is_unsent(status) => (ErrorKind::Unreachable, Effect::None),
         Code::Unauthenticated | Code::PermissionDenied => (ErrorKind::Denied, Effect::None),
         // A wrong password is an invalid argument.
         Code::InvalidArgument if status.message().contains("auth") => (ErrorKind::Denied, Effect::None),

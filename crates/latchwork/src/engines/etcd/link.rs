@@ -1,6 +1,5 @@
 //! One connection to one member.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -22,7 +21,7 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
-use super::failure;
+use super::failure::{self, Broken};
 use super::options::{Member, Options};
 use super::watches::Watches;
 use super::wire::{
@@ -35,6 +34,8 @@ use crate::{Error, Result};
 
 /// How long one member is tried before the next. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// The same for its look at a password, which is hard work on purpose.
+const PROOF_LIMIT: Duration = Duration::from_secs(15);
 
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
@@ -70,14 +71,15 @@ impl Connection for Link {
 }
 
 impl Link {
-    /// Connects to a member, proves who asks, and asks how it is.
+    /// Connects to a member, asks how it is, and proves who asks.
     ///
     /// # Errors
     /// If it cannot be reached, is not trusted, refuses the user, or has lost the majority.
     pub(super) async fn open(options: &Options, member: &Member) -> Result<Self> {
-        let opening = tokio::time::timeout(CONNECT_LIMIT, Self::greet(options, member));
-        let none = || failure::unreachable(&member.place(), format!("no answer within {CONNECT_LIMIT:?}"));
-        opening.await.unwrap_or_else(|_| Err(none()))
+        let link = within(CONNECT_LIMIT, member, Self::greet(options, member)).await?;
+        let proof = async { link.prove(options).await.map_err(|status| link.failed(&status)) };
+        within(PROOF_LIMIT, member, proof).await?;
+        Ok(link)
     }
 
     async fn greet(options: &Options, member: &Member) -> Result<Self> {
@@ -101,12 +103,11 @@ impl Link {
         let watches = Watches::new(closed.clone());
         let (token, version) = (Mutex::default(), String::new());
         let mut link = Self { sender, origin, place, version, closed, token, watches };
-        link.prove(options).await.map_err(|status| link.failed(&status))?;
         let status: StatusResponse = link.call(options, STATUS, StatusRequest {}).await?;
         if status.leader == 0 {
             return Err(failure::unreachable(
                 &link.place,
-                "it has no leader; is a majority of its members running?",
+                "no leader; is a majority of its members running?",
             ));
         }
         link.version = status.version;
@@ -220,6 +221,11 @@ impl Drop for Link {
     }
 }
 
+async fn within<T>(limit: Duration, member: &Member, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let none = || failure::unreachable(&member.place(), format!("no answer within {limit:?}; is it hung?"));
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(none()))
+}
+
 async fn drive<S>(stream: S, closed: &Arc<Closed>, place: &str) -> Result<SendRequest<Body>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -268,14 +274,15 @@ struct Transport(SendRequest<Body>);
 
 impl Service<Request<Body>> for Transport {
     type Response = Response<Incoming>;
-    type Error = hyper::Error;
-    type Future = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
+    type Error = Broken;
+    type Future = Boxed<Result<Response<Incoming>, Broken>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<hyper::Result<()>> {
-        self.0.poll_ready(context)
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        self.0.poll_ready(context).map_err(Broken)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.0.send_request(request))
+        let sending = self.0.send_request(request);
+        Box::pin(async { sending.await.map_err(Broken) })
     }
 }

@@ -23,8 +23,8 @@ pub(super) struct Session {
     pub(super) options: Options,
     pub(super) news: Arc<News>,
     links: Links<Link>,
-    /// The member that was connected to last; the next in the list is tried first when it fails.
-    newest: AtomicUsize,
+    /// The member that the next connection is tried with first.
+    next: AtomicUsize,
     version: Mutex<String>,
     /// One per ttl, in seconds.
     leases: Mutex<HashMap<i64, Slot>>,
@@ -61,7 +61,7 @@ impl Session {
             options,
             news: Arc::default(),
             links: Links::default(),
-            newest: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
             version: Mutex::default(),
             leases: Mutex::default(),
             claims: Mutex::default(),
@@ -78,14 +78,14 @@ impl Session {
 
     /// Tries one member after the other. What the last one says is told; but a user whom one refuses is refused by all.
     async fn open(&self) -> Result<Link> {
-        let (members, first) = (&self.options.members, self.newest.load(Ordering::Relaxed));
+        let (members, first) = (&self.options.members, self.next.load(Ordering::Relaxed));
         let mut failure = None;
         for turn in 0..members.len() {
             let at = (first + turn) % members.len();
+            // Whoever opens the next connection begins with another: this one may not answer before this call is dropped.
+            self.next.store(at + 1, Ordering::Relaxed);
             match Link::open(&self.options, &members[at]).await {
                 Ok(link) => {
-                    // If this one fails, another comes first.
-                    self.newest.store(at + 1, Ordering::Relaxed);
                     locked(&self.version).clone_from(&link.version);
                     return Ok(link);
                 }
