@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::stream::Stream;
-use super::switches::{Board, Entry, Switches};
+use super::switches::{Board, Entry};
 use super::{Place, Thread};
 
 /// Who a connection comes from, by its address; `None` if that cannot be found out, and it is closed.
@@ -40,11 +39,6 @@ impl Junction {
     /// As [`super::Proxy::refuse`], for one lane.
     pub fn refuse(&self, lane: usize, refused: bool) {
         self.lanes[lane].change(|switches| switches.refuse(refused));
-    }
-
-    /// As [`super::Proxy::delay`], for one lane.
-    pub fn delay(&self, lane: usize, span: Duration) {
-        self.lanes[lane].change(|switches: &mut Switches| switches.delay = span);
     }
 
     /// How many connections are open on one lane.

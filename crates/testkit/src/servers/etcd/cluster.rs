@@ -129,6 +129,14 @@ impl EtcdCluster {
         self.divide(index, false);
     }
 
+    /// How many connections there are between this member and the others, whoever made them.
+    ///
+    /// # Panics
+    /// If the cluster was not started to be divided.
+    pub fn connections(&self, index: usize) -> usize {
+        lanes(index).map(|(from, to)| self.junctions[to].connections(from)).sum()
+    }
+
     /// Runs `etcdctl` on all members, as one who may do everything.
     ///
     /// # Panics
@@ -156,11 +164,9 @@ impl EtcdCluster {
         assert!(!self.junctions.is_empty(), "it was not started to be divided");
         let mut cut_off = self.divided();
         cut_off[index] = divided;
-        // One that is healed stays apart from others that are still cut off.
-        for (to, junction) in self.junctions.iter().enumerate() {
-            for from in (0..SIZE).filter(|from| *from != to && [*from, to].contains(&index)) {
-                junction.refuse(from, cut_off[from] || cut_off[to]);
-            }
+        for (from, to) in lanes(index) {
+            // One that is healed stays apart from others that are still cut off.
+            self.junctions[to].refuse(from, cut_off[from] || cut_off[to]);
         }
     }
 
@@ -179,6 +185,12 @@ impl Pooled for EtcdCluster {
     fn is_healthy(&self) -> bool {
         self.members.iter().all(Pooled::is_healthy)
     }
+}
+
+/// The ways from and to a member, by who is at both ends.
+fn lanes(index: usize) -> impl Iterator<Item = (usize, usize)> {
+    let others = (0..SIZE).filter(move |other| *other != index);
+    others.flat_map(move |other| [(index, other), (other, index)])
 }
 
 /// Which member has the connection that comes from this address. All come from 127.0.0.1, and not all say who they are,

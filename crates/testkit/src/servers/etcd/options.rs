@@ -46,13 +46,13 @@ impl EtcdTls {
 
     pub(super) fn arguments(&self) -> Vec<String> {
         let Identity { certificate, key } = &self.identity;
-        let ca = self.certificates.ca();
-        let mut arguments = vec![
-            format!("--cert-file={}", certificate.display()),
-            format!("--key-file={}", key.display()),
-            format!("--trusted-ca-file={}", ca.display()),
-        ];
-        arguments.extend(self.clients_need_one.then(|| "--client-cert-auth".to_owned()));
+        let mut arguments =
+            vec![format!("--cert-file={}", certificate.display()), format!("--key-file={}", key.display())];
+        if self.clients_need_one {
+            // A server that knows an authority wants certificates of it, also where the second is not said.
+            arguments.push(format!("--trusted-ca-file={}", self.certificates.ca().display()));
+            arguments.push("--client-cert-auth".to_owned());
+        }
         arguments
     }
 }

@@ -13,6 +13,14 @@ fn got(server: &EtcdServer) -> String {
     server.etcdctl(&["get", "--print-value-only", "key"]).trim_end().to_owned()
 }
 
+fn until(so: impl Fn() -> bool) {
+    let begun = Clock::boottime().now();
+    while !so() {
+        assert!(Clock::boottime().now().since(begun) < START_LIMIT, "it does not come to that");
+        std::thread::sleep(GLANCE);
+    }
+}
+
 #[test]
 fn data_is_there_after_a_kill_and_gone_after_an_empty_start() {
     let server = EtcdServer::start(EtcdOptions::default());
@@ -83,6 +91,9 @@ fn a_server_that_speaks_tls_wants_a_certificate_of_ours() {
         assert!(error.contains("TransientFailure"), "no connection comes about: {error}");
     }
     assert_eq!(server.calls(&["Range"]), 1, "nothing was asked");
+    let tls = Some(EtcdTls { clients_need_one: false, ..tls });
+    let open = EtcdServer::start(EtcdOptions { tls, ..EtcdOptions::default() });
+    assert!(open.anybody().run(&["get", "key"]).is_ok(), "where none is needed, none is wanted");
     assert_eq!(server.calls(&["Put"]), 1, "figures are read plainly");
 }
 
@@ -142,7 +153,9 @@ fn a_member_that_was_cut_off_comes_back() {
     let cluster = EtcdCluster::start_divisible(EtcdOptions::default());
     for lonely in [cluster.leader(), (cluster.leader() + 1) % 3] {
         put(cluster.member(lonely));
+        until(|| cluster.connections(lonely) >= 4);
         cluster.cut_off(lonely);
+        until(|| cluster.connections(lonely) == 0);
         let next = cluster.leader();
         assert_ne!(next, lonely, "it leads nobody");
         cluster.member(next).etcdctl(&["put", "key", "newer"]);
