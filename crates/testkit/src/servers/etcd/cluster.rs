@@ -14,7 +14,7 @@ use crate::proxy::Junction;
 use crate::servers::pool::Pooled;
 
 const SIZE: usize = 3;
-/// How long a connection between members may be known to the system before its process is known here.
+/// How many times is looked which member has a connection: the system may know of it before its process is known here.
 const STRANGERS: u32 = 20;
 
 /// Three members on ports of 127.0.0.1. Killed when dropped.
@@ -113,7 +113,8 @@ impl EtcdCluster {
         }
     }
 
-    /// Closes all connections between this member and the others, and refuses new ones. Clients can reach it.
+    /// Lets nothing through between this member and the others any more, in either direction; their connections stay
+    /// open, as in a network that is divided. Clients can reach it.
     ///
     /// # Panics
     /// If the cluster was not started to be divided.
@@ -121,20 +122,12 @@ impl EtcdCluster {
         self.divide(index, true);
     }
 
-    /// Ends [`EtcdCluster::cut_off`].
+    /// Ends [`EtcdCluster::cut_off`]. What was sent meanwhile arrives late.
     ///
     /// # Panics
     /// If the cluster was not started to be divided.
     pub fn heal(&self, index: usize) {
         self.divide(index, false);
-    }
-
-    /// How many connections there are between this member and the others, whoever made them.
-    ///
-    /// # Panics
-    /// If the cluster was not started to be divided.
-    pub fn connections(&self, index: usize) -> usize {
-        lanes(index).map(|(from, to)| self.junctions[to].connections(from)).sum()
     }
 
     /// Runs `etcdctl` on all members, as one who may do everything.
@@ -166,7 +159,7 @@ impl EtcdCluster {
         cut_off[index] = divided;
         for (from, to) in lanes(index) {
             // One that is healed stays apart from others that are still cut off.
-            self.junctions[to].refuse(from, cut_off[from] || cut_off[to]);
+            self.junctions[to].black_hole(from, cut_off[from] || cut_off[to]);
         }
     }
 
@@ -196,8 +189,9 @@ fn lanes(index: usize) -> impl Iterator<Item = (usize, usize)> {
 /// Which member has the connection that comes from this address. All come from 127.0.0.1, and not all say who they are,
 /// but the system knows.
 fn member_at(client: SocketAddr, pids: &[Arc<AtomicU32>]) -> Option<usize> {
+    // None if it is closed already.
+    let socket = format!("socket:[{}]", inode_of(client.port())?);
     (0..STRANGERS).find_map(|_| {
-        let socket = format!("socket:[{}]", inode_of(client.port())?);
         let found = pids.iter().position(|pid| has_open(pid.load(Ordering::Relaxed), Path::new(&socket)));
         if found.is_none() {
             // A process that has just started.
