@@ -8,8 +8,9 @@ use super::stream::{Listener, Stream};
 use super::switches::{Board, Entry};
 use super::{Place, Thread};
 
-/// Who a connection comes from, by its address; `None` if that cannot be found out, and it is closed.
-type Recognise = dyn Fn(SocketAddr) -> Option<usize> + Send + Sync;
+/// Who a connection comes from, by the addresses of its client and of the junction; `None` if that cannot be found out,
+/// and it is closed.
+type Recognise = dyn Fn([SocketAddr; 2]) -> Option<usize> + Send + Sync;
 
 /// In front of one server that several others talk to, each on a lane of its own.
 pub struct Junction {
@@ -19,11 +20,11 @@ pub struct Junction {
 
 impl Junction {
     /// Listens on a free port of 127.0.0.1 for the server at `address`. `recognise` says on which of the `lanes` a
-    /// connection from this address is, and may take its time.
+    /// connection is, by the addresses of its client and of the junction; it may take its time.
     pub fn to(
         address: SocketAddr,
         lanes: usize,
-        recognise: impl Fn(SocketAddr) -> Option<usize> + Send + Sync + 'static,
+        recognise: impl Fn([SocketAddr; 2]) -> Option<usize> + Send + Sync + 'static,
     ) -> Self {
         let lanes: Vec<_> = (0..lanes).map(|_| Arc::<Board>::default()).collect();
         let sorted = Arc::new(Sorted {
@@ -55,7 +56,7 @@ struct Sorted {
 
 impl Sorted {
     fn enter(&self, client: &Stream) -> Option<Entry> {
-        let lane = (self.recognise)(client.peer()?)?;
+        let lane = (self.recognise)(client.ends()?)?;
         Board::enter(&self.lanes[lane])
     }
 

@@ -44,7 +44,7 @@ impl EtcdCluster {
             let junctions = places.each_mut().map(|place| {
                 let address = (Ipv4Addr::LOCALHOST, place.peer).into();
                 let pids = pids.clone();
-                let junction = Junction::to(address, SIZE, move |client| member_at(client, &pids));
+                let junction = Junction::to(address, SIZE, move |ends| member_at(ends, &pids));
                 place.advertised = junction.address().port();
                 junction
             });
@@ -186,11 +186,11 @@ fn lanes(index: usize) -> impl Iterator<Item = (usize, usize)> {
     others.flat_map(move |other| [(index, other), (other, index)])
 }
 
-/// Which member has the connection that comes from this address. All come from 127.0.0.1, and not all say who they are,
+/// Which member has the connection with these ends, the first of which is its own. All come from 127.0.0.1, and not all say who they are,
 /// but the system knows.
-fn member_at(client: SocketAddr, pids: &[Arc<AtomicU32>]) -> Option<usize> {
+fn member_at(ends: [SocketAddr; 2], pids: &[Arc<AtomicU32>]) -> Option<usize> {
     // None if it is closed already.
-    let socket = format!("socket:[{}]", inode_of(client.port())?);
+    let socket = format!("socket:[{}]", inode_of(ends)?);
     (0..STRANGERS).find_map(|_| {
         let found = pids.iter().position(|pid| has_open(pid.load(Ordering::Relaxed), Path::new(&socket)));
         if found.is_none() {
@@ -201,12 +201,13 @@ fn member_at(client: SocketAddr, pids: &[Arc<AtomicU32>]) -> Option<usize> {
     })
 }
 
-/// The system's number for the socket that a connection from this port of 127.0.0.1 belongs to.
-fn inode_of(port: u16) -> Option<String> {
+/// The system's number for the socket at the first end of a connection on 127.0.0.1. Both ends count: a port can be that
+/// of several connections to different places.
+fn inode_of(ends: [SocketAddr; 2]) -> Option<String> {
     let sockets = std::fs::read_to_string("/proc/net/tcp").expect("the system lists them");
-    let address = format!("0100007F:{port:04X}");
+    let [local, remote] = ends.map(|end| format!("0100007F:{:04X}", end.port()));
     let columns = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut ours = columns.filter(|columns| columns.get(1).is_some_and(|local| *local == address));
+    let mut ours = columns.filter(|columns| columns.get(1..3) == Some(&[&local[..], &remote[..]]));
     // A socket that nobody has any more is number zero.
     ours.find_map(|columns| columns.get(9).filter(|inode| **inode != "0").map(|inode| (*inode).to_owned()))
 }
