@@ -23,8 +23,8 @@ use tokio::sync::oneshot;
 pub use junction::Junction;
 
 use link::Link;
-use stream::{Listener, Place, Stream};
-use switches::{Board, Entry, Switches};
+use stream::{Listener, Place};
+use switches::{Board, Switches};
 
 /// A running proxy, on a thread of its own: what a test does to its own runtime does not touch it.
 pub struct Proxy {
@@ -48,9 +48,9 @@ impl Proxy {
 
     fn between(front: Place, back: Place, folder: Option<TempDir>) -> Self {
         let board = Arc::<Board>::default();
-        let thread = Thread::start(front, back, {
+        let thread = Thread::start(front, {
             let board = board.clone();
-            move |_| Board::enter(&board)
+            move |listener| accept(board, listener, back)
         });
         Self { board, thread, _folder: folder }
     }
@@ -87,7 +87,12 @@ impl Proxy {
 
     /// Closes new connections at once, and those that exist when this begins.
     pub fn refuse(&self, refused: bool) {
-        self.board.change(|switches| switches.refuse(refused));
+        self.board.change(|switches| {
+            switches.refusing = refused;
+            if refused {
+                switches.cut();
+            }
+        });
     }
 
     /// Nothing goes through in either direction, while all connections stay open and new ones can be made. What was sent
@@ -160,11 +165,14 @@ struct Thread {
 }
 
 impl Thread {
-    /// Listens, and passes on each connection that `enter` lets in.
-    fn start(front: Place, back: Place, enter: impl Fn(&Stream) -> Option<Entry> + Send + 'static) -> Self {
+    /// Listens, and serves who comes until it is dropped.
+    fn start<F: Future<Output = ()>>(
+        front: Place,
+        serve: impl FnOnce(Listener) -> F + Send + 'static,
+    ) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (ready, listens) = mpsc::channel();
-        let thread = std::thread::spawn(move || run(&front, back, &enter, &ready, stopped));
+        let thread = std::thread::spawn(move || run(&front, serve, &ready, stopped));
         let place = listens.recv().expect("the proxy listens");
         Self { place, stop: Some(stop), thread: Some(thread) }
     }
@@ -188,10 +196,9 @@ impl Drop for Thread {
 }
 
 /// The proxy's thread.
-fn run(
+fn run<F: Future<Output = ()>>(
     front: &Place,
-    back: Place,
-    enter: &impl Fn(&Stream) -> Option<Entry>,
+    serve: impl FnOnce(Listener) -> F,
     ready: &mpsc::Sender<Place>,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -200,17 +207,17 @@ fn run(
         let (listener, place) = Listener::bind(front);
         ready.send(place).expect("somebody waits for it");
         tokio::select! {
-            () = accept(enter, &listener, &back) => {}
+            () = serve(listener) => {}
             _ = stopped => {}
         }
     });
 }
 
-async fn accept(enter: &impl Fn(&Stream) -> Option<Entry>, listener: &Listener, back: &Place) {
+async fn accept(board: Arc<Board>, listener: Listener, back: Place) {
     loop {
         let client = listener.accept().await;
         // Whether it is refused and which cuts it has not seen are one look, so that no cut falls in between.
-        let Some(entry) = enter(&client) else { continue };
+        let Some(entry) = Board::enter(&board) else { continue };
         let back = back.clone();
         tokio::spawn(async move {
             if let Ok(server) = back.connect().await {

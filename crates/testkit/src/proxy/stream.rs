@@ -103,10 +103,10 @@ impl Stream {
         }
     }
 
-    /// The address of the other end, if it is TCP and still connected.
-    pub(super) fn peer(&self) -> Option<SocketAddr> {
+    /// The addresses of the other end and of this one, if it is TCP and still connected.
+    pub(super) fn ends(&self) -> Option<[SocketAddr; 2]> {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Tcp(stream) => Some([stream.peer_addr().ok()?, stream.local_addr().ok()?]),
             Self::Unix(_) => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::proxy::Junction;
 use crate::servers::pool::Pooled;
 
 const SIZE: usize = 3;
-/// How long a connection between members may be known to the system before its process is known here.
+/// How many times is looked which member has a connection: the system may know of it before its process is known here.
 const STRANGERS: u32 = 20;
 
 /// Three members on ports of 127.0.0.1. Killed when dropped.
@@ -44,7 +44,7 @@ impl EtcdCluster {
             let junctions = places.each_mut().map(|place| {
                 let address = (Ipv4Addr::LOCALHOST, place.peer).into();
                 let pids = pids.clone();
-                let junction = Junction::to(address, SIZE, move |client| member_at(client, &pids));
+                let junction = Junction::to(address, SIZE, move |ends| member_at(ends, &pids));
                 place.advertised = junction.address().port();
                 junction
             });
@@ -113,7 +113,8 @@ impl EtcdCluster {
         }
     }
 
-    /// Closes all connections between this member and the others, and refuses new ones. Clients can reach it.
+    /// Lets nothing through between this member and the others any more, in either direction; their connections stay
+    /// open, as in a network that is divided. Clients can reach it.
     ///
     /// # Panics
     /// If the cluster was not started to be divided.
@@ -121,20 +122,12 @@ impl EtcdCluster {
         self.divide(index, true);
     }
 
-    /// Ends [`EtcdCluster::cut_off`].
+    /// Ends [`EtcdCluster::cut_off`]. What was sent meanwhile arrives late.
     ///
     /// # Panics
     /// If the cluster was not started to be divided.
     pub fn heal(&self, index: usize) {
         self.divide(index, false);
-    }
-
-    /// How many connections there are between this member and the others, whoever made them.
-    ///
-    /// # Panics
-    /// If the cluster was not started to be divided.
-    pub fn connections(&self, index: usize) -> usize {
-        lanes(index).map(|(from, to)| self.junctions[to].connections(from)).sum()
     }
 
     /// Runs `etcdctl` on all members, as one who may do everything.
@@ -166,7 +159,7 @@ impl EtcdCluster {
         cut_off[index] = divided;
         for (from, to) in lanes(index) {
             // One that is healed stays apart from others that are still cut off.
-            self.junctions[to].refuse(from, cut_off[from] || cut_off[to]);
+            self.junctions[to].black_hole(from, cut_off[from] || cut_off[to]);
         }
     }
 
@@ -193,11 +186,12 @@ fn lanes(index: usize) -> impl Iterator<Item = (usize, usize)> {
     others.flat_map(move |other| [(index, other), (other, index)])
 }
 
-/// Which member has the connection that comes from this address. All come from 127.0.0.1, and not all say who they are,
+/// Which member has the connection with these ends, the first of which is its own. All come from 127.0.0.1, and not all say who they are,
 /// but the system knows.
-fn member_at(client: SocketAddr, pids: &[Arc<AtomicU32>]) -> Option<usize> {
+fn member_at(ends: [SocketAddr; 2], pids: &[Arc<AtomicU32>]) -> Option<usize> {
+    // None if it is closed already.
+    let socket = format!("socket:[{}]", inode_of(ends)?);
     (0..STRANGERS).find_map(|_| {
-        let socket = format!("socket:[{}]", inode_of(client.port())?);
         let found = pids.iter().position(|pid| has_open(pid.load(Ordering::Relaxed), Path::new(&socket)));
         if found.is_none() {
             // A process that has just started.
@@ -207,12 +201,13 @@ fn member_at(client: SocketAddr, pids: &[Arc<AtomicU32>]) -> Option<usize> {
     })
 }
 
-/// The system's number for the socket that a connection from this port of 127.0.0.1 belongs to.
-fn inode_of(port: u16) -> Option<String> {
+/// The system's number for the socket at the first end of a connection on 127.0.0.1. Both ends count: a port can be that
+/// of several connections to different places.
+fn inode_of(ends: [SocketAddr; 2]) -> Option<String> {
     let sockets = std::fs::read_to_string("/proc/net/tcp").expect("the system lists them");
-    let address = format!("0100007F:{port:04X}");
+    let [local, remote] = ends.map(|end| format!("0100007F:{:04X}", end.port()));
     let columns = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut ours = columns.filter(|columns| columns.get(1).is_some_and(|local| *local == address));
+    let mut ours = columns.filter(|columns| columns.get(1..3) == Some(&[&local[..], &remote[..]]));
     // A socket that nobody has any more is number zero.
     ours.find_map(|columns| columns.get(9).filter(|inode| **inode != "0").map(|inode| (*inode).to_owned()))
 }

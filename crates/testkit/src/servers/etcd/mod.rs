@@ -188,6 +188,12 @@ impl EtcdServer {
         answer.is_ok_and(|figures| figures.is_set("etcd_server_is_leader"))
     }
 
+    /// Whether it knows a leader, by its own account. A server that does not answer knows none.
+    pub fn knows_leader(&self) -> bool {
+        let answer = self.figures(PATIENCE / 4);
+        answer.is_ok_and(|figures| figures.is_set("etcd_server_has_leader"))
+    }
+
     /// Whether it has a process, which may stand still.
     pub fn runs(&self) -> bool {
         self.process().as_mut().is_some_and(|process| !process.has_ended())
