@@ -54,7 +54,7 @@ fn held_turns(crowd: &Crowd) -> u32 {
 }
 
 fn is_met(requests: &Requests) -> bool {
-    requests.per_acquisition() <= requests.allowed()
+    requests.per_acquisition() <= requests.allowed
 }
 
 fn line(crowd: &Crowd, requests: &Requests) -> String {
@@ -64,7 +64,7 @@ fn line(crowd: &Crowd, requests: &Requests) -> String {
     };
     let figures = [requests.acquisitions as f64, requests.taken.as_secs_f64(), requests.per_acquisition()];
     let [acquisitions, seconds, each] = figures.map(figure);
-    let cells = [requests.clients.to_string(), held, acquisitions, seconds, each, figure(requests.allowed())];
+    let cells = [requests.clients.to_string(), held, acquisitions, seconds, each, figure(requests.allowed)];
     let word = if is_met(requests) { "met" } else { "MISSED" };
     format!("{}   goal: {word}", cells.map(|cell| format!("{cell:>19}")).concat())
 }
@@ -79,7 +79,7 @@ fn object(crowd: &Crowd, pinning: &Pinning, requests: &Requests) -> String {
         requests.acquisitions,
         requests.taken.as_secs_f64(),
         requests.per_acquisition(),
-        requests.allowed(),
+        requests.allowed,
         is_met(requests),
     )
 }

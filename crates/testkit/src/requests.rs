@@ -12,7 +12,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::{Client, Lock};
 
-use crate::servers::RedisServer;
+use crate::servers::{EtcdServer, RedisServer};
 
 /// The one lock that all want.
 const NAME: &str = "requests";
@@ -33,13 +33,61 @@ pub struct Crowd {
     pub held: u32,
 }
 
+/// A server that counts what it is asked.
+pub trait Counts {
+    /// Requests for a turn of one who had to wait, from the claim to the release.
+    const TURN: f64;
+    /// Signs of life of one client in a second.
+    const BEATS: f64;
+    /// What a client asks for once, when it begins.
+    const BEGINNING: f64;
+
+    /// Where it is, for clients.
+    fn url(&self) -> String;
+
+    /// How many requests it has answered, since it began or since any moment in between.
+    fn count(&self) -> u64;
+}
+
+/// A claim and a release: it hands the lock over by itself.
+impl Counts for RedisServer {
+    const TURN: f64 = 2.0;
+    const BEATS: f64 = 1.0;
+    const BEGINNING: f64 = 0.0;
+
+    fn url(&self) -> String {
+        format!("redis://{}?max-waiters=100000", self.address())
+    }
+
+    fn count(&self) -> u64 {
+        self.calls(&["evalsha", "eval"])
+    }
+}
+
+/// A claim, a look when the watch stands, a look when the one before is gone, and a release.
+impl Counts for EtcdServer {
+    const TURN: f64 = 4.0;
+    const BEATS: f64 = 0.25;
+    const BEGINNING: f64 = 1.0;
+
+    fn url(&self) -> String {
+        format!("etcd://{}", self.address())
+    }
+
+    fn count(&self) -> u64 {
+        self.calls(&["Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseTimeToLive"])
+    }
+}
+
 /// What a crowd cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
     /// How often somebody got the lock.
     pub acquisitions: u64,
-    /// How often a script was called.
+    /// How often the server was asked for something.
     pub calls: u64,
+    /// How often it may be, for one acquisition.
+    pub allowed: f64,
     /// How many clients there were.
     pub clients: u64,
     /// From the first claim to the last release.
@@ -51,29 +99,27 @@ impl Requests {
     ///
     /// # Panics
     /// If a process fails, or does fewer turns than it should.
-    pub fn of(crowd: &Crowd, server: &RedisServer, worker: impl Fn() -> Command) -> Self {
-        let url = format!("redis://{}?max-waiters=100000", server.address());
+    pub fn of<S: Counts>(crowd: &Crowd, server: &S, worker: impl Fn() -> Command) -> Self {
+        let url = server.url();
         let mut processes: Vec<_> =
             (0..crowd.processes).map(|_| Process::start(worker().args(crowd.args(&url)))).collect();
         processes.iter_mut().for_each(|process| process.expect("ready"));
-        server.command(&["CONFIG", "RESETSTAT"]);
+        let before = server.count();
         let begun = Clock::boottime().now();
         processes.iter_mut().for_each(Process::let_go);
         processes.iter_mut().for_each(|process| process.expect("done"));
         let taken = Clock::boottime().now().since(begun);
         let clients = u64::from(crowd.processes) * u64::from(crowd.clients);
         let acquisitions = clients * u64::from(crowd.turns);
-        Self { acquisitions, calls: server.calls(&["evalsha", "eval"]), clients, taken }
+        let each = clients as f64 / acquisitions as f64;
+        // All that every client may do beside its turns.
+        let allowed = S::TURN + each * (S::BEGINNING + S::BEATS * taken.as_secs_f64());
+        Self { acquisitions, calls: server.count() - before, allowed, clients, taken }
     }
 
     /// Calls for one acquisition.
     pub fn per_acquisition(&self) -> f64 {
         self.calls as f64 / self.acquisitions as f64
-    }
-
-    /// The most that may be: a claim, a release, and a sign of life of every client in every second.
-    pub fn allowed(&self) -> f64 {
-        2.0 + self.clients as f64 * self.taken.as_secs_f64() / self.acquisitions as f64
     }
 }
 

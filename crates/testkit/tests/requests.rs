@@ -2,24 +2,49 @@
 
 use std::time::Duration;
 
-use testkit::requests::{Crowd, Requests};
-use testkit::servers::{RedisOptions, RedisServer};
+use testkit::requests::{Counts, Crowd, Requests};
+use testkit::servers::{EtcdOptions, EtcdServer, RedisOptions, RedisServer};
 use testkit::worker::Worker;
 
-fn check(turns: u32, hold: Duration) {
-    let crowd = Crowd { processes: 4, clients: 4, turns, hold, held: u32::MAX };
-    let server = RedisServer::start(RedisOptions::default());
-    let requests = Requests::of(&crowd, &server, Worker::turns);
-    let (each, most) = (requests.per_acquisition(), requests.allowed());
+/// Four processes of so many clients each.
+fn check(server: &impl Counts, clients: u32, turns: u32, hold: Duration) {
+    let crowd = Crowd { processes: 4, clients, turns, hold, held: u32::MAX };
+    let requests = Requests::of(&crowd, server, Worker::turns);
+    let (each, most) = (requests.per_acquisition(), requests.allowed);
+    println!("{each:.2} requests for an acquisition, at most {most:.2}: {requests:?}");
     assert!(each <= most, "{each:.2} requests for an acquisition, at most {most:.2}: {requests:?}");
+}
+
+fn redis() -> RedisServer {
+    RedisServer::start(RedisOptions::default())
+}
+
+fn etcd() -> EtcdServer {
+    EtcdServer::start(EtcdOptions::default())
 }
 
 #[test]
 fn sixteen_waiters_ask_redis_twice_for_each_short_turn() {
-    check(25, Duration::ZERO);
+    check(&redis(), 4, 25, Duration::ZERO);
 }
 
 #[test]
 fn sixteen_waiters_of_redis_only_give_signs_of_life_while_another_holds_long() {
-    check(1, Duration::from_millis(200));
+    check(&redis(), 4, 1, Duration::from_millis(200));
+}
+
+#[test]
+fn sixteen_waiters_ask_etcd_four_times_for_each_short_turn() {
+    check(&etcd(), 4, 25, Duration::ZERO);
+}
+
+#[test]
+fn sixteen_waiters_of_etcd_only_keep_their_leases_while_another_holds_long() {
+    check(&etcd(), 4, 1, Duration::from_millis(200));
+}
+
+/// A release wakes one of them, not all.
+#[test]
+fn a_thousand_waiters_of_etcd_cost_no_more_for_each_turn_than_sixteen() {
+    check(&etcd(), 250, 1, Duration::ZERO);
 }
