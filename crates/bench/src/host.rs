@@ -1,6 +1,8 @@
-//! What must be running for the sides of an engine: for redis one server, which all of them use in turns.
+//! What must be running for the sides of an engine: for redis and etcd one server, which all of them use in turns.
 
-use testkit::servers::{RedisOptions, RedisServer};
+use std::cell::Cell;
+
+use testkit::servers::{EtcdOptions, EtcdServer, RedisOptions, RedisServer};
 
 use crate::floors;
 use crate::metrics::Metric;
@@ -12,13 +14,16 @@ const LOGGED: &str = "20000";
 /// Started before the first side, ended after the last. Pinned with this process, whose child the server is.
 pub(crate) struct Host {
     redis: Option<RedisServer>,
+    etcd: Option<EtcdServer>,
+    /// What etcd had been asked when it began: its counters only grow.
+    asked: Cell<u64>,
     splits: bool,
 }
 
 impl Host {
     /// For sides that need nothing to run.
     pub(crate) fn none() -> Self {
-        Self { redis: None, splits: false }
+        Self { redis: None, etcd: None, asked: Cell::new(0), splits: false }
     }
 
     /// `splits`: claims and releases are timed apart.
@@ -26,7 +31,9 @@ impl Host {
     /// # Panics
     /// If the server does not start.
     pub(crate) fn of(engine: Engine, splits: bool) -> Self {
-        Self { redis: (engine == Engine::Redis).then(|| start_redis(splits)), splits }
+        let redis = (engine == Engine::Redis).then(|| start_redis(splits));
+        let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
+        Self { redis, etcd, asked: Cell::new(0), splits }
     }
 
     /// The server itself.
@@ -36,16 +43,19 @@ impl Host {
 
     /// The server's address as the library takes it.
     pub(crate) fn url(&self) -> Option<String> {
-        self.redis.as_ref().map(|server| format!("redis://{}", server.address()))
+        let redis = self.redis.as_ref().map(|server| format!("redis://{}", server.address()));
+        redis.or_else(|| self.etcd.as_ref().map(|server| format!("etcd://{}", server.address())))
     }
 
     /// Forgets what the side before has left.
     pub(crate) fn clear(&self) {
         self.redis.iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+        self.etcd.iter().for_each(|server| drop(server.etcdctl(&["del", "--prefix", ""])));
     }
 
     /// From now on requests count.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self, side: Side) {
+        self.etcd.iter().for_each(|server| self.asked.set(server.calls(side.requests())));
         for command in [&["CONFIG", "RESETSTAT"], &["SLOWLOG", "RESET"]] {
             self.redis.iter().for_each(|server| drop(server.command(command)));
         }
@@ -53,6 +63,10 @@ impl Host {
 
     /// What `turns` turns of a side cost the server since it began.
     pub(crate) fn load(&self, side: Side, turns: usize) -> Vec<Metric> {
+        if let Some(server) = &self.etcd {
+            let calls = (server.calls(side.requests()) - self.asked.get()) as f64;
+            return vec![Metric::median_of("requests/turn", calls / turns as f64)];
+        }
         let Some(server) = &self.redis else { return Vec::new() };
         let calls = server.calls(side.requests()) as f64;
         let busy = server.time_in(side.requests()).as_secs_f64() * 1e6;

@@ -102,7 +102,7 @@ pub(crate) fn once(
     host.clear();
     let (url, python) = (url.as_deref(), args.python.as_deref());
     let fleet = Fleet::start(&Orders { program, workload, side, folder, millis, url, python })?;
-    host.begin();
+    host.begin(side);
     let tallies = fleet.run()?;
     let mut metrics = measure(workload, &tallies, millis * 1_000_000);
     metrics.extend(host.load(side, tallies.iter().map(|tally| tally.turns.len()).sum()));

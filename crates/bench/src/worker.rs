@@ -40,6 +40,12 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         Side::BlpopMulti | Side::BlpopCurrent => awaited(job, floors::blpop(job)),
         #[cfg(feature = "peers")]
         Side::Rslock | Side::RslockQuick => awaited(job, crate::peers::managers(job)),
+        #[cfg(feature = "peers")]
+        Side::EtcdTxn => awaited(job, crate::peers::etcd::txns(job)),
+        #[cfg(feature = "peers")]
+        Side::EtcdQueue => awaited(job, crate::peers::etcd::queues(job)),
+        #[cfg(feature = "peers")]
+        Side::EtcdLock => awaited(job, crate::peers::etcd::locks(job)),
         other => Err(format!("{other:?} does not run in a process of this program").into()),
     }
 }

@@ -1,5 +1,7 @@
 //! Other locks on the same server, for comparison. Whatever is not there is left out, with a note.
 
+#[cfg(feature = "peers")]
+pub(crate) mod etcd;
 mod python;
 #[cfg(feature = "peers")]
 mod rslock;
@@ -14,7 +16,9 @@ pub(crate) use self::rslock::managers;
 /// Why a side cannot be measured, if it is a peer that is not there.
 pub(crate) fn missing(side: Side, args: &Args) -> Option<String> {
     match side {
-        Side::Rslock | Side::RslockQuick if cfg!(not(feature = "peers")) => {
+        Side::Rslock | Side::RslockQuick | Side::EtcdTxn | Side::EtcdQueue | Side::EtcdLock
+            if cfg!(not(feature = "peers")) =>
+        {
             Some("build with --features peers".into())
         }
         Side::PyRedis => python::missing("redis", args.python.as_deref()),

@@ -30,8 +30,10 @@ pub(crate) enum Bound {
 
 /// The goals of a workload on `engine`.
 pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
-    if engine != Engine::Redis {
-        return Vec::new();
+    match engine {
+        Engine::Redis => {}
+        Engine::Etcd => return on_etcd(workload),
+        Engine::Sqlite | Engine::Memory => return Vec::new(),
     }
     let both = [
         [Side::RedisMulti, Side::RedisUnpassed, Side::ScriptsMulti, Side::BareMulti, Side::BlpopMulti],
@@ -44,6 +46,23 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
         ],
     ];
     both.into_iter().flat_map(|sides| of_flavor(workload, sides)).collect()
+}
+
+fn on_etcd(workload: Workload) -> Vec<Goal> {
+    use Bound::{Least, Most};
+    use What::Ratio;
+    let goal = |side, floor, bound| Goal { side, what: Ratio(floor), bound };
+    let (ours, unpassed) = (Side::EtcdMulti, Side::EtcdUnpassed);
+    match workload {
+        Workload::Free => vec![goal(ours, Side::EtcdTxn, Most(1.15))],
+        Workload::Contended => {
+            vec![goal(ours, Side::EtcdLock, Least(100.0)), goal(unpassed, Side::EtcdLock, Least(4.0))]
+        }
+        Workload::HandOver => {
+            vec![goal(ours, Side::EtcdQueue, Most(1.5)), goal(ours, Side::EtcdLock, Most(0.05))]
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn of_flavor(workload: Workload, [ours, unpassed, scripts, bare, blpop]: [Side; 5]) -> Vec<Goal> {

@@ -17,6 +17,7 @@ pub(crate) enum Engine {
     Sqlite,
     Memory,
     Redis,
+    Etcd,
 }
 
 /// How a value is spelled on the command line of a child.

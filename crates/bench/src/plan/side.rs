@@ -21,6 +21,10 @@ pub(crate) enum Side {
     /// As [`Side::SqliteUnpassed`].
     RedisUnpassed,
     RedisUnpassedCurrent,
+    EtcdMulti,
+    EtcdCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    EtcdUnpassed,
     /// The engine's own two statements through rusqlite.
     Statements,
     /// The release statement, then 32 bytes into the other's FIFO.
@@ -37,6 +41,12 @@ pub(crate) enum Side {
     /// One element of a list: `BLPOP` takes it, `LPUSH` gives it.
     BlpopMulti,
     BlpopCurrent,
+    /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
+    EtcdTxn,
+    /// Keys in a queue: put, look, watch the one before from no revision, look again; through etcd-client.
+    EtcdQueue,
+    /// A peer: the lock that etcd itself offers, through etcd-client.
+    EtcdLock,
     /// A peer: crate rslock as it comes.
     Rslock,
     /// The same, asking again after 10 ms instead of 200.
@@ -66,6 +76,12 @@ impl Side {
             Self::RedisCurrent => "ours: redis, current-thread",
             Self::RedisUnpassed => "ours: never passed, multi",
             Self::RedisUnpassedCurrent => "ours: never passed, current",
+            Self::EtcdMulti => "ours: etcd, multi-thread",
+            Self::EtcdCurrent => "ours: etcd, current-thread",
+            Self::EtcdUnpassed => "ours: etcd, never passed",
+            Self::EtcdTxn => "floor: raw Txn + delete",
+            Self::EtcdQueue => "floor: raw queue, synced watch",
+            Self::EtcdLock => "peer: etcd's own lock",
             Self::Statements => "floor: raw statements",
             Self::Bell => "floor: raw release + bell",
             Self::Flock => "floor: flock",
@@ -90,6 +106,10 @@ impl Side {
             Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
                 self.redis_floors(workload)
             }
+            Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => match workload {
+                Workload::Free | Workload::Distinct => &[Self::EtcdTxn],
+                _ => &[Self::EtcdQueue, Self::EtcdLock],
+            },
             _ => self.local_floors(workload),
         }
     }
@@ -129,6 +149,7 @@ impl Side {
             Self::SqliteCurrent
             | Self::MemoryCurrent
             | Self::MutexCurrent
+            | Self::EtcdCurrent
             | Self::RedisCurrent
             | Self::RedisUnpassedCurrent
             | Self::ScriptsCurrent
@@ -146,13 +167,17 @@ impl Side {
             Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
                 Some(Engine::Redis)
             }
+            Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             _ => None,
         }
     }
 
     /// Whether tasks of one client pass the lock among themselves.
     pub(crate) fn passes(self) -> bool {
-        !matches!(self, Self::SqliteUnpassed | Self::RedisUnpassed | Self::RedisUnpassedCurrent)
+        !matches!(
+            self,
+            Self::SqliteUnpassed | Self::RedisUnpassed | Self::RedisUnpassedCurrent | Self::EtcdUnpassed
+        )
     }
 
     /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
@@ -160,7 +185,7 @@ impl Side {
         !self.requests().is_empty()
     }
 
-    /// What a side asks of a Redis server, not counting what its scripts ask there.
+    /// What a side asks of a server, not counting what its scripts ask there.
     pub(crate) fn requests(self) -> &'static [&'static str] {
         match self {
             Self::BareMulti | Self::BareCurrent => &["set", "incr", "evalsha"],
@@ -174,6 +199,12 @@ impl Side {
             | Self::RedisUnpassedCurrent
             | Self::ScriptsMulti
             | Self::ScriptsCurrent => &["evalsha"],
+            Self::EtcdMulti
+            | Self::EtcdCurrent
+            | Self::EtcdUnpassed
+            | Self::EtcdTxn
+            | Self::EtcdQueue
+            | Self::EtcdLock => &["Txn", "Range", "Put", "DeleteRange", "Lock", "Unlock"],
             _ => &[],
         }
     }

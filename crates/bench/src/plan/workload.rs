@@ -102,6 +102,7 @@ impl Workload {
             (Engine::Sqlite, _) => self.on_sqlite(),
             (Engine::Memory, _) => self.in_memory(),
             (Engine::Redis, _) => self.on_redis(),
+            (Engine::Etcd, _) => self.on_etcd(),
         }
     }
 
@@ -119,6 +120,14 @@ impl Workload {
         match self {
             Self::Processes | Self::Working | Self::HandOver => &[],
             _ => &[MemoryMulti, MutexMulti, MemoryCurrent, MutexCurrent],
+        }
+    }
+
+    fn on_etcd(self) -> &'static [Side] {
+        use Side::{EtcdCurrent, EtcdLock, EtcdMulti, EtcdQueue, EtcdTxn, EtcdUnpassed};
+        match self {
+            Self::Free | Self::Distinct => &[EtcdMulti, EtcdCurrent, EtcdTxn, EtcdLock],
+            _ => &[EtcdMulti, EtcdCurrent, EtcdUnpassed, EtcdQueue, EtcdLock],
         }
     }
 

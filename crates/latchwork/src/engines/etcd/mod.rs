@@ -129,29 +129,31 @@ impl Etcd {
             lease: place.lease.id,
             ignore_lease: false,
         };
-        let look = [
-            queue::own(&place.key),
-            queue::read(queue::oldest(namespace, &claim.name, 1)),
-            queue::read(queue::newest(namespace, &claim.name, 0, 2)),
-        ];
-        let success = [vec![Operation::Put(put).into()], look.to_vec()].concat();
-        TxnRequest { compare: vec![compare], success, failure: look.to_vec() }
+        let newest = || queue::read(queue::newest(namespace, &claim.name, 0, 2));
+        // What a free lock does not need is left out: who holds is asked for by those who wait.
+        let success = vec![Operation::Put(put).into(), newest()];
+        let oldest = queue::read(queue::oldest(namespace, &claim.name, 1));
+        TxnRequest {
+            compare: vec![compare],
+            success,
+            failure: vec![queue::own(&place.key), oldest, newest()],
+        }
     }
 
     /// What the queue looked like just after.
     async fn enrolled(&self, link: &Link, claim: &Claim, place: &Place, answer: TxnResponse) -> Result<Look> {
-        let was_new = answer.succeeded;
-        let mut ranges = answer.ranges();
-        let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
-        let Some(revision) = own.kvs.first().map(|kv| kv.create_revision) else { return Ok(Look::Gone) };
+        let (was_new, changed) =
+            (answer.succeeded, answer.header.as_ref().map_or(0, |header| header.revision));
+        let first = answer.ranges().next().unwrap_or_default();
+        let own = first.kvs.first().map(|kv| kv.create_revision);
+        let Some(revision) = (if was_new { Some(changed) } else { own }) else { return Ok(Look::Gone) };
         self.session.note(claim.id, |place| place.revision = Some(revision));
         if !was_new {
             // Others came since: who is just before it has to be asked for.
             return self.look(link, claim, place, revision).await;
         }
-        let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
-        let before = self.before(link, &claim.name, claim.mode, revision, newest).await?;
-        Ok(before.map_or(Look::Mine(revision), |before| Look::Behind(before, holder)))
+        let before = self.before(link, &claim.name, claim.mode, revision, first).await?;
+        Ok(before.map_or(Look::Mine(revision), |before| Look::Behind(before, None)))
     }
 
     /// Looks how the lock stands. Changes nothing, so that it need not go through the cluster's log.
