@@ -22,6 +22,7 @@ use tonic_prost::ProstCodec;
 use tower_service::Service;
 
 use super::failure::{self, Broken};
+use super::noticed::Noticed;
 use super::options::{Member, Options};
 use super::watches::Watches;
 use super::wire::{
@@ -230,27 +231,15 @@ async fn drive<S>(stream: S, closed: &Arc<Closed>, place: &str) -> Result<SendRe
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let stream = Noticed { stream, closed: closed.clone() };
     let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = shaken.map_err(|error| failure::unreachable(place, error))?;
-    let driven = Driven(closed.clone());
-    tokio::spawn(async move {
-        let _driven = driven;
-        let _ = connection.await;
-    });
+    tokio::spawn(connection);
     Ok(sender)
 }
 
 fn not_secured(place: &str, error: &std::io::Error) -> Error {
     failure::unreachable(place, format!("{error}; does it speak TLS, and is ca= in the URL its authority?"))
-}
-
-/// Lives in the connection's driver. Dropped with it: also when its runtime ends.
-struct Driven(Arc<Closed>);
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        self.0.set();
-    }
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The member may be cut off without a

@@ -10,6 +10,7 @@ mod keys;
 mod lease;
 mod link;
 mod news;
+mod noticed;
 mod options;
 mod queue;
 mod renew;

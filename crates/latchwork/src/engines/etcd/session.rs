@@ -16,7 +16,7 @@ use super::watches::Watch;
 use crate::engine::{Claim, ClaimId};
 use crate::engines::links::Links;
 use crate::locked::locked;
-use crate::{ErrorKind, Loss, Result};
+use crate::{Effect, ErrorKind, Loss, Result};
 
 /// One client's session with one cluster.
 pub(super) struct Session {
@@ -90,7 +90,8 @@ impl Session {
                     return Ok(link);
                 }
                 Err(error) if error.kind() == ErrorKind::Denied => return Err(error),
-                Err(error) => failure = Some(error),
+                // Whatever a greeting came to, nothing was asked for yet.
+                Err(error) => failure = Some(error.with_effect(Effect::None)),
             }
         }
         let failure = failure.expect("a cluster has members");
