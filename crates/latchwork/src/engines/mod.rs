@@ -8,6 +8,8 @@ pub mod redis;
 mod rule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 #[cfg(feature = "memory")]
 pub use memory::Memory;
@@ -15,3 +17,5 @@ pub use memory::Memory;
 pub use redis::Redis;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+#[cfg(feature = "zookeeper")]
+pub use zookeeper::ZooKeeper;
