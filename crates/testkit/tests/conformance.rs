@@ -7,6 +7,7 @@ use std::time::Duration;
 use latchwork::engine::Registry;
 use libtest_mimic::{Arguments, Trial};
 use testkit::fixture::Kind;
+use testkit::servers::pool::EndsAll;
 use testkit::{Fixture, cases, for_each_engine};
 
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -15,6 +16,7 @@ static MACHINE: RwLock<()> = RwLock::new(());
 const CONTRACT: &str = include_str!("../../latchwork/src/engine/mod.rs");
 
 fn main() {
+    let pooled = EndsAll;
     let (mut trials, mut schemes, mut rules) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     macro_rules! collect {
         ($fixture:ty) => {
@@ -41,7 +43,10 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // Most of a case is waiting for leases to end.
     arguments.test_threads.get_or_insert(6);
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // Nothing is dropped by an exit.
+    drop(pooled);
+    conclusion.exit();
 }
 
 fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<Trial> {

@@ -3,6 +3,7 @@
 //! Bytes travel in chunks: what one read of a socket returns. A client that writes each request in one piece and waits
 //! for its reply sends one chunk per request. A switch counts from the moment its call returns.
 
+mod junction;
 mod link;
 mod stream;
 mod switches;
@@ -19,16 +20,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
+pub use junction::Junction;
+
 use link::Link;
-use stream::{Listener, Place};
-use switches::{Board, Switches};
+use stream::{Listener, Place, Stream};
+use switches::{Board, Entry, Switches};
 
 /// A running proxy, on a thread of its own: what a test does to its own runtime does not touch it.
 pub struct Proxy {
     board: Arc<Board>,
-    place: Place,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Thread,
     _folder: Option<TempDir>,
 }
 
@@ -47,14 +48,11 @@ impl Proxy {
 
     fn between(front: Place, back: Place, folder: Option<TempDir>) -> Self {
         let board = Arc::<Board>::default();
-        let (stop, stopped) = oneshot::channel();
-        let (ready, listens) = mpsc::channel();
-        let thread = std::thread::spawn({
+        let thread = Thread::start(front, back, {
             let board = board.clone();
-            move || run(board, &front, back, &ready, stopped)
+            move |_| Board::enter(&board)
         });
-        let place = listens.recv().expect("the proxy listens");
-        Self { board, place, stop: Some(stop), thread: Some(thread), _folder: folder }
+        Self { board, thread, _folder: folder }
     }
 
     /// Where clients connect.
@@ -62,10 +60,7 @@ impl Proxy {
     /// # Panics
     /// If it listens on a Unix socket.
     pub fn address(&self) -> SocketAddr {
-        match &self.place {
-            Place::Tcp(address) => *address,
-            Place::Unix(path) => panic!("it listens on {}", path.display()),
-        }
+        self.thread.address()
     }
 
     /// The Unix socket where clients connect.
@@ -73,7 +68,7 @@ impl Proxy {
     /// # Panics
     /// If it listens on a port.
     pub fn socket(&self) -> PathBuf {
-        match &self.place {
+        match &self.thread.place {
             Place::Tcp(address) => panic!("it listens on {address}"),
             Place::Unix(path) => path.clone(),
         }
@@ -92,12 +87,7 @@ impl Proxy {
 
     /// Closes new connections at once, and those that exist when this begins.
     pub fn refuse(&self, refused: bool) {
-        self.board.change(|switches| {
-            switches.refusing = refused;
-            if refused {
-                switches.cut();
-            }
-        });
+        self.board.change(|switches| switches.refuse(refused));
     }
 
     /// Nothing goes through in either direction, while all connections stay open and new ones can be made. What was sent
@@ -162,7 +152,32 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+/// Where a proxy listens, and the thread that does.
+struct Thread {
+    place: Place,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Listens, and passes on each connection that `enter` lets in.
+    fn start(front: Place, back: Place, enter: impl Fn(&Stream) -> Option<Entry> + Send + 'static) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, listens) = mpsc::channel();
+        let thread = std::thread::spawn(move || run(&front, back, &enter, &ready, stopped));
+        let place = listens.recv().expect("the proxy listens");
+        Self { place, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn address(&self) -> SocketAddr {
+        match &self.place {
+            Place::Tcp(address) => *address,
+            Place::Unix(path) => panic!("it listens on {}", path.display()),
+        }
+    }
+}
+
+impl Drop for Thread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -174,9 +189,9 @@ impl Drop for Proxy {
 
 /// The proxy's thread.
 fn run(
-    board: Arc<Board>,
     front: &Place,
     back: Place,
+    enter: &impl Fn(&Stream) -> Option<Entry>,
     ready: &mpsc::Sender<Place>,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -185,17 +200,17 @@ fn run(
         let (listener, place) = Listener::bind(front);
         ready.send(place).expect("somebody waits for it");
         tokio::select! {
-            () = accept(&board, &listener, &back) => {}
+            () = accept(enter, &listener, &back) => {}
             _ = stopped => {}
         }
     });
 }
 
-async fn accept(board: &Arc<Board>, listener: &Listener, back: &Place) {
+async fn accept(enter: &impl Fn(&Stream) -> Option<Entry>, listener: &Listener, back: &Place) {
     loop {
         let client = listener.accept().await;
         // Whether it is refused and which cuts it has not seen are one look, so that no cut falls in between.
-        let Some(entry) = Board::enter(board) else { continue };
+        let Some(entry) = enter(&client) else { continue };
         let back = back.clone();
         tokio::spawn(async move {
             if let Ok(server) = back.connect().await {

@@ -103,6 +103,14 @@ impl Stream {
         }
     }
 
+    /// The address of the other end, if it is TCP and still connected.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Tells the other end that nothing more comes. It may be gone already.
     pub(super) fn finish(&self) {
         let socket = match self {

@@ -28,6 +28,14 @@ impl Switches {
         self.cuts += 1;
     }
 
+    /// Lets no connection in, and ends those that there are; or lets them in again.
+    pub(super) fn refuse(&mut self, refused: bool) {
+        self.refusing = refused;
+        if refused {
+            self.cut();
+        }
+    }
+
     /// Passes nothing more on any connection that there is, and closes none.
     pub(super) fn forget(&mut self) {
         self.forgotten += 1;

@@ -255,3 +255,33 @@ fn connections_and_requests_are_counted() {
     wait(proxy.until_closed());
     until_nobody_is_connected_to(&server);
 }
+
+#[test]
+fn at_a_junction_each_client_is_refused_for_itself_and_a_stranger_always() {
+    let server = RedisServer::start(RedisOptions::default());
+    let known = Arc::<std::sync::Mutex<Vec<SocketAddr>>>::default();
+    let seen = known.clone();
+    // Who comes first is on the first lane, then on the second; there is no third.
+    let junction = Junction::to(server.address(), 2, move |client| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(client);
+        Some(seen.len() - 1).filter(|lane| *lane < 2)
+    });
+    let connect = || Resp::tcp(junction.address()).expect("it listens");
+    let ping = |client: &mut Resp| client.ask(&["PING"]);
+    let [mut one, mut two] = [(); 2].map(|()| {
+        let mut client = connect();
+        assert!(ping(&mut client).unwrap().is("PONG"));
+        client
+    });
+    assert!(is_closed(ping(&mut connect())), "nobody knows it");
+    assert_eq!([0, 1].map(|lane| junction.connections(lane)), [1, 1]);
+    junction.refuse(0, true);
+    assert!(is_closed(ping(&mut one)));
+    assert!(ping(&mut two).unwrap().is("PONG"));
+    known.lock().unwrap().clear();
+    assert!(is_closed(ping(&mut connect())), "refused as well when it comes again");
+    junction.refuse(0, false);
+    known.lock().unwrap().clear();
+    assert!(ping(&mut connect()).unwrap().is("PONG"));
+}

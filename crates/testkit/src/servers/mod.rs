@@ -1,11 +1,15 @@
 //! Real servers, one process each, on a free port of 127.0.0.1 and in a folder of their own.
 
 pub mod certificates;
+pub mod etcd;
+pub mod pool;
 mod port;
 mod process;
 pub mod redis;
 pub mod resp;
 
 pub use certificates::{Certificates, Identity};
+pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
+pub use pool::{Leased, Pool, Pooled};
 pub use redis::{RedisOptions, RedisServer, RedisTls};
 pub use resp::{Reply, Resp};

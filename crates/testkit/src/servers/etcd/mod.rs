@@ -1,0 +1,290 @@
+//! An etcd server of one test: the real `etcd`, alone or as a member of a cluster, which can be asked, stopped, killed and
+//! started again.
+
+mod cluster;
+mod etcdctl;
+mod figures;
+mod options;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use tempfile::TempDir;
+
+pub use cluster::EtcdCluster;
+pub use etcdctl::Etcdctl;
+pub use options::{EtcdOptions, EtcdTls};
+
+use super::pool::Pooled;
+use super::process::Process;
+use figures::Figures;
+use place::Place;
+
+/// A start takes a quarter of a second on an idle machine.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How often is looked whether it has come to that.
+const GLANCE: Duration = Duration::from_millis(5);
+/// How many times free ports are looked for before somebody must look into it.
+const MOST_PORTS: u32 = 20;
+/// No figure of a healthy server takes longer: it is asked for its health on the way, which takes a commit.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// No lease is shorter than one and a half elections, rounded up to whole seconds. These are the most patient members
+/// that grant leases of one second.
+const PACE: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=650"];
+
+/// A running `etcd` on ports of 127.0.0.1, in a folder of its own. Killed when dropped.
+pub struct EtcdServer {
+    folder: TempDir,
+    place: Place,
+    options: EtcdOptions,
+    process: Mutex<Option<Process>>,
+}
+
+/// Why a server did not start.
+struct PortTaken;
+
+impl EtcdServer {
+    /// Starts one that is alone, and waits until it is healthy.
+    ///
+    /// # Panics
+    /// If it does not become so; with what it printed.
+    pub fn start(options: EtcdOptions) -> Self {
+        for _ in 0..MOST_PORTS {
+            let server = Self::prepare(Place::new("alone".to_owned()), options.clone());
+            if server.launch().is_ok() {
+                server.close();
+                return server;
+            }
+        }
+        panic!("{MOST_PORTS} times ports were free and taken the next moment");
+    }
+
+    /// A server that was not started.
+    fn prepare(place: Place, options: EtcdOptions) -> Self {
+        let folder = tempfile::Builder::new().prefix("etcd").tempdir().expect("a temporary folder");
+        Self { folder, place, options, process: Mutex::default() }
+    }
+
+    /// Where clients find it, from the first start to the last.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.place.client).into()
+    }
+
+    /// How it was set up.
+    pub fn options(&self) -> &EtcdOptions {
+        &self.options
+    }
+
+    /// Its folder: its data and what it printed.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The id of its process.
+    ///
+    /// # Panics
+    /// If it was killed.
+    pub fn pid(&self) -> u32 {
+        self.process().as_ref().expect("it runs").pid()
+    }
+
+    /// Everything it has printed since its last start.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&self) {
+        self.place.pid.store(0, Ordering::Relaxed);
+        *self.process() = None;
+    }
+
+    /// Kills it, if it runs, and starts it on the same ports with the data that it had. One that is alone is healthy
+    /// after that; a member of a cluster runs, and may need other members for more.
+    ///
+    /// # Panics
+    /// As [`EtcdServer::start`].
+    pub fn restart(&self) {
+        self.kill();
+        let begun = Clock::boottime().now();
+        while self.launch().is_err() {
+            // Whoever has it now may be another test that looks for a free port.
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "a port was taken while the server was down:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// Kills it, if it runs, and starts it on the same ports without any data.
+    ///
+    /// # Panics
+    /// As [`EtcdServer::start`]; and if it is a member of a cluster, to which it would be a liar: it has voted before,
+    /// and does not know it any more.
+    pub fn restart_empty(&self) {
+        assert!(self.place.is_alone(), "a member must not forget");
+        self.kill();
+        fs::remove_dir_all(self.file("data")).expect("it had data");
+        self.restart();
+        self.close();
+    }
+
+    /// Stops it, and waits until it stands still. Connections stay open, and new ones are accepted by the system.
+    ///
+    /// # Panics
+    /// If it was killed.
+    pub fn pause(&self) {
+        self.process().as_ref().expect("it runs").pause();
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// If it was killed.
+    pub fn resume(&self) {
+        self.process().as_ref().expect("it runs").resume();
+    }
+
+    /// Runs `etcdctl` on this server, as one who may do everything: `["get", "--prefix", ""]`.
+    ///
+    /// # Panics
+    /// If it fails; with what it said.
+    pub fn etcdctl(&self, words: &[&str]) -> String {
+        self.owner().run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// `etcdctl` as one who may do everything, and trusts the server whatever its certificate.
+    pub fn owner(&self) -> Etcdctl {
+        owner(&[self.address()], &self.options)
+    }
+
+    /// `etcdctl` as somebody without name or certificate.
+    pub fn anybody(&self) -> Etcdctl {
+        Etcdctl::new(&[self.address()], &self.options)
+    }
+
+    /// How many calls of these methods were answered since the last start: `["Txn", "LeaseGrant"]`.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn calls(&self, methods: &[&str]) -> u64 {
+        let figures = self.figures(PATIENCE).expect("it answers");
+        let labels: Vec<_> = methods.iter().map(|method| format!("grpc_method=\"{method}\"")).collect();
+        figures.sum("grpc_server_handled_total", &labels.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Whether it is the leader, by its own account. A server that does not answer is none.
+    pub fn leads(&self) -> bool {
+        let answer = self.figures(PATIENCE / 4);
+        answer.is_ok_and(|figures| figures.is_set("etcd_server_is_leader"))
+    }
+
+    /// Whether it has a process, which may stand still.
+    pub fn runs(&self) -> bool {
+        self.process().as_mut().is_some_and(|process| !process.has_ended())
+    }
+
+    fn figures(&self, patience: Duration) -> std::io::Result<Figures> {
+        Figures::read(self.place.figures, patience)
+    }
+
+    fn health(&self) -> std::io::Result<String> {
+        figures::get(self.place.figures, "/health", PATIENCE)
+    }
+
+    /// Starts the process and waits until it is of use.
+    fn launch(&self) -> Result<(), PortTaken> {
+        self.spawn();
+        self.until(|server| match server.place.is_alone() {
+            true => server.is_healthy(),
+            false => server.health().is_ok(),
+        })
+    }
+
+    fn spawn(&self) {
+        let output = self.file("output");
+        let _ = fs::remove_file(&output);
+        let process = Process::start(&mut self.command(), "etcd-server", &output);
+        self.place.pid.store(process.pid(), Ordering::Relaxed);
+        *self.process() = Some(process);
+    }
+
+    fn command(&self) -> Command {
+        let mut command = etcdctl::clean("etcd");
+        command.arg(format!("--data-dir={}", self.file("data").display()));
+        command.args(self.place.arguments(self.options.scheme()));
+        command.args(["--logger=zap", "--log-level=error"]).args(PACE);
+        // Data must survive a kill of the server, not of the machine; and a password that everybody knows needs no
+        // slow hash.
+        command.args(["--unsafe-no-fsync", "--bcrypt-cost=4"]);
+        command.args(self.options.tls.iter().flat_map(EtcdTls::arguments));
+        command.args(&self.options.arguments);
+        command
+    }
+
+    /// Waits until the server is so.
+    fn until(&self, so: impl Fn(&Self) -> bool) -> Result<(), PortTaken> {
+        let begun = Clock::boottime().now();
+        while !so(self) {
+            if !self.runs() {
+                let output = self.output();
+                assert!(output.contains("address already in use"), "etcd ended:\n{output}");
+                return Err(PortTaken);
+            }
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "etcd is not ready:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+        Ok(())
+    }
+
+    /// Closes the door of a new server, if that is how it is set up.
+    fn close(&self) {
+        close(&[self.address()], &self.options);
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        // A test that failed while it asked must still be able to end the process.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pooled for EtcdServer {
+    /// It has a leader, and can commit.
+    fn is_healthy(&self) -> bool {
+        self.health().is_ok_and(|answer| answer.contains(r#""health":"true""#))
+    }
+}
+
+fn owner(addresses: &[SocketAddr], options: &EtcdOptions) -> Etcdctl {
+    let somebody = somebody(addresses, options);
+    if options.grant.is_some() { somebody.user(EtcdOptions::ROOT) } else { somebody }
+}
+
+/// Who has a certificate where one is needed, and no name.
+fn somebody(addresses: &[SocketAddr], options: &EtcdOptions) -> Etcdctl {
+    let anybody = Etcdctl::new(addresses, options);
+    match &options.tls {
+        Some(tls) => anybody.trusting_anybody().identity(&tls.certificates.client()),
+        None => anybody,
+    }
+}
+
+fn close(addresses: &[SocketAddr], options: &EtcdOptions) {
+    if let Some(prefix) = &options.grant {
+        somebody(addresses, options).close_to_all_but(prefix);
+    }
+}
