@@ -29,5 +29,7 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::MemoryFixture);
         $run!($crate::fixtures::SqliteFixture);
         $run!($crate::fixtures::RedisFixture);
+        $run!($crate::fixtures::ZooKeeperFixture);
+        $run!($crate::fixtures::ZooKeeperSingleFixture);
     };
 }
