@@ -14,9 +14,9 @@ pub struct ZooKeeperAdmin {
 impl ZooKeeperAdmin {
     /// Connects; as a user, if `digest` (`user:password`) says so.
     pub async fn connect(server: &ZooKeeperServer, digest: Option<&str>) -> Self {
-        let places: Vec<_> = server.members().iter().map(|member| member.plain_address().to_string()).collect();
-        let mut connector =
-            Client::connector().with_session_timeout(std::time::Duration::from_secs(20));
+        let places: Vec<_> =
+            server.members().iter().map(|member| member.plain_address().to_string()).collect();
+        let mut connector = Client::connector().with_session_timeout(std::time::Duration::from_secs(20));
         if let Some(digest) = digest {
             connector = connector.with_auth("digest", digest.as_bytes());
         }
@@ -37,7 +37,8 @@ impl ZooKeeperAdmin {
     async fn create(&self, path: &str, mode: CreateMode) -> String {
         let acls = if self.is_private { Acls::creator_all() } else { Acls::anyone_all() };
         let options = mode.with_acls(acls);
-        let (_, sequence) = self.client.create(path, b"somebody else", &options).await.expect("it can be made");
+        let (_, sequence) =
+            self.client.create(path, b"somebody else", &options).await.expect("it can be made");
         if mode == CreateMode::EphemeralSequential { format!("{path}{sequence}") } else { path.to_owned() }
     }
 

@@ -21,12 +21,19 @@ const GLANCE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Where Debian's packages put what Java needs, and what of it a server needs.
 const JARS: &str = "/usr/share/java";
-const NEEDED: [&str; 12] = [
+const NEEDED: [&str; 19] = [
     "zookeeper",
     "zookeeper-jute",
     "slf4j-api",
     "slf4j-simple",
-    "netty-all",
+    "netty-buffer",
+    "netty-codec",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
     "snappy-java",
     "metrics-core",
     "commons-cli",
@@ -117,9 +124,9 @@ impl ZooKeeperMember {
         let mut connection = TcpStream::connect_timeout(&self.plain_address(), PATIENCE)?;
         connection.set_read_timeout(Some(PATIENCE))?;
         connection.write_all(word.as_bytes())?;
-        connection.shutdown(Shutdown::Write).or_else(|error: Error| {
-            if error.raw_os_error().is_some() { Ok(()) } else { Err(error) }
-        })?;
+        connection
+            .shutdown(Shutdown::Write)
+            .or_else(|error: Error| if error.raw_os_error().is_some() { Ok(()) } else { Err(error) })?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer)?;
         Ok(answer)

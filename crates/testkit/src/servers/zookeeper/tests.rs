@@ -14,7 +14,8 @@ fn a_server_keeps_what_it_was_told_when_it_is_killed() {
     assert!(!server.is_healthy());
     member.restart();
     assert!(server.is_healthy());
-    let children = runtime().block_on(async { ZooKeeperAdmin::connect(&server, None).await.children("/").await });
+    let children =
+        runtime().block_on(async { ZooKeeperAdmin::connect(&server, None).await.children("/").await });
     assert!(children.contains(&"kept".to_owned()), "{children:?}");
 }
 

@@ -14,6 +14,9 @@ use crate::clock::{Clock, Moment};
 /// The request number of a user's credentials.
 pub(super) const AUTH_XID: i32 = -4;
 const AUTH: i32 = 100;
+/// What a server gets to answer, at the most and at the least: a handshake takes its time.
+const MOST_PATIENCE: Duration = Duration::from_secs(5);
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where the servers are, and how to introduce oneself.
 pub(in super::super) struct Place {
@@ -62,12 +65,11 @@ impl Place {
     /// Tries every server once, beginning with any.
     pub(super) async fn connect(&self, ticket: &Ticket) -> Result<Connection, NoConnection> {
         let [first] = Clock::boottime().random_bytes::<1>();
-        let limit = (self.timeout / 3 / self.hosts.len() as u32).max(Duration::from_millis(250));
+        let limit = self.patience(ticket);
         let mut reasons = Vec::new();
         for number in 0..self.hosts.len() {
             let (host, port) = &self.hosts[(usize::from(first) + number) % self.hosts.len()];
-            let tried =
-                tokio::time::timeout(limit.min(Duration::from_secs(5)), self.open(host, *port, ticket));
+            let tried = tokio::time::timeout(limit, self.open(host, *port, ticket));
             match tried.await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(NoConnection::Expired)) => return Err(NoConnection::Expired),
@@ -76,6 +78,14 @@ impl Place {
             }
         }
         Err(NoConnection::Unreachable(reasons.join("; ")))
+    }
+
+    /// How long one server may take. A session that lives must not end while the first of several is waited for.
+    fn patience(&self, ticket: &Ticket) -> Duration {
+        match (ticket.id, self.hosts.len() as u32) {
+            (0, _) | (_, 1) => MOST_PATIENCE,
+            (_, hosts) => (self.timeout / 2 / hosts).clamp(LEAST_PATIENCE, MOST_PATIENCE),
+        }
     }
 
     async fn open(&self, host: &str, port: u16, ticket: &Ticket) -> Result<Connection, NoConnection> {
