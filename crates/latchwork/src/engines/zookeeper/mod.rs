@@ -60,7 +60,7 @@ impl ZooKeeper {
 fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarantees {
     let is_queue = scheme == Scheme::Sequential;
     Guarantees {
-        engine: if is_queue { "zookeeper" } else { "zookeeper, scheme=single" },
+        engine: if is_queue { "zookeeper" } else { "zookeeper-single" },
         tokens: Some("czxid"),
         tokens_survive_data_loss: false,
         fair: is_queue,
@@ -81,12 +81,12 @@ fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarant
             holder_pause: Promise::FencedOnly,
             restart: Promise::Exclusive,
             failover: Promise::Exclusive,
-            partition: Promise::FencedOnly,
+            partition: Promise::Exclusive,
             clock_step: Promise::Exclusive,
             data_deleted: Promise::FencedOnly,
         },
-        beware: "a server that is cut off from its leader confirms signs of life that the leader never sees: the last \
-                 third of the session is kept for that; session-ttl= is fixed for the client",
+        beware: "a member that is cut off from its leader confirms signs of life that the leader never sees; the last \
+                 third of a session is kept back for that, which is a soft bound",
         warnings,
     }
 }

@@ -111,9 +111,10 @@ impl ZooKeeperMember {
         self.word("srvr").is_ok_and(|answer| answer.contains("Mode: leader"))
     }
 
-    /// Whether it serves clients.
+    /// Whether it serves clients. Its port for TLS is the last that it listens on.
     pub fn serves(&self) -> bool {
-        self.word("srvr").is_ok_and(|answer| answer.contains("Mode: "))
+        let answers = self.word("srvr").is_ok_and(|answer| answer.contains("Mode: "));
+        answers && TcpStream::connect_timeout(&self.address(), PATIENCE).is_ok()
     }
 
     /// Its answer to a four-letter word.
