@@ -106,6 +106,16 @@ impl ZooKeeperMember {
         assert!(self.until_it_serves().is_ok(), "a port was taken while the server was down");
     }
 
+    /// The same without the data that it had.
+    ///
+    /// # Panics
+    /// As [`ZooKeeperMember::restart`].
+    pub fn restart_empty(&self) {
+        self.kill();
+        fs::remove_dir_all(self.file("version-2")).expect("it had some");
+        self.restart();
+    }
+
     /// Whether it leads the others.
     pub fn is_leader(&self) -> bool {
         self.word("srvr").is_ok_and(|answer| answer.contains("Mode: leader"))

@@ -107,6 +107,9 @@ impl Driver {
     async fn connect(&mut self, letters: &mut Letters) -> ControlFlow<Break, Connection> {
         let (mut round, mut pause) = (0, FIRST_PAUSE);
         loop {
+            if self.is_stale() {
+                return ControlFlow::Break(Break::Expired);
+            }
             let (place, ticket) = (self.place.clone(), self.ticket.clone());
             let attempt = async move { place.connect(&ticket).await };
             let why = match unless_unwanted(attempt, letters, "there is no connection yet").await? {
@@ -126,6 +129,13 @@ impl Driver {
             unless_unwanted(nap, letters, &why).await?;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Whether to go on with this session is no longer worth an attempt. Its locks were lost long ago; and a server whose data
+    /// were replaced would never say so, but send a session away that has seen more than itself.
+    fn is_stale(&self) -> bool {
+        let acknowledged = Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire));
+        self.ticket.id != 0 && Facts::now().since(acknowledged) > self.timeout * 2
     }
 
     async fn serve(&mut self, connection: Connection, letters: &mut Letters) -> Break {
