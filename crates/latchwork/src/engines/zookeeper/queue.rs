@@ -218,6 +218,8 @@ impl Shared {
             return Ok(Wake::Recheck);
         }
         let rung = Arc::clone(&bell);
+        // Before it is answered: what the server says right behind the answer must not be overwritten.
+        self.claims.update(claim.id, |entry| entry.is_watched = true);
         let watch_ahead = Request::Read { path: ahead.to_owned(), watch: true };
         let watch_own = Request::Read { path: node.path.clone(), watch: true };
         let answers = session
@@ -229,11 +231,15 @@ impl Shared {
         for (answer, request) in answers.iter().zip([watch_ahead, watch_own]) {
             match answer {
                 Ok(_) => {}
-                Err(trouble) if *trouble == Trouble::NO_NODE => return Ok(Wake::Recheck),
-                Err(trouble) => return Err(failure::failed(trouble, &request, &self.options)),
+                Err(trouble) => {
+                    self.claims.update(claim.id, |entry| entry.is_watched = false);
+                    return match *trouble == Trouble::NO_NODE {
+                        true => Ok(Wake::Recheck),
+                        false => Err(failure::failed(trouble, &request, &self.options)),
+                    };
+                }
             }
         }
-        self.claims.update(claim.id, |entry| entry.is_watched = true);
         bell.notified().await;
         Ok(Wake::Recheck)
     }

@@ -36,11 +36,18 @@ impl Shared {
         let create =
             Request::Create { path: path.to_owned(), data: Data::of(claim), kind: Create::Ephemeral };
         let read = Request::Read { path: path.to_owned(), watch: true };
-        if self.claims.get(claim.id).is_none_or(|entry| entry.session != session.id()) {
+        let known = self.claims.get(claim.id);
+        let is_first = known.is_none();
+        if known.is_none_or(|entry| entry.session != session.id()) {
             self.claims.asked(claim.id, session.id());
         }
+        // Before it is answered: what the server says right behind the answer must not be overwritten.
+        self.claims.update(claim.id, |entry| entry.is_watched = true);
         let watcher = self.claims.watcher(claim.id);
         let [created, found] = session.ask([(create.clone(), None), (read.clone(), Some(watcher))]).await;
+        if found.is_err() {
+            self.claims.update(claim.id, |entry| entry.is_watched = false);
+        }
         match created {
             Ok(_) => {}
             Err(trouble) if trouble == Trouble::NODE_EXISTS => {}
@@ -49,8 +56,10 @@ impl Shared {
             }
             Err(trouble) => {
                 // In an earlier attempt it may have been made all the same.
-                let was_made = self.claims.get(claim.id).is_some_and(|entry| entry.node.is_some());
-                let effect = if was_made { Effect::Unknown } else { Effect::None };
+                let effect = if is_first { Effect::None } else { Effect::Unknown };
+                if is_first {
+                    self.claims.forget(claim.id);
+                }
                 return match trouble == Trouble::NO_NODE && !self.options.chroot.is_empty() {
                     true => self.make_parents(session, &self.options.chroot).await.map(|()| None),
                     false => Err(failure::failed(&trouble, &create, &self.options).with_effect(effect)),
@@ -66,7 +75,7 @@ impl Shared {
         let is_mine = Data::read(&data).is_some_and(|data| data.id == claim.id);
         if is_mine && stat.owner == session.id() {
             let node = Node { path: path.to_owned(), czxid: stat.czxid };
-            self.claims.update(claim.id, |entry| (entry.node, entry.is_watched) = (Some(node), true));
+            self.claims.update(claim.id, |entry| entry.node = Some(node));
             return self.grant(session, claim.id, stat.czxid).map(|grant| Some(Verdict::Granted(grant)));
         }
         if is_mine {
