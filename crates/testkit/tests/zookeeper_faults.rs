@@ -166,10 +166,10 @@ async fn a_server_that_restarts_keeps_the_lock_and_one_without_its_data_does_not
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_node_somebody_removed_is_told_at_once() {
     let scene = Scene::alone();
-    let (client, admin) = (scene.client("3s").await, scene.admin().await);
+    let (client, admin) = (scene.client("20s").await, scene.admin().await);
     let guard = take(&client, "removed").await;
-    // Its node is watched from the first renewal on, two ninths of the session later.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Its node is watched from the first renewal on, two ninths of the session later; the second is as far away.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     let nodes = until_nodes(&admin, "removed", 1).await;
     admin.delete(&format!("/app/removed/{}", nodes[0])).await;
     let loss = tokio::time::timeout(Duration::from_millis(500), guard.lost()).await;
