@@ -14,6 +14,8 @@ mod rule;
 mod settings;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
@@ -23,3 +25,5 @@ pub use memory::Memory;
 pub use redis::Redis;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+#[cfg(feature = "zookeeper")]
+pub use zookeeper::ZooKeeper;

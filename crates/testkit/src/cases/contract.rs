@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork::engine::{Engine, Filter, Released, Renewal, Revoke, Revoked, Verdict, Wake};
+use latchwork::engine::{Engine, Filter, Grant, Released, Renewal, Revoke, Revoked, Verdict, Wake};
 use latchwork::{Effect, Loss};
 
 use super::support::{LONG, busy, granted, granted_soon, name, pause, told_until, trying, waiting};
@@ -31,6 +31,11 @@ pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: 
     assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "before it was ever claimed");
     granted(&one, &first).await;
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "blind, beside a holder");
+    if F::guarantees().lives_with_session {
+        // It would last as long as its session: an operator ends it.
+        let state = two.inspect(&Filter::Name(name("c2"))).await.expect("answers").remove(0);
+        assert_eq!(two.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
+    }
     pause(F::SHORT.as_millis() as u64 + 50).await;
     let token = granted_soon(&two, &second).await.token;
     assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "late, after the lease ended");
@@ -56,6 +61,9 @@ pub(super) async fn the_engine_reads_no_clock_of_its_own_and_never_sleeps<F: Fix
 }
 
 pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: Fixture>(fixture: Arc<F>) {
+    if F::guarantees().lives_with_session {
+        return nobody_else_is_granted_before_the_session_ends(&*fixture).await;
+    }
     let (one, two) = (fixture.engine().await, fixture.engine().await);
     let clock = one.clock();
     let sent = clock.now();
@@ -70,6 +78,26 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
     }
     assert!(clock.now() >= until, "granted to another while the first was told it holds");
     assert!(clock.now() < until.after(F::SHORT), "an unrenewed lease ends");
+}
+
+/// The same where a claim ends with its session: that is cut off, while a rival reaches the server on another way.
+async fn nobody_else_is_granted_before_the_session_ends<F: Fixture>(fixture: &F) {
+    let one = fixture.engine().await;
+    let rival = latchwork::connect(&fixture.url().expect("shared between processes")).await.expect("reached");
+    let (clock, claim) = (one.clock(), Arc::new(trying("c4", F::SHORT)));
+    granted(&one, &claim).await;
+    pause(F::SHORT.as_millis() as u64 * 2).await;
+    let sent = clock.now();
+    let Ok(Renewal::Kept(valid)) = one.renew(std::slice::from_ref(&claim)).await.remove(0) else {
+        panic!("it lasts while its session does");
+    };
+    let until = told_until(&Grant { token: None, valid }, sent);
+    fixture.breaks().await;
+    while rival.lock("c4").try_acquire().await.expect("answers").is_none() {
+        pause(1).await;
+    }
+    assert!(clock.now() >= until, "granted to another while the first was told it holds");
+    assert!(clock.now() < until.after(F::SHORT), "a session that nothing is heard of ends");
 }
 
 pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: Arc<F>) {
@@ -156,6 +184,19 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     let state = engine.inspect(&Filter::Name(name("c8 revoked"))).await.expect("answers").remove(0);
     engine.revoke(&state, Revoke::AtLeaseEnd).await.expect("answers");
     assert_eq!(renew(&revoked).await, Renewal::Lost(Loss::Revoked));
+
+    if F::guarantees().lives_with_session {
+        let ended = Arc::new(trying("c8 ended", F::SHORT));
+        granted(&engine, &ended).await;
+        fixture.breaks().await;
+        pause(F::SHORT.as_millis() as u64 * 2).await;
+        fixture.mend().await;
+        // Another session takes the place of the one that ended; this claim does not come along.
+        let free = async { granted(&engine, &trying("c8 next", LONG)).await };
+        tokio::time::timeout(LONG, free).await.expect("there is a new session");
+        assert_eq!(renew(&ended).await, Renewal::Lost(Loss::SessionEnded));
+        return;
+    }
 
     let expired = Arc::new(trying("c8 expired", F::SHORT));
     granted(&engine, &expired).await;

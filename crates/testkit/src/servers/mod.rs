@@ -7,9 +7,11 @@ mod port;
 mod process;
 pub mod redis;
 pub mod resp;
+pub mod zookeeper;
 
 pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
 pub use pool::{Leased, Pool, Pooled};
 pub use redis::{RedisOptions, RedisServer, RedisTls};
 pub use resp::{Reply, Resp};
+pub use zookeeper::{ZooKeeperAdmin, ZooKeeperMember, ZooKeeperOptions, ZooKeeperServer};

@@ -1,0 +1,129 @@
+//! What this client knows of its own claims, and what the server said of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+
+use super::wire::{Event, Watcher};
+use crate::Loss;
+use crate::engine::ClaimId;
+use crate::locked::locked;
+
+/// Every claim that was sent and not yet given back.
+#[derive(Default)]
+pub(super) struct Claims {
+    entries: Mutex<HashMap<ClaimId, Entry>>,
+    news: Mutex<Vec<ClaimId>>,
+    bell: Notify,
+}
+
+/// One claim.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The session it was sent in.
+    pub(super) session: i64,
+    /// Its node; `None` if the answer that would have named it is missing.
+    pub(super) node: Option<Node>,
+    pub(super) is_held: bool,
+    /// Whether the server will tell what happens to its node.
+    pub(super) is_watched: bool,
+    pub(super) lost: Option<Loss>,
+    /// Rung when asking again makes sense.
+    pub(super) bell: Arc<Notify>,
+}
+
+/// The node of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) path: String,
+    pub(super) czxid: i64,
+}
+
+impl Node {
+    /// Its name below the lock's own node.
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl Claims {
+    /// It will be asked for in this session. Noted before it is sent: afterwards it may be there, answered or not.
+    pub(super) fn asked(&self, id: ClaimId, session: i64) {
+        let bell = self.bell(id);
+        let entry = Entry { session, node: None, is_held: false, is_watched: false, lost: None, bell };
+        locked(&self.entries).insert(id, entry);
+    }
+
+    pub(super) fn get(&self, id: ClaimId) -> Option<Entry> {
+        locked(&self.entries).get(&id).cloned()
+    }
+
+    pub(super) fn update(&self, id: ClaimId, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = locked(&self.entries).get_mut(&id) {
+            change(entry);
+        }
+    }
+
+    /// Nothing of it is left on the server.
+    pub(super) fn forget(&self, id: ClaimId) {
+        locked(&self.entries).remove(&id);
+    }
+
+    /// What rings when asking again for this claim makes sense.
+    pub(super) fn bell(&self, id: ClaimId) -> Arc<Notify> {
+        locked(&self.entries).get(&id).map(|entry| entry.bell.clone()).unwrap_or_default()
+    }
+
+    /// Listens for what happens to the node that decides over this claim: its own, or the one that it wants.
+    pub(super) fn watcher(self: &Arc<Self>, id: ClaimId) -> Watcher {
+        let claims = Arc::downgrade(self);
+        Box::new(move |event| {
+            if let Some(claims) = claims.upgrade() {
+                claims.heard(id, event);
+            }
+        })
+    }
+
+    fn heard(&self, id: ClaimId, event: Event) {
+        let mut entries = locked(&self.entries);
+        let Some(entry) = entries.get_mut(&id) else { return };
+        entry.is_watched = false;
+        if entry.is_held && event == Event::Deleted {
+            entry.lost.get_or_insert(Loss::Removed);
+        }
+        let (is_held, bell) = (entry.is_held, entry.bell.clone());
+        drop(entries);
+        bell.notify_one();
+        if is_held {
+            self.tell(&[id]);
+        }
+    }
+
+    /// The server ended a session: everything that belonged to it is lost.
+    pub(super) fn session_ended(&self, session: i64) {
+        let mut held = Vec::new();
+        for (id, entry) in locked(&self.entries).iter_mut().filter(|(_, entry)| entry.session == session) {
+            entry.lost.get_or_insert(Loss::SessionEnded);
+            entry.bell.notify_one();
+            held.extend(entry.is_held.then_some(*id));
+        }
+        self.tell(&held);
+    }
+
+    fn tell(&self, ids: &[ClaimId]) {
+        locked(&self.news).extend(ids);
+        self.bell.notify_one();
+    }
+
+    /// Waits for news of held claims.
+    pub(super) async fn news(&self) -> Vec<ClaimId> {
+        loop {
+            let news = std::mem::take(&mut *locked(&self.news));
+            if !news.is_empty() {
+                return news;
+            }
+            self.bell.notified().await;
+        }
+    }
+}

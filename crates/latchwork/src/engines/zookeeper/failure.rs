@@ -1,0 +1,71 @@
+//! What a failed request means: whether the server may have acted, and what the caller can do about it.
+
+use super::options::Options;
+use super::wire::{Request, Trouble};
+use crate::{Effect, Error, ErrorKind};
+
+/// A request that was not carried out, or whose answer is missing.
+pub(super) fn failed(trouble: &Trouble, request: &Request, options: &Options) -> Error {
+    let effect = match trouble {
+        Trouble::Unanswered(_) if request.changes_something() => Effect::Unknown,
+        _ => Effect::None,
+    };
+    told(trouble, options).with_effect(effect)
+}
+
+/// The same for a claim of which something is on the server already.
+pub(super) fn half_done(trouble: &Trouble, options: &Options) -> Error {
+    told(trouble, options).with_effect(Effect::Unknown)
+}
+
+/// No server could be reached, so nothing was sent.
+pub(super) fn unreachable(why: &str, options: &Options) -> Error {
+    told(&Trouble::NotSent(why.into()), options)
+}
+
+fn told(trouble: &Trouble, options: &Options) -> Error {
+    let place = &options.place_shown;
+    let user = options.user.as_deref().unwrap_or("anyone");
+    let (kind, message) = match trouble {
+        Trouble::NotSent(why) | Trouble::Unanswered(why) => {
+            (ErrorKind::Unreachable, format!("zookeeper at {place}: {why}{}", tls_hint(why)))
+        }
+        trouble if *trouble == Trouble::NO_AUTH => {
+            let message = format!(
+                "zookeeper at {place} refuses user {user:?}; it needs all permissions (cdrwa) on {:?}, \
+                 see docs/engines/zookeeper.md",
+                options.chroot_shown()
+            );
+            (ErrorKind::Denied, message)
+        }
+        trouble if *trouble == Trouble::EPHEMERAL_PARENT => {
+            let message = format!(
+                "zookeeper at {place}: a node on the way to this lock ends with its session and cannot have locks below \
+                 it; is it a lock of scheme=single?"
+            );
+            (ErrorKind::Corrupt, message)
+        }
+        Trouble::Refused(code @ (-119 | -127 | -125)) => {
+            (ErrorKind::Unreachable, format!("zookeeper at {place} cannot do it now (error {code})"))
+        }
+        Trouble::Refused(-6) => {
+            (ErrorKind::Unsupported, format!("zookeeper at {place} is too old; it must be 3.5 or newer"))
+        }
+        Trouble::Refused(code) => {
+            (ErrorKind::Corrupt, format!("zookeeper at {place} answers with error {code}"))
+        }
+    };
+    Error::new(kind, message)
+}
+
+/// What to do about a handshake that failed. The library only has words for why.
+fn tls_hint(why: &str) -> &'static str {
+    match why {
+        why if why.contains("UnknownIssuer") => "; ca= in the URL names the authority to trust",
+        why if why.contains("CertificateRequired") => {
+            "; it wants to know who this client is: cert= and key= in the URL"
+        }
+        why if why.contains("InvalidContentType") => "; does it speak TLS on this port?",
+        _ => "",
+    }
+}

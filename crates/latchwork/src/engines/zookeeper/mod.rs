@@ -1,0 +1,152 @@
+//! `zookeeper://`, `zookeeper+tls://`: a ZooKeeper server or ensemble, on the nodes that Curator and kazoo use.
+//!
+//! A claim is a numbered node that ends with its client's session; the least number holds, and each waits for the one just
+//! ahead. One session per client, on a thread of its own: it is what is kept alive, however many locks are held.
+
+mod claims;
+mod data;
+mod failure;
+mod keep;
+mod look;
+mod names;
+mod node;
+mod options;
+mod queue;
+mod shared;
+mod single;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::options::{Options, Scheme};
+use self::shared::Shared;
+use crate::clock::Clock;
+use crate::engine::{
+    Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Lifetime, LockState, Released, Renewal, Revoke, Revoked,
+    Verdict, Wake,
+};
+use crate::{Error, ErrorKind, Faults, Guarantees, Promise, Result};
+
+/// The ZooKeeper engine: one client's session.
+#[derive(Clone)]
+pub struct ZooKeeper {
+    shared: Arc<Shared>,
+}
+
+impl ZooKeeper {
+    /// Opens a session with the servers that `url` names. See `docs/engines/zookeeper.md` for the options.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for an option it does not know, [`ErrorKind::Unreachable`] if no server can be reached (or
+    /// its certificate not trusted).
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let shared = Arc::new(Shared::new(Options::of(url)?)?);
+        shared.session().await?;
+        Ok(Self { shared })
+    }
+
+    /// What `scheme=sequential` promises.
+    pub fn promises() -> Guarantees {
+        promises(Scheme::Sequential, Duration::from_secs(20), Vec::new())
+    }
+
+    /// What `scheme=single` promises.
+    pub fn promises_of_single() -> Guarantees {
+        promises(Scheme::Single, Duration::from_secs(20), Vec::new())
+    }
+}
+
+fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarantees {
+    let is_queue = scheme == Scheme::Sequential;
+    Guarantees {
+        engine: if is_queue { "zookeeper" } else { "zookeeper-single" },
+        tokens: Some("czxid"),
+        tokens_survive_data_loss: false,
+        fair: is_queue,
+        pushes: true,
+        tells_losses: true,
+        lives_with_session: true,
+        read_write: is_queue,
+        permits: false,
+        takes_over: false,
+        survives_blocked_runtime: true,
+        outlives_wrapper: false,
+        min_ttl,
+        max_ttl: Duration::from_secs(24 * 60 * 60),
+        ttl_option: Some("session-ttl"),
+        dead_holder: "the session's ttl and a tick; again after a change of leader",
+        faults: Faults {
+            holder_crash: Promise::Exclusive,
+            holder_pause: Promise::FencedOnly,
+            restart: Promise::Exclusive,
+            failover: Promise::Exclusive,
+            partition: Promise::Exclusive,
+            clock_step: Promise::Exclusive,
+            data_deleted: Promise::FencedOnly,
+        },
+        beware: "a member that is cut off from its leader confirms signs of life that the leader never sees; the last \
+                 third of a session is kept back for that, which is a soft bound",
+        warnings,
+    }
+}
+
+impl Engine for ZooKeeper {
+    fn guarantees(&self) -> Guarantees {
+        let (options, agreed) = (&self.shared.options, self.shared.last_session().timeout());
+        let asked = options.session_ttl;
+        let differs = (agreed > asked).then(|| {
+            format!("the server gives no session shorter than {agreed:?}; session-ttl={asked:?} is not kept")
+        });
+        promises(options.scheme, asked.max(agreed), differs.into_iter().collect())
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    /// The same session: it lives on a thread of its own, and a second connection would end the first.
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.lifetime != Lifetime::Lease {
+            return Err(Error::new(ErrorKind::Unsupported, "zookeeper: only claims with a lease"));
+        }
+        match self.shared.options.scheme {
+            Scheme::Sequential => self.shared.claim_in_queue(claim).await,
+            Scheme::Single => self.shared.claim_single(claim).await,
+        }
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        match self.shared.options.scheme {
+            Scheme::Sequential => self.shared.wait_in_queue(claim, busy).await,
+            Scheme::Single => self.shared.wait_single(claim).await,
+        }
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        self.shared.renew_all(claims).await
+    }
+
+    async fn news(&self) -> Vec<ClaimId> {
+        self.shared.claims.news().await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        match self.shared.options.scheme {
+            Scheme::Sequential => self.shared.release_in_queue(claim).await,
+            Scheme::Single => self.shared.release_single(claim).await,
+        }
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        self.shared.look_at(filter).await
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        self.shared.take_away(lock, how).await
+    }
+}

@@ -1,0 +1,276 @@
+//! `scheme=sequential`: every claim is a numbered node that ends with its session, and the least number holds.
+
+use std::sync::Arc;
+
+use super::claims::{Entry, Node};
+use super::data::Data;
+use super::failure;
+use super::names;
+use super::node::{self, Contender, Kind};
+use super::shared::{Shared, state_of, strange};
+use super::wire::{Create, Reply, Request, Session, Trouble};
+use crate::engine::{Busy, Claim, ClaimState, Mark, Released, Verdict, Wake};
+use crate::{Effect, Error, ErrorKind, Result};
+
+/// How often a queue may change under a claim that looks at it, before that is told.
+const MOST_LOOKS: u32 = 100;
+
+/// What a look at the queue came to.
+enum Look {
+    Holds,
+    Waits {
+        ahead: Vec<Contender>,
+        holder: Option<ClaimState>,
+        position: u32,
+    },
+    /// Its own node is not there.
+    Gone,
+    /// Somebody left meanwhile.
+    Again,
+}
+
+impl Shared {
+    pub(super) async fn claim_in_queue(&self, claim: &Claim) -> Result<Verdict> {
+        let parent = self.path(&names::path_of(&claim.name));
+        let name = node::name_of(claim.id, claim.mode).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "zookeeper: this engine has exclusive, read and write claims only",
+            )
+        })?;
+        for _ in 0..MOST_LOOKS {
+            let session = self.session().await?;
+            let (node, children) = match self.claims.get(claim.id) {
+                None => match self.enrol(&session, claim, &parent, &name).await? {
+                    Some(enrolled) => enrolled,
+                    None => continue,
+                },
+                Some(Entry { node: Some(node), session: owner, .. }) if owner == session.id() => {
+                    let list = Request::Children { path: parent.clone() };
+                    match self.ask(&session, list, &[Trouble::NO_NODE]).await.map_err(after_asking)? {
+                        Some(Reply::Children(children)) => (node, children),
+                        _ => (node, Vec::new()),
+                    }
+                }
+                Some(_) => match self.find(&session, claim, &parent).await.map_err(after_asking)? {
+                    Some(found) => found,
+                    None => continue,
+                },
+            };
+            match self.look(&session, &parent, &node, &children).await.map_err(after_asking)? {
+                Look::Holds => return self.grant(&session, claim.id, node.czxid).map(Verdict::Granted),
+                Look::Gone => self.claims.forget(claim.id),
+                Look::Again => {}
+                Look::Waits { ahead, holder, position } => {
+                    if claim.wait_lease.is_zero() {
+                        self.withdraw(&session, claim, &node).await?;
+                    }
+                    let mut busy = Busy::new(session.timeout() / 3);
+                    busy.holder = holder;
+                    busy.position = (!claim.wait_lease.is_zero()).then_some(position);
+                    let nearest = ahead.last().map(|ahead| format!("{parent}/{}", ahead.name));
+                    busy.mark = Mark(nearest.unwrap_or_default().into_bytes());
+                    return Ok(Verdict::Busy(busy));
+                }
+            }
+        }
+        Err(Error::new(ErrorKind::Unreachable, "zookeeper: the queue of this lock never stands still")
+            .with_effect(Effect::Unknown))
+    }
+
+    /// Makes the claim's node and lists its rivals, in one write: a free lock costs one round trip. `None`: once more.
+    async fn enrol(
+        &self,
+        session: &Session,
+        claim: &Claim,
+        parent: &str,
+        name: &str,
+    ) -> Result<Option<(Node, Vec<String>)>> {
+        let create = Request::Create {
+            path: format!("{parent}/{name}"),
+            data: Data::of(claim),
+            kind: Create::EphemeralSequential,
+        };
+        let list = Request::Children { path: parent.to_owned() };
+        self.claims.asked(claim.id, session.id());
+        let [created, listed] = session.ask([(create.clone(), None), (list, None)]).await;
+        let node = match created {
+            Ok(Reply::Created { path, stat }) => Node { path, czxid: stat.czxid },
+            // Whether it is there is found out by its name, when it is asked for again.
+            Err(trouble @ Trouble::Unanswered(_)) => {
+                return Err(failure::failed(&trouble, &create, &self.options));
+            }
+            Ok(_) => return Err(strange().with_effect(Effect::Unknown)),
+            Err(trouble) => {
+                self.claims.forget(claim.id);
+                return match trouble == Trouble::NO_NODE {
+                    true => self.make_parents(session, parent).await.map(|()| None),
+                    false => Err(failure::failed(&trouble, &create, &self.options)),
+                };
+            }
+        };
+        self.claims.update(claim.id, |entry| entry.node = Some(node.clone()));
+        match listed {
+            Ok(Reply::Children(children)) => Ok(Some((node, children))),
+            Ok(_) => Err(strange().with_effect(Effect::Unknown)),
+            Err(trouble) => Err(failure::half_done(&trouble, &self.options)),
+        }
+    }
+
+    /// Looks for a claim that was sent and not answered, or that was sent in a session that is over. A node of another
+    /// session is a corpse that the server has not removed yet: who believes in it holds what another one gets. `None`:
+    /// there is nothing.
+    async fn find(
+        &self,
+        session: &Session,
+        claim: &Claim,
+        parent: &str,
+    ) -> Result<Option<(Node, Vec<String>)>> {
+        let children = self.newest_children(session, parent).await?;
+        let prefix = node::prefix_of(claim.id);
+        let mut found = None;
+        for child in children.iter().filter(|child| child.starts_with(&prefix)) {
+            let path = format!("{parent}/{child}");
+            let read = Request::Read { path: path.clone(), watch: false };
+            let Some(Reply::Node { stat, .. }) = self.ask(session, read, &[Trouble::NO_NODE]).await? else {
+                continue;
+            };
+            match stat.owner == session.id() && found.is_none() {
+                true => found = Some(Node { path, czxid: stat.czxid }),
+                false => drop(self.ask(session, Request::Delete { path }, &[Trouble::NO_NODE]).await?),
+            }
+        }
+        match found {
+            None => self.claims.forget(claim.id),
+            Some(ref node) => {
+                self.claims.asked(claim.id, session.id());
+                self.claims.update(claim.id, |entry| entry.node = Some(node.clone()));
+            }
+        }
+        Ok(found.map(|node| (node, children)))
+    }
+
+    /// Who is ahead. Read are the first and the nearest of them, to name the holder, and those that only look like
+    /// claims: what outlives its session is none.
+    async fn look(&self, session: &Session, parent: &str, node: &Node, children: &[String]) -> Result<Look> {
+        let all = node::in_order(children);
+        let Some(mine) = all.iter().find(|contender| contender.name == node.name()) else {
+            return Ok(Look::Gone);
+        };
+        let mut ahead: Vec<_> = node::in_the_way(&all, mine).cloned().collect();
+        if ahead.is_empty() {
+            return Ok(Look::Holds);
+        }
+        let last = ahead.len() - 1;
+        let is_read = |(at, one): (usize, &Contender)| at == 0 || at == last || one.kind == Kind::Unknown;
+        let read: Vec<_> =
+            ahead.iter().enumerate().filter(|one| is_read(*one)).map(|(_, one)| one.clone()).collect();
+        let request =
+            |one: &Contender| Request::Read { path: format!("{parent}/{}", one.name), watch: false };
+        let answers = session.ask_all(read.iter().map(|one| (request(one), None)).collect()).await;
+        let mut holder = None;
+        for (one, answer) in read.iter().zip(answers) {
+            match answer {
+                Ok(Reply::Node { stat, .. }) if stat.owner == 0 => ahead.retain(|other| other != one),
+                Ok(Reply::Node { data, stat }) => {
+                    holder.get_or_insert_with(|| {
+                        let mut state = state_of(one.id(), &data, &stat);
+                        state.token = u64::try_from(stat.czxid).ok();
+                        state
+                    });
+                }
+                // To conclude from this that the lock is free would be rash: the own node may be gone as well.
+                Err(trouble) if trouble == Trouble::NO_NODE => return Ok(Look::Again),
+                // Another client may keep its nodes to itself. It is in the way all the same.
+                Err(trouble) if trouble == Trouble::NO_AUTH => {}
+                Err(trouble) => return Err(failure::failed(&trouble, &request(one), &self.options)),
+                Ok(_) => return Err(strange()),
+            }
+        }
+        if ahead.is_empty() {
+            return Ok(Look::Holds);
+        }
+        let is_ahead =
+            |one: &&Contender| one.is_before(mine) && (one.kind != Kind::Unknown || ahead.contains(one));
+        let position = all.iter().filter(is_ahead).count() as u32;
+        Ok(Look::Waits { ahead, holder, position })
+    }
+
+    /// A try that found the lock held leaves nothing behind.
+    async fn withdraw(&self, session: &Session, claim: &Claim, node: &Node) -> Result<()> {
+        let delete = Request::Delete { path: node.path.clone() };
+        self.ask(session, delete, &[Trouble::NO_NODE]).await.map_err(after_asking)?;
+        self.claims.forget(claim.id);
+        Ok(())
+    }
+
+    /// Watches the one just ahead and the own node, in one write. Whoever vanished before that is missing from the
+    /// answer, so nothing is missed; and that somebody vanished says nothing but "look again".
+    pub(super) async fn wait_in_queue(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        let Some(Entry { node: Some(node), bell, session: owner, lost: None, .. }) =
+            self.claims.get(claim.id)
+        else {
+            return Ok(Wake::Recheck);
+        };
+        let session = self.session().await?;
+        let Ok(ahead) = std::str::from_utf8(&busy.mark.0) else { return Ok(Wake::Recheck) };
+        if owner != session.id() || ahead.is_empty() {
+            return Ok(Wake::Recheck);
+        }
+        let rung = Arc::clone(&bell);
+        // Before it is answered: what the server says right behind the answer must not be overwritten.
+        self.claims.update(claim.id, |entry| entry.is_watched = true);
+        let watch_ahead = Request::Read { path: ahead.to_owned(), watch: true };
+        let watch_own = Request::Read { path: node.path.clone(), watch: true };
+        let answers = session
+            .ask([
+                (watch_ahead.clone(), Some(Box::new(move |_| rung.notify_one()))),
+                (watch_own.clone(), Some(self.claims.watcher(claim.id))),
+            ])
+            .await;
+        for (answer, request) in answers.iter().zip([watch_ahead, watch_own]) {
+            match answer {
+                Ok(_) => {}
+                Err(trouble) => {
+                    self.claims.update(claim.id, |entry| entry.is_watched = false);
+                    return match *trouble == Trouble::NO_NODE {
+                        true => Ok(Wake::Recheck),
+                        false => Err(failure::failed(trouble, &request, &self.options)),
+                    };
+                }
+            }
+        }
+        bell.notified().await;
+        Ok(Wake::Recheck)
+    }
+
+    /// Removes the claim's node: by its path, or, if that was never heard, every node that carries its id. No other
+    /// claim's node does, so this may be sent at any time and any number of times. It also removes what a session left
+    /// that is over: the server may not have got to it yet.
+    pub(super) async fn release_in_queue(&self, claim: &Claim) -> Result<Released> {
+        let session = self.session().await?;
+        let paths = match self.claims.get(claim.id) {
+            Some(Entry { node: Some(node), .. }) => vec![node.path],
+            _ => {
+                let parent = self.path(&names::path_of(&claim.name));
+                let prefix = node::prefix_of(claim.id);
+                let children = self.newest_children(&session, &parent).await?;
+                let ours = children.iter().filter(|child| child.starts_with(&prefix));
+                ours.map(|child| format!("{parent}/{child}")).collect()
+            }
+        };
+        let mut released = Released::NotHeld;
+        for path in paths {
+            if self.ask(&session, Request::Delete { path }, &[Trouble::NO_NODE]).await?.is_some() {
+                released = Released::Freed;
+            }
+        }
+        self.claims.forget(claim.id);
+        Ok(released)
+    }
+}
+
+/// Something of the claim may be on the server already, whatever this request did.
+fn after_asking(error: Error) -> Error {
+    error.with_effect(Effect::Unknown)
+}

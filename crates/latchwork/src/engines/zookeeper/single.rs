@@ -1,0 +1,146 @@
+//! `scheme=single`: one node that ends with its session; who made it holds, and the others watch it.
+//!
+//! Not fair: when it goes, whoever is fastest makes the next.
+
+use super::claims::{Entry, Node};
+use super::data::Data;
+use super::failure;
+use super::names;
+use super::shared::{Shared, state_of, strange};
+use super::wire::{Create, Reply, Request, Session, Trouble};
+use crate::engine::{Busy, Claim, Mode, Released, Verdict, Wake};
+use crate::{Effect, Error, ErrorKind, Loss, Result};
+
+/// How often the node may change hands under a claim that looks at it, before that is told.
+const MOST_LOOKS: u32 = 100;
+
+impl Shared {
+    pub(super) async fn claim_single(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.mode != Mode::Exclusive {
+            let message = "zookeeper: scheme=single has exclusive claims only; scheme=sequential has readers and writers";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let path = self.path(&names::flat_path_of(&claim.name));
+        for _ in 0..MOST_LOOKS {
+            let session = self.session().await?;
+            if let Some(verdict) = self.take(&session, claim, &path).await? {
+                return Ok(verdict);
+            }
+        }
+        Err(Error::new(ErrorKind::Unreachable, "zookeeper: the node of this lock never stands still"))
+    }
+
+    /// Makes the node, and reads and watches whichever is there then, in one write: what happens to it between this and
+    /// `wait` is not missed, and a holder hears of a removal before its release is answered. `None`: once more.
+    async fn take(&self, session: &Session, claim: &Claim, path: &str) -> Result<Option<Verdict>> {
+        let create =
+            Request::Create { path: path.to_owned(), data: Data::of(claim), kind: Create::Ephemeral };
+        let read = Request::Read { path: path.to_owned(), watch: true };
+        let known = self.claims.get(claim.id);
+        let is_first = known.is_none();
+        if known.is_none_or(|entry| entry.session != session.id()) {
+            self.claims.asked(claim.id, session.id());
+        }
+        // Before it is answered: what the server says right behind the answer must not be overwritten.
+        self.claims.update(claim.id, |entry| entry.is_watched = true);
+        let watcher = self.claims.watcher(claim.id);
+        let [created, found] = session.ask([(create.clone(), None), (read.clone(), Some(watcher))]).await;
+        if found.is_err() {
+            self.claims.update(claim.id, |entry| entry.is_watched = false);
+        }
+        match created {
+            Ok(_) => {}
+            Err(trouble) if trouble == Trouble::NODE_EXISTS => {}
+            Err(trouble @ Trouble::Unanswered(_)) => {
+                return Err(failure::failed(&trouble, &create, &self.options));
+            }
+            Err(trouble) => {
+                // In an earlier attempt it may have been made all the same.
+                let effect = if is_first { Effect::None } else { Effect::Unknown };
+                if is_first {
+                    self.claims.forget(claim.id);
+                }
+                return match trouble == Trouble::NO_NODE && !self.options.chroot.is_empty() {
+                    true => self.make_parents(session, &self.options.chroot).await.map(|()| None),
+                    false => Err(failure::failed(&trouble, &create, &self.options).with_effect(effect)),
+                };
+            }
+        }
+        let (data, stat) = match found {
+            Ok(Reply::Node { data, stat }) => (data, stat),
+            Err(trouble) if trouble == Trouble::NO_NODE => return Ok(None),
+            Err(trouble) => return Err(failure::half_done(&trouble, &self.options)),
+            Ok(_) => return Err(strange().with_effect(Effect::Unknown)),
+        };
+        let is_mine = Data::read(&data).is_some_and(|data| data.id == claim.id);
+        if is_mine && stat.owner == session.id() {
+            let node = Node { path: path.to_owned(), czxid: stat.czxid };
+            self.claims.update(claim.id, |entry| entry.node = Some(node));
+            return self.grant(session, claim.id, stat.czxid).map(|grant| Some(Verdict::Granted(grant)));
+        }
+        if is_mine {
+            // Left by a session that is over: the server will remove it, and until then it is in everybody's way.
+            self.ask(session, Request::Delete { path: path.to_owned() }, &[Trouble::NO_NODE]).await?;
+            return Ok(None);
+        }
+        if stat.owner == 0 {
+            self.claims.forget(claim.id);
+            let message = format!(
+                "zookeeper: the node {path:?} outlives its session, so it is no lock of scheme=single"
+            );
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        if claim.wait_lease.is_zero() {
+            self.claims.forget(claim.id);
+        }
+        let mut busy = Busy::new(session.timeout() / 3);
+        let mut holder = state_of(None, &data, &stat);
+        holder.token = u64::try_from(stat.czxid).ok();
+        busy.holder = Some(holder);
+        Ok(Some(Verdict::Busy(busy)))
+    }
+
+    /// The claim watches already.
+    pub(super) async fn wait_single(&self, claim: &Claim) -> Result<Wake> {
+        if let Some(entry) = self.claims.get(claim.id) {
+            entry.bell.notified().await;
+        }
+        Ok(Wake::Recheck)
+    }
+
+    /// Removes the node if it is this claim's. A claim that is watched, and of which no removal was told, is the holder;
+    /// everything else is read first. A delete whose answer is missing is never simply repeated: the node may be another's.
+    pub(super) async fn release_single(&self, claim: &Claim) -> Result<Released> {
+        let session = self.session().await?;
+        let path = self.path(&names::flat_path_of(&claim.name));
+        let entry = self.claims.get(claim.id);
+        let is_sure = entry.as_ref().is_some_and(|entry| is_surely_there(entry, session.id()));
+        self.claims.update(claim.id, |entry| entry.is_watched = false);
+        let released = match is_sure || self.is_there(&session, claim, &path).await? {
+            false => Released::NotHeld,
+            true => match self.ask(&session, Request::Delete { path }, &[Trouble::NO_NODE]).await? {
+                Some(_) => Released::Freed,
+                None => Released::NotHeld,
+            },
+        };
+        self.claims.forget(claim.id);
+        Ok(released)
+    }
+
+    async fn is_there(&self, session: &Session, claim: &Claim, path: &str) -> Result<bool> {
+        let sync = Request::Sync { path: path.to_owned() };
+        let read = Request::Read { path: path.to_owned(), watch: false };
+        let [_, found] = session.ask([(sync, None), (read.clone(), None)]).await;
+        match found {
+            Ok(Reply::Node { data, .. }) => Ok(Data::read(&data).is_some_and(|data| data.id == claim.id)),
+            Err(trouble) if trouble == Trouble::NO_NODE => Ok(false),
+            Err(trouble) => Err(failure::failed(&trouble, &read, &self.options)),
+            Ok(_) => Err(strange()),
+        }
+    }
+}
+
+fn is_surely_there(entry: &Entry, session: i64) -> bool {
+    let is_lost = entry.lost.is_some_and(|loss| loss != Loss::Revoked);
+    entry.session == session && entry.is_held && entry.is_watched && !is_lost
+}

@@ -1,0 +1,151 @@
+//! One connection to one server, up to the answer that opens the session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::jute::{In, Out, next_message};
+use crate::clock::{Clock, Moment};
+
+/// The request number of a user's credentials.
+pub(super) const AUTH_XID: i32 = -4;
+const AUTH: i32 = 100;
+/// What a server gets to answer, at the most and at the least: a handshake takes its time.
+const MOST_PATIENCE: Duration = Duration::from_secs(5);
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Where the servers are, and how to introduce oneself.
+pub(in super::super) struct Place {
+    pub(in super::super) hosts: Vec<(String, u16)>,
+    pub(in super::super) tls: Option<Arc<rustls::ClientConfig>>,
+    /// `user:password`.
+    pub(in super::super) digest: Option<String>,
+    /// How long a session lives without a sign of life, if the server agrees.
+    pub(in super::super) timeout: Duration,
+}
+
+/// A session, as a server must know it to let a client go on with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ticket {
+    pub(super) id: i64,
+    pub(super) password: Vec<u8>,
+    /// The newest transaction this session has seen: a server that is behind does not take it.
+    pub(super) zxid: i64,
+}
+
+/// A connection whose session is open.
+pub(super) struct Connection {
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) ticket: Ticket,
+    /// What the server agreed to.
+    pub(super) timeout: Duration,
+    /// When the session was asked for: it cannot end earlier than its timeout after that.
+    pub(super) sent: Moment,
+    /// What came behind the answer.
+    pub(super) received: Vec<u8>,
+}
+
+/// Why there is no connection.
+pub(super) enum NoConnection {
+    /// This server cannot be reached now.
+    Unreachable(String),
+    /// The session is over.
+    Expired,
+}
+
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Place {
+    /// Tries every server once, beginning with any.
+    pub(super) async fn connect(&self, ticket: &Ticket) -> Result<Connection, NoConnection> {
+        let [first] = Clock::boottime().random_bytes::<1>();
+        let limit = self.patience(ticket);
+        let mut reasons = Vec::new();
+        for number in 0..self.hosts.len() {
+            let (host, port) = &self.hosts[(usize::from(first) + number) % self.hosts.len()];
+            let tried = tokio::time::timeout(limit, self.open(host, *port, ticket));
+            match tried.await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(NoConnection::Expired)) => return Err(NoConnection::Expired),
+                Ok(Err(NoConnection::Unreachable(why))) => reasons.push(format!("{host}:{port}: {why}")),
+                Err(_) => reasons.push(format!("{host}:{port} does not answer")),
+            }
+        }
+        Err(NoConnection::Unreachable(reasons.join("; ")))
+    }
+
+    /// How long one server may take. A session that lives must not end while the first of several is waited for.
+    fn patience(&self, ticket: &Ticket) -> Duration {
+        match (ticket.id, self.hosts.len() as u32) {
+            (0, _) | (_, 1) => MOST_PATIENCE,
+            (_, hosts) => (self.timeout / 2 / hosts).clamp(LEAST_PATIENCE, MOST_PATIENCE),
+        }
+    }
+
+    async fn open(&self, host: &str, port: u16, ticket: &Ticket) -> Result<Connection, NoConnection> {
+        let unreachable = |error: std::io::Error| NoConnection::Unreachable(error.to_string());
+        let stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
+        // A small request must not wait for the acknowledgement of the one before.
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let mut stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(stream),
+            Some(config) => {
+                let name = ServerName::try_from(host.to_owned())
+                    .map_err(|error| NoConnection::Unreachable(error.to_string()))?;
+                let connecting = TlsConnector::from(config.clone()).connect(name, stream);
+                Box::new(connecting.await.map_err(unreachable)?)
+            }
+        };
+        let sent = Clock::boottime().now();
+        stream.write_all(&self.greeting(ticket)).await.map_err(unreachable)?;
+        stream.flush().await.map_err(unreachable)?;
+        let mut received = Vec::with_capacity(1024);
+        let answer = loop {
+            if let Some(answer) = next_message(&mut received) {
+                break answer;
+            }
+            if stream.read_buf(&mut received).await.map_err(unreachable)? == 0 {
+                return Err(NoConnection::Unreachable("it closed the connection".to_owned()));
+            }
+        };
+        let (ticket, timeout) = opened(&answer, ticket)
+            .ok_or_else(|| NoConnection::Unreachable("what answers is no ZooKeeper server".to_owned()))?;
+        if ticket.id == 0 {
+            return Err(NoConnection::Expired);
+        }
+        Ok(Connection { stream, ticket, timeout, sent, received })
+    }
+
+    /// Asks for the session, and says who asks, in one write.
+    fn greeting(&self, ticket: &Ticket) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = Out::begin(&mut bytes);
+        out.int(0).long(ticket.zxid).int(self.timeout.as_millis() as i32).long(ticket.id);
+        match ticket.password.is_empty() {
+            true => out.buffer(&[0; 16]),
+            false => out.buffer(&ticket.password),
+        };
+        out.flag(false);
+        out.end();
+        if let Some(digest) = &self.digest {
+            let mut out = Out::begin(&mut bytes);
+            out.int(AUTH_XID).int(AUTH).int(0).text("digest").text(digest);
+            out.end();
+        }
+        bytes
+    }
+}
+
+fn opened(answer: &[u8], asked: &Ticket) -> Option<(Ticket, Duration)> {
+    let mut answer = In(answer);
+    let (_version, timeout, id) = (answer.int()?, answer.int()?, answer.long()?);
+    let password = answer.buffer()?.to_vec();
+    let timeout = Duration::from_millis(u64::try_from(timeout).ok()?);
+    Some((Ticket { id, password, zxid: asked.zxid }, timeout))
+}

@@ -1,0 +1,373 @@
+//! The task of one session: keeps it alive, sends what it is asked to, and hands out what comes back.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::connection::{AUTH_XID, Connection, NoConnection, Place, Stream, Ticket};
+use super::jute::{In, Out, next_message};
+use super::request::Request;
+use super::session::{Answer, Call, Event, Facts, Mail, State, Trouble, Watcher};
+use crate::clock::{Clock, Moment};
+
+const EVENT_XID: i32 = -1;
+const PING_XID: i32 = -2;
+const PING: i32 = 11;
+const CLOSE: i32 = -11;
+const SESSION_EXPIRED: i32 = -112;
+const SESSION_MOVED: i32 = -118;
+/// The first pause between two rounds of attempts to connect; doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long a session that is no longer wanted may take to say so.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+type Letters = mpsc::UnboundedReceiver<Mail>;
+
+/// Why a connection is no longer served.
+enum Break {
+    Lost(Arc<str>),
+    Expired,
+    /// Nobody wants the session any more.
+    Unwanted,
+}
+
+/// What was sent and not answered.
+struct Pending {
+    request: Request,
+    watcher: Option<Watcher>,
+    answer: oneshot::Sender<Answer>,
+    sent: Moment,
+}
+
+pub(super) struct Driver {
+    place: Arc<Place>,
+    facts: Arc<Facts>,
+    state: watch::Sender<State>,
+    ended: Box<dyn Fn(i64) + Send>,
+    ticket: Ticket,
+    timeout: Duration,
+    xid: i32,
+    pending: HashMap<i32, Pending>,
+    pings: VecDeque<(Moment, Vec<oneshot::Sender<()>>)>,
+    watchers: HashMap<String, Vec<Watcher>>,
+    last_sent: Moment,
+    last_heard: Moment,
+}
+
+impl Driver {
+    pub(super) fn new(
+        place: Arc<Place>,
+        facts: Arc<Facts>,
+        state: watch::Sender<State>,
+        ended: Box<dyn Fn(i64) + Send>,
+    ) -> Self {
+        let (timeout, now) = (place.timeout, Facts::now());
+        Self {
+            place,
+            facts,
+            state,
+            ended,
+            ticket: Ticket::default(),
+            timeout,
+            xid: 0,
+            pending: HashMap::new(),
+            pings: VecDeque::new(),
+            watchers: HashMap::new(),
+            last_sent: now,
+            last_heard: now,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut letters: Letters) {
+        loop {
+            let connection = match self.connect(&mut letters).await {
+                ControlFlow::Continue(connection) => connection,
+                ControlFlow::Break(Break::Expired) => return self.end(),
+                ControlFlow::Break(_) => return,
+            };
+            match self.serve(connection, &mut letters).await {
+                Break::Lost(why) => {
+                    self.state.send_replace(State::Connecting);
+                    self.fail_pending(&why);
+                }
+                Break::Expired => return self.end(),
+                Break::Unwanted => return,
+            }
+        }
+    }
+
+    /// Tries until there is a connection. Whoever asks for something meanwhile is told that it was not sent.
+    async fn connect(&mut self, letters: &mut Letters) -> ControlFlow<Break, Connection> {
+        let (mut round, mut pause) = (0, FIRST_PAUSE);
+        loop {
+            if self.is_stale() {
+                return ControlFlow::Break(Break::Expired);
+            }
+            let (place, ticket) = (self.place.clone(), self.ticket.clone());
+            let attempt = async move { place.connect(&ticket).await };
+            let why = match unless_unwanted(attempt, letters, "there is no connection yet").await? {
+                Ok(connection) => return ControlFlow::Continue(connection),
+                Err(NoConnection::Expired) => return ControlFlow::Break(Break::Expired),
+                Err(NoConnection::Unreachable(why)) => Arc::<str>::from(why),
+            };
+            round += 1;
+            self.state.send_replace(State::Unreachable { round, why: why.clone() });
+            let (facts, until) = (self.facts.clone(), Facts::now().after(pause));
+            let nap = async move {
+                tokio::select! {
+                    () = Clock::boottime().sleep_until(until) => {}
+                    () = facts.nudge.notified() => {}
+                }
+            };
+            unless_unwanted(nap, letters, &why).await?;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Whether to go on with this session is no longer worth an attempt. Its locks were lost long ago; and a server whose data
+    /// were replaced would never say so, but send a session away that has seen more than itself.
+    fn is_stale(&self) -> bool {
+        let acknowledged = Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire));
+        self.ticket.id != 0 && Facts::now().since(acknowledged) > self.timeout * 2
+    }
+
+    async fn serve(&mut self, connection: Connection, letters: &mut Letters) -> Break {
+        let Connection { stream, ticket, timeout, sent, mut received } = connection;
+        (self.ticket, self.timeout) = (ticket, timeout);
+        self.facts.timeout_millis.store(timeout.as_millis() as u64, Ordering::Release);
+        self.facts.id.store(self.ticket.id, Ordering::Release);
+        self.facts.was_acknowledged(sent);
+        (self.last_sent, self.last_heard) = (sent, Facts::now());
+        self.state.send_replace(State::Connected);
+        // What was watched through the last connection may have changed since.
+        for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
+            watcher(Event::Unsure);
+        }
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let tick = timeout / 10;
+        let mut alarm = Box::pin(Clock::boottime().sleep_until(Facts::now().after(tick)));
+        loop {
+            if let ControlFlow::Break(why) = self.hear(&mut received) {
+                return why;
+            }
+            received.reserve(4096);
+            let served = tokio::select! {
+                biased;
+                read = reader.read_buf(&mut received) => match read {
+                    Ok(0) => lost("the server closed the connection"),
+                    Ok(_) => {
+                        self.last_heard = Facts::now();
+                        ControlFlow::Continue(())
+                    }
+                    Err(error) => lost(&error.to_string()),
+                },
+                letter = letters.recv() => match letter {
+                    Some(letter) => self.send(letter, letters, &mut writer).await,
+                    None => {
+                        self.close(&mut writer, &mut reader).await;
+                        ControlFlow::Break(Break::Unwanted)
+                    }
+                },
+                () = alarm.as_mut() => {
+                    alarm.set(Clock::boottime().sleep_until(Facts::now().after(tick)));
+                    self.look_after(&mut writer).await
+                }
+            };
+            if let ControlFlow::Break(why) = served {
+                return why;
+            }
+        }
+    }
+
+    /// Sends a letter, and what else lies in the box, in one write.
+    async fn send(
+        &mut self,
+        first: Mail,
+        letters: &mut Letters,
+        writer: &mut WriteHalf<Box<dyn Stream>>,
+    ) -> ControlFlow<Break> {
+        let (sent, mut bytes) = (Facts::now(), Vec::with_capacity(512));
+        let mut beats = Vec::new();
+        let more = std::iter::from_fn(|| letters.try_recv().ok());
+        for letter in std::iter::once(first).chain(more) {
+            match letter {
+                Mail::Beat(answer) => beats.push(answer),
+                Mail::Calls(calls) => calls.into_iter().for_each(|call| self.write(call, sent, &mut bytes)),
+            }
+        }
+        if !beats.is_empty() {
+            self.ping(sent, beats, &mut bytes);
+        }
+        self.put(&bytes, sent, writer).await
+    }
+
+    fn write(&mut self, call: Call, sent: Moment, bytes: &mut Vec<u8>) {
+        let Call { request, watcher, answer } = call;
+        self.xid = self.xid.checked_add(1).unwrap_or(1);
+        request.write(self.xid, self.place.digest.is_some(), bytes);
+        self.pending.insert(self.xid, Pending { request, watcher, answer, sent });
+    }
+
+    fn ping(&mut self, sent: Moment, answers: Vec<oneshot::Sender<()>>, bytes: &mut Vec<u8>) {
+        let mut out = Out::begin(bytes);
+        out.int(PING_XID).int(PING);
+        out.end();
+        self.pings.push_back((sent, answers));
+    }
+
+    async fn put(
+        &mut self,
+        bytes: &[u8],
+        sent: Moment,
+        writer: &mut WriteHalf<Box<dyn Stream>>,
+    ) -> ControlFlow<Break> {
+        self.last_sent = sent;
+        let writing = async {
+            writer.write_all(bytes).await?;
+            writer.flush().await
+        };
+        match tokio::time::timeout(self.timeout / 2, writing).await {
+            Ok(Ok(())) => ControlFlow::Continue(()),
+            Ok(Err(error)) => lost(&error.to_string()),
+            Err(_) => lost("the server takes nothing in"),
+        }
+    }
+
+    /// A sign of life when nothing else was sent for a while, and an end to a connection that nothing comes from: there
+    /// must be time to try another server before the session ends.
+    async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
+        let now = Facts::now();
+        if now.since(self.last_heard) > self.timeout / 2 {
+            return lost("the server is silent");
+        }
+        if now.since(self.last_sent) < self.timeout / 5 {
+            return ControlFlow::Continue(());
+        }
+        let mut bytes = Vec::new();
+        self.ping(now, Vec::new(), &mut bytes);
+        self.put(&bytes, now, writer).await
+    }
+
+    /// Takes in every whole message.
+    fn hear(&mut self, received: &mut Vec<u8>) -> ControlFlow<Break> {
+        while let Some(message) = next_message(received) {
+            match self.take_in(&message) {
+                Some(ControlFlow::Continue(())) => {}
+                Some(broken) => return broken,
+                None => return lost("the server's answer cannot be read"),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn take_in(&mut self, message: &[u8]) -> Option<ControlFlow<Break>> {
+        let mut message = In(message);
+        let (xid, zxid, code) = (message.int()?, message.long()?, message.int()?);
+        match code {
+            SESSION_EXPIRED => return Some(ControlFlow::Break(Break::Expired)),
+            SESSION_MOVED => return Some(lost("the session has moved to another connection")),
+            _ => {}
+        }
+        match xid {
+            EVENT_XID => {
+                let (kind, _state, path) = (message.int()?, message.int()?, message.text()?);
+                let event = if kind == 2 { Event::Deleted } else { Event::Changed };
+                for watcher in self.watchers.remove(&path).into_iter().flatten() {
+                    watcher(event);
+                }
+            }
+            PING_XID => {
+                let (sent, answers) = self.pings.pop_front()?;
+                self.facts.was_acknowledged(sent);
+                for answer in answers {
+                    let _ = answer.send(());
+                }
+            }
+            AUTH_XID if code != 0 => return Some(lost("the server refuses the user")),
+            AUTH_XID => {}
+            _ => {
+                let Pending { request, watcher, answer, sent } = self.pending.remove(&xid)?;
+                self.ticket.zxid = self.ticket.zxid.max(zxid);
+                self.facts.was_acknowledged(sent);
+                let reply = match code {
+                    0 => Ok(request.reply(&mut message)?),
+                    code => Err(Trouble::Refused(code)),
+                };
+                if let (Ok(_), Some(watcher), Request::Read { path, .. }) = (&reply, watcher, request) {
+                    self.watchers.entry(path).or_default().push(watcher);
+                }
+                let _ = answer.send(reply);
+            }
+        }
+        Some(ControlFlow::Continue(()))
+    }
+
+    fn fail_pending(&mut self, why: &Arc<str>) {
+        self.pings.clear();
+        for (_, pending) in self.pending.drain() {
+            let _ = pending.answer.send(Err(Trouble::Unanswered(why.clone())));
+        }
+    }
+
+    /// The server ended the session. Nobody hears of it before the claims of the session are known to be lost.
+    fn end(mut self) {
+        (self.ended)(self.ticket.id);
+        self.state.send_replace(State::Expired);
+        self.fail_pending(&"the session ended".into());
+        for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
+            watcher(Event::Unsure);
+        }
+    }
+
+    /// Ends the session, so that the server removes at once what belonged to it, and waits for its word.
+    async fn close(
+        &mut self,
+        writer: &mut WriteHalf<Box<dyn Stream>>,
+        reader: &mut tokio::io::ReadHalf<Box<dyn Stream>>,
+    ) {
+        let mut bytes = Vec::new();
+        let mut out = Out::begin(&mut bytes);
+        out.int(self.xid.checked_add(1).unwrap_or(1)).int(CLOSE);
+        out.end();
+        let mut rest = Vec::new();
+        let closing = async {
+            writer.write_all(&bytes).await?;
+            writer.flush().await?;
+            reader.read_to_end(&mut rest).await
+        };
+        let _ = tokio::time::timeout(CLOSE_LIMIT, closing).await;
+    }
+}
+
+fn lost(why: &str) -> ControlFlow<Break> {
+    ControlFlow::Break(Break::Lost(why.into()))
+}
+
+/// Does `work`; meanwhile every request is answered: it was not sent. Breaks when nobody wants the session any more.
+async fn unless_unwanted<T: Send>(
+    work: impl Future<Output = T> + Send,
+    letters: &mut Letters,
+    why: &str,
+) -> ControlFlow<Break, T> {
+    let mut work: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(work);
+    loop {
+        tokio::select! {
+            done = work.as_mut() => return ControlFlow::Continue(done),
+            letter = letters.recv() => match letter {
+                None => return ControlFlow::Break(Break::Unwanted),
+                Some(Mail::Beat(_)) => {}
+                Some(Mail::Calls(calls)) => {
+                    let why = Arc::<str>::from(why);
+                    calls.into_iter().for_each(|call| drop(call.answer.send(Err(Trouble::NotSent(why.clone())))));
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The bytes of the protocol: big-endian numbers, and strings and buffers behind their length.
+
+/// A message that is being written. Its first four bytes are its length, filled in at the end.
+pub(super) struct Out<'a> {
+    bytes: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> Out<'a> {
+    /// Begins a message behind what is in `bytes` already: several go out in one write.
+    pub(super) fn begin(bytes: &'a mut Vec<u8>) -> Self {
+        let start = bytes.len();
+        bytes.extend([0; 4]);
+        Self { bytes, start }
+    }
+
+    pub(super) fn int(&mut self, value: i32) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn long(&mut self, value: i64) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn flag(&mut self, value: bool) -> &mut Self {
+        self.bytes.push(u8::from(value));
+        self
+    }
+
+    pub(super) fn buffer(&mut self, value: &[u8]) -> &mut Self {
+        self.int(value.len() as i32);
+        self.bytes.extend(value);
+        self
+    }
+
+    pub(super) fn text(&mut self, value: &str) -> &mut Self {
+        self.buffer(value.as_bytes())
+    }
+
+    pub(super) fn end(self) {
+        let length = (self.bytes.len() - self.start - 4) as u32;
+        self.bytes[self.start..self.start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+/// A message that is being read. Every read is `None` once the bytes do not suffice: the server speaks another language.
+pub(super) struct In<'a>(pub(super) &'a [u8]);
+
+impl<'a> In<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    pub(super) fn int(&mut self) -> Option<i32> {
+        Some(i32::from_be_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    pub(super) fn long(&mut self) -> Option<i64> {
+        Some(i64::from_be_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// A buffer; one of length -1 is none, which is as good as an empty one.
+    pub(super) fn buffer(&mut self) -> Option<&'a [u8]> {
+        let length = self.int()?;
+        self.take(usize::try_from(length.max(0)).ok()?)
+    }
+
+    pub(super) fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.buffer()?.to_vec()).ok()
+    }
+
+    pub(super) fn texts(&mut self) -> Option<Vec<String>> {
+        let count = self.int()?.max(0);
+        (0..count).map(|_| self.text()).collect()
+    }
+}
+
+/// Takes the first whole message out of what was received so far.
+pub(super) fn next_message(received: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let length = u32::from_be_bytes(received.get(..4)?.try_into().ok()?) as usize;
+    let message = received.get(4..4 + length)?.to_vec();
+    received.drain(..4 + length);
+    Some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_back_message_by_message() {
+        let mut bytes = Vec::new();
+        let mut first = Out::begin(&mut bytes);
+        first.int(-7).long(1 << 40).flag(true).text("naïve");
+        first.end();
+        Out::begin(&mut bytes).end();
+        let half = bytes.split_off(9);
+        assert_eq!(next_message(&mut bytes), None, "only half of it came");
+        bytes.extend(half);
+        let message = next_message(&mut bytes).expect("all of it came");
+        let mut read = In(&message);
+        assert_eq!((read.int(), read.long(), read.take(1)), (Some(-7), Some(1 << 40), Some(&[1][..])));
+        assert_eq!(read.text().as_deref(), Some("naïve"));
+        assert_eq!(read.int(), None, "past the end");
+        assert_eq!(next_message(&mut bytes), Some(Vec::new()));
+        assert!(bytes.is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! What can be asked of a server, and its answers.
+
+use super::jute::{In, Out};
+
+/// Everything may be done with the node.
+const ALL: i32 = 31;
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Request {
+    /// Makes a node. For a sequential one, the server adds ten digits to the path.
+    Create { path: String, data: Vec<u8>, kind: Create },
+    /// Removes a node, whatever its version is.
+    Delete { path: String },
+    /// Reads a node. With a watch, the next change is told.
+    Read { path: String, watch: bool },
+    /// Writes a node of this version.
+    Write { path: String, data: Vec<u8>, version: i32 },
+    /// Lists the children of a node.
+    Children { path: String },
+    /// What is asked after this sees everything that was done before it, on whichever server.
+    Sync { path: String },
+}
+
+/// What kind of node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Create {
+    Persistent = 0,
+    Ephemeral = 1,
+    EphemeralSequential = 3,
+    Container = 4,
+}
+
+/// The answer to a request that was carried out.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Reply {
+    Created { path: String, stat: Stat },
+    Node { data: Vec<u8>, stat: Stat },
+    Children(Vec<String>),
+    Done,
+}
+
+/// What the server knows of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Stat {
+    /// The transaction that made it.
+    pub(in super::super) czxid: i64,
+    /// When that was, in milliseconds since 1970.
+    pub(in super::super) ctime: i64,
+    /// How often it was written.
+    pub(in super::super) version: i32,
+    /// The session that it ends with; zero if it outlives its session.
+    pub(in super::super) owner: i64,
+}
+
+impl Request {
+    /// Writes it as request number `xid`. Nodes are made for everybody, or only for the user of this session.
+    pub(super) fn write(&self, xid: i32, is_private: bool, bytes: &mut Vec<u8>) {
+        let mut out = Out::begin(bytes);
+        out.int(xid).int(self.code());
+        match self {
+            Self::Create { path, data, kind } => {
+                let (scheme, id) = if is_private { ("auth", "") } else { ("world", "anyone") };
+                out.text(path).buffer(data);
+                out.int(1).int(ALL).text(scheme).text(id);
+                out.int(*kind as i32);
+            }
+            Self::Delete { path } => drop(out.text(path).int(-1)),
+            Self::Read { path, watch } => drop(out.text(path).flag(*watch)),
+            Self::Write { path, data, version } => drop(out.text(path).buffer(data).int(*version)),
+            Self::Children { path } => drop(out.text(path).flag(false)),
+            Self::Sync { path } => drop(out.text(path)),
+        }
+        out.end();
+    }
+
+    fn code(&self) -> i32 {
+        match self {
+            Self::Create { kind: Create::Container, .. } => 19,
+            Self::Create { .. } => 15,
+            Self::Delete { .. } => 2,
+            Self::Read { .. } => 4,
+            Self::Write { .. } => 5,
+            Self::Children { .. } => 8,
+            Self::Sync { .. } => 9,
+        }
+    }
+
+    /// Whether it can change what is stored.
+    pub(in super::super) fn changes_something(&self) -> bool {
+        matches!(self, Self::Create { .. } | Self::Delete { .. } | Self::Write { .. })
+    }
+
+    /// Reads the answer to it.
+    pub(super) fn reply(&self, message: &mut In<'_>) -> Option<Reply> {
+        Some(match self {
+            Self::Create { .. } => Reply::Created { path: message.text()?, stat: Stat::read(message)? },
+            Self::Read { .. } => Reply::Node { data: message.buffer()?.to_vec(), stat: Stat::read(message)? },
+            Self::Children { .. } => Reply::Children(message.texts()?),
+            Self::Delete { .. } | Self::Write { .. } | Self::Sync { .. } => Reply::Done,
+        })
+    }
+}
+
+impl Stat {
+    fn read(message: &mut In<'_>) -> Option<Self> {
+        let (czxid, _mzxid, ctime, _mtime) =
+            (message.long()?, message.long()?, message.long()?, message.long()?);
+        let (version, _cversion, _aversion) = (message.int()?, message.int()?, message.int()?);
+        Some(Self { czxid, ctime, version, owner: message.long()? })
+    }
+}

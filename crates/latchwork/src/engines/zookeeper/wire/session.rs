@@ -1,0 +1,234 @@
+//! The handle of a session, and the thread that its sessions live on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::connection::Place;
+use super::driver::Driver;
+use super::request::{Reply, Request};
+use crate::clock::{Clock, Moment};
+
+/// A session with the server or ensemble. It outlives its connections, and ends when its last handle is dropped.
+pub(in super::super) struct Session {
+    mail: mpsc::UnboundedSender<Mail>,
+    state: watch::Receiver<State>,
+    facts: Arc<Facts>,
+}
+
+/// How a session stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum State {
+    /// Every server is being tried, once.
+    Connecting,
+    Connected,
+    /// None could be reached; they are tried again later, or when somebody asks.
+    Unreachable {
+        round: u64,
+        why: Arc<str>,
+    },
+    /// The server ended it, and removes what belonged to it.
+    Expired,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Trouble {
+    /// Nothing was sent.
+    NotSent(Arc<str>),
+    /// It was sent, and the connection broke.
+    Unanswered(Arc<str>),
+    /// The server did nothing, and says why.
+    Refused(i32),
+}
+
+impl Trouble {
+    pub(in super::super) const NO_NODE: Self = Self::Refused(-101);
+    pub(in super::super) const NO_AUTH: Self = Self::Refused(-102);
+    pub(in super::super) const BAD_VERSION: Self = Self::Refused(-103);
+    pub(in super::super) const EPHEMERAL_PARENT: Self = Self::Refused(-108);
+    pub(in super::super) const NODE_EXISTS: Self = Self::Refused(-110);
+}
+
+/// What became of a node that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Event {
+    Changed,
+    Deleted,
+    /// The connection broke meanwhile, and there is a new one: look again.
+    Unsure,
+}
+
+/// Called once, on the session's thread.
+pub(in super::super) type Watcher = Box<dyn FnOnce(Event) + Send>;
+
+/// One request under way.
+pub(super) struct Call {
+    pub(super) request: Request,
+    pub(super) watcher: Option<Watcher>,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+pub(in super::super) type Answer = Result<Reply, Trouble>;
+
+/// What a session is asked to do.
+pub(super) enum Mail {
+    /// To send these, in one write.
+    Calls(Vec<Call>),
+    /// To give a sign of life.
+    Beat(oneshot::Sender<()>),
+}
+
+/// What is known of a session on every thread.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) id: AtomicI64,
+    pub(super) timeout_millis: AtomicU64,
+    /// When the newest request that was acknowledged was sent, in microseconds.
+    pub(super) acknowledged: AtomicU64,
+    /// Rung by whoever cannot wait for the next attempt to connect.
+    pub(super) nudge: Notify,
+}
+
+impl Session {
+    /// Begins a session on `thread`. It is usable once [`Session::ready`] says so; `ended` is called with its id if the
+    /// server ends it.
+    pub(in super::super) fn begin(
+        thread: &Thread,
+        place: Arc<Place>,
+        ended: impl Fn(i64) + Send + 'static,
+    ) -> Self {
+        let (mail, letters) = mpsc::unbounded_channel();
+        let (says, state) = watch::channel(State::Connecting);
+        let facts = Arc::<Facts>::default();
+        let driver = Driver::new(place, facts.clone(), says, Box::new(ended));
+        let alive = thread.alive.clone();
+        thread.runtime.spawn(async move {
+            driver.run(letters).await;
+            drop(alive);
+        });
+        Self { mail, state, facts }
+    }
+
+    /// Its number; zero before it was opened.
+    pub(in super::super) fn id(&self) -> i64 {
+        self.facts.id.load(Ordering::Acquire)
+    }
+
+    /// How long it lives without a sign of life, as agreed with the server.
+    pub(in super::super) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.facts.timeout_millis.load(Ordering::Acquire))
+    }
+
+    /// When the newest request that was acknowledged was sent.
+    pub(in super::super) fn acknowledged(&self) -> Moment {
+        Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire))
+    }
+
+    pub(in super::super) fn is_over(&self) -> bool {
+        *self.state.borrow() == State::Expired
+    }
+
+    pub(in super::super) fn is_connected(&self) -> bool {
+        *self.state.borrow() == State::Connected
+    }
+
+    /// Waits until it is connected or over; an attempt that fails is told.
+    pub(in super::super) async fn ready(&self) -> State {
+        let mut state = self.state.clone();
+        let mut failed = None;
+        loop {
+            let now = state.borrow_and_update().clone();
+            match now {
+                State::Connected | State::Expired => return now,
+                State::Connecting => {}
+                State::Unreachable { round, .. } if failed.is_some_and(|failed| failed != round) => {
+                    return now;
+                }
+                State::Unreachable { round, .. } => {
+                    // The next attempt is this caller's: the reason may be old.
+                    failed = Some(round);
+                    self.facts.nudge.notify_one();
+                }
+            }
+            if state.changed().await.is_err() {
+                return State::Expired;
+            }
+        }
+    }
+
+    /// Sends requests in one write. The answers come in their order.
+    pub(in super::super) async fn ask<const N: usize>(
+        &self,
+        requests: [(Request, Option<Watcher>); N],
+    ) -> [Answer; N] {
+        let answers = self.ask_all(requests.into()).await;
+        answers.try_into().unwrap_or_else(|_| unreachable!("there is one answer for each"))
+    }
+
+    /// The same for any number.
+    pub(in super::super) async fn ask_all(&self, requests: Vec<(Request, Option<Watcher>)>) -> Vec<Answer> {
+        let (mut calls, mut answers) = (Vec::new(), Vec::new());
+        for (request, watcher) in requests {
+            let (answer, receiver) = oneshot::channel();
+            calls.push(Call { request, watcher, answer });
+            answers.push(receiver);
+        }
+        let _ = self.mail.send(Mail::Calls(calls));
+        let mut heard = Vec::with_capacity(answers.len());
+        for answer in answers {
+            heard.push(answer.await.unwrap_or_else(|_| Err(Trouble::Unanswered("the session ended".into()))));
+        }
+        heard
+    }
+
+    /// Gives a sign of life, and waits until it is acknowledged. False if it is not.
+    pub(in super::super) async fn beat(&self) -> bool {
+        let (answer, beaten) = oneshot::channel();
+        let _ = self.mail.send(Mail::Beat(answer));
+        beaten.await.is_ok()
+    }
+}
+
+/// A thread of the engine's own, so that user code that blocks every worker cannot end its sessions. It ends with its
+/// last session.
+pub(in super::super) struct Thread {
+    runtime: Handle,
+    alive: mpsc::Sender<()>,
+}
+
+impl Thread {
+    /// # Errors
+    /// If the system has no thread or descriptor left.
+    pub(in super::super) fn start() -> std::io::Result<Self> {
+        let (alive, mut ended) = mpsc::channel(1);
+        let (sender, made) = std::sync::mpsc::channel();
+        // Made over there: a runtime must not be dropped in async code.
+        let live = move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let is_made =
+                runtime.as_ref().map(|runtime| runtime.handle().clone()).map_err(|error| error.kind());
+            let _ = sender.send(is_made);
+            if let Ok(runtime) = runtime {
+                let _: Option<()> = runtime.block_on(ended.recv());
+            }
+        };
+        std::thread::Builder::new().name("latch-zookeeper".into()).spawn(live)?;
+        let runtime = made.recv().map_err(std::io::Error::other)??;
+        Ok(Self { runtime, alive })
+    }
+}
+
+impl Facts {
+    /// A request sent then was acknowledged.
+    pub(super) fn was_acknowledged(&self, sent: Moment) {
+        self.acknowledged.fetch_max(sent.as_micros(), Ordering::AcqRel);
+    }
+
+    pub(super) fn now() -> Moment {
+        Clock::boottime().now()
+    }
+}

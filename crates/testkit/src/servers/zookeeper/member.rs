@@ -1,0 +1,195 @@
+//! One member: a Java process, which can be asked, stopped, killed and started again.
+
+use std::fs;
+use std::io::{Error, Read, Result, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use tempfile::TempDir;
+
+use super::{Ports, ZooKeeperOptions};
+use crate::servers::process::Process;
+
+/// A start takes most of a second of a core.
+const START_LIMIT: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(10);
+/// What a member that runs needs for an answer at the most.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Where Debian's packages put what Java needs, and what of it a server needs.
+const JARS: &str = "/usr/share/java";
+const NEEDED: [&str; 19] = [
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "slf4j-simple",
+    "netty-buffer",
+    "netty-codec",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
+    "snappy-java",
+    "metrics-core",
+    "commons-cli",
+    "commons-io",
+    "jackson-core",
+    "jackson-databind",
+    "jackson-annotations",
+];
+
+/// A member of an ensemble, or a server that is alone.
+pub struct ZooKeeperMember {
+    folder: TempDir,
+    ports: Ports,
+    is_secure: bool,
+    process: Mutex<Option<Process>>,
+}
+
+/// Somebody else listens on one of its ports.
+pub(super) struct PortTaken;
+
+impl ZooKeeperMember {
+    /// One that was not started.
+    pub(super) fn prepare(options: &ZooKeeperOptions, number: usize, all: &[Ports]) -> Self {
+        let folder = tempfile::Builder::new().prefix("zookeeper").tempdir().expect("a temporary folder");
+        let ports = all[number];
+        let file = options.file(&ports, all, folder.path());
+        fs::write(folder.path().join("zoo.cfg"), file).expect("the folder is ours");
+        fs::write(folder.path().join("myid"), format!("{}\n", number + 1)).expect("the folder is ours");
+        Self { folder, ports, is_secure: options.tls.is_some(), process: Mutex::default() }
+    }
+
+    /// Where clients reach it: by TLS, if it speaks that.
+    pub fn address(&self) -> SocketAddr {
+        let port = if self.is_secure { self.ports.secure } else { self.ports.client };
+        (Ipv4Addr::LOCALHOST, port).into()
+    }
+
+    /// Where it speaks plain text.
+    pub fn plain_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.client).into()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&self) {
+        *self.process() = None;
+    }
+
+    /// Stops the process: its connections stay open, and nobody answers. It stands still when this returns.
+    pub fn pause(&self) {
+        self.process().as_ref().expect("it runs").pause();
+    }
+
+    /// Ends [`ZooKeeperMember::pause`].
+    pub fn resume(&self) {
+        self.process().as_ref().expect("it runs").resume();
+    }
+
+    /// Kills it, if it runs, and starts it with the data that it had, without waiting for it.
+    pub fn start_again(&self) {
+        self.kill();
+        self.launch();
+    }
+
+    /// The same, and waits until it serves clients.
+    ///
+    /// # Panics
+    /// If it does not; with what it printed.
+    pub fn restart(&self) {
+        self.start_again();
+        assert!(self.until_it_serves().is_ok(), "a port was taken while the server was down");
+    }
+
+    /// The same without the data that it had.
+    ///
+    /// # Panics
+    /// As [`ZooKeeperMember::restart`].
+    pub fn restart_empty(&self) {
+        self.kill();
+        fs::remove_dir_all(self.file("version-2")).expect("it had some");
+        self.restart();
+    }
+
+    /// Whether it leads the others.
+    pub fn is_leader(&self) -> bool {
+        self.word("srvr").is_ok_and(|answer| answer.contains("Mode: leader"))
+    }
+
+    /// Whether it serves clients. Its port for TLS is the last that it listens on.
+    pub fn serves(&self) -> bool {
+        let answers = self.word("srvr").is_ok_and(|answer| answer.contains("Mode: "));
+        answers && TcpStream::connect_timeout(&self.address(), PATIENCE).is_ok()
+    }
+
+    /// Its answer to a four-letter word.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn word(&self, word: &str) -> Result<String> {
+        let mut connection = TcpStream::connect_timeout(&self.plain_address(), PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.write_all(word.as_bytes())?;
+        connection
+            .shutdown(Shutdown::Write)
+            .or_else(|error: Error| if error.raw_os_error().is_some() { Ok(()) } else { Err(error) })?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Everything it has printed.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
+    }
+
+    pub(super) fn launch(&self) {
+        let _ = fs::remove_file(self.file("output"));
+        let jars = NEEDED.map(|jar| format!("{JARS}/{jar}.jar"));
+        let missing = jars.iter().find(|jar| !PathBuf::from(jar).exists());
+        assert!(missing.is_none(), "{} is missing; install the package zookeeper", missing.expect("one is"));
+        let mut command = Command::new("java");
+        command.current_dir(self.folder.path()).args([
+            "-Xmx192m",
+            "-XX:+UseSerialGC",
+            // Half of a start is compiling what runs once.
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-cp",
+            &jars.join(":"),
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            "./zoo.cfg",
+        ]);
+        *self.process() = Some(Process::start(&mut command, "zookeeper", &self.file("output")));
+    }
+
+    pub(super) fn until_it_serves(&self) -> std::result::Result<(), PortTaken> {
+        let begun = Clock::boottime().now();
+        while !self.serves() {
+            if self.process().as_mut().is_none_or(Process::has_ended) {
+                let output = self.output();
+                assert!(output.contains("BindException"), "zookeeper ended:\n{output}");
+                return Err(PortTaken);
+            }
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "zookeeper does not answer:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        // A test that failed while it asked must still be able to end the process.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,72 @@
+//! How a ZooKeeper server is set up.
+
+use std::fs;
+use std::path::Path;
+
+use super::Ports;
+use crate::servers::Certificates;
+
+/// How servers are set up. The default is one that is alone and lets everybody in.
+#[derive(Default)]
+pub struct ZooKeeperOptions {
+    /// How many members an ensemble has; zero is as good as one.
+    pub members: usize,
+    /// Speaks TLS with clients that have a certificate of these, on a port of its own.
+    pub tls: Option<Certificates>,
+}
+
+impl ZooKeeperOptions {
+    /// Three members.
+    pub fn three() -> Self {
+        Self { members: 3, ..Self::default() }
+    }
+
+    /// One that speaks TLS.
+    pub fn tls() -> Self {
+        Self { tls: Some(Certificates::make()), ..Self::default() }
+    }
+
+    /// The configuration file of a member. Ticks are short, so that sessions can be; nothing waits for the disk, because
+    /// no test pulls the plug of the machine.
+    pub(super) fn file(&self, own: &Ports, all: &[Ports], folder: &Path) -> String {
+        let mut lines = vec![
+            "tickTime=100".to_owned(),
+            "maxSessionTimeout=60000".to_owned(),
+            format!("dataDir={}", folder.display()),
+            format!("clientPort={}", own.client),
+            "clientPortAddress=127.0.0.1".to_owned(),
+            "maxClientCnxns=0".to_owned(),
+            "admin.enableServer=false".to_owned(),
+            "4lw.commands.whitelist=*".to_owned(),
+            "forceSync=no".to_owned(),
+            "preAllocSize=1024".to_owned(),
+        ];
+        if all.len() > 1 {
+            lines.extend(["initLimit=200".to_owned(), "syncLimit=50".to_owned()]);
+            let introduced = all.iter().enumerate();
+            lines.extend(introduced.map(|(number, ports)| {
+                format!("server.{}=127.0.0.1:{}:{}", number + 1, ports.peer, ports.election)
+            }));
+        }
+        if let Some(certificates) = &self.tls {
+            let (ca, server) = (certificates.ca(), certificates.server());
+            let both =
+                [&server.key, &server.certificate].map(|file| fs::read_to_string(file).expect("it was made"));
+            let identity = folder.join("server.pem");
+            fs::write(&identity, both.concat()).expect("the folder is ours");
+            lines.extend([
+                format!("secureClientPort={}", own.secure),
+                "secureClientPortAddress=127.0.0.1".to_owned(),
+                "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
+                format!("ssl.keyStore.location={}", identity.display()),
+                "ssl.keyStore.type=PEM".to_owned(),
+                format!("ssl.trustStore.location={}", ca.display()),
+                "ssl.trustStore.type=PEM".to_owned(),
+                "ssl.clientAuth=need".to_owned(),
+                "ssl.hostnameVerification=false".to_owned(),
+            ]);
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+}
