@@ -10,10 +10,12 @@ pub mod memory;
 pub mod redis;
 #[cfg(any(feature = "memory", feature = "sqlite"))]
 mod rule;
-#[cfg(any(feature = "redis", feature = "etcd"))]
+#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod settings;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod tls;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 

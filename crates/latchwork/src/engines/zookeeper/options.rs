@@ -1,20 +1,19 @@
 //! What a URL says: where the servers are, and how to lock on them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
-
 use super::wire::Place;
+use crate::Result;
 use crate::engine::EngineUrl;
-use crate::{Error, ErrorKind, Result};
+use crate::engines::settings::{choice, host_and_port, invalid, span};
+use crate::engines::tls::tls;
 
 const KNOWN: [&str; 5] = ["ca", "cert", "key", "scheme", "session-ttl"];
 const PORT: u16 = 2181;
 const SESSION_TTL: Duration = Duration::from_secs(20);
+const SHORTEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// How a lock is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub(super) struct Options {
 
 impl Options {
     /// # Errors
-    /// [`ErrorKind::Invalid`], naming the option, what it takes and never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         let hosts = hosts(url)?;
@@ -50,14 +49,16 @@ impl Options {
             (None, None) => None,
             (Some(user), Some(password)) if !user.contains(':') => Some(format!("{user}:{password}")),
             // Not shown: the user may be meant as the password.
-            _ => return Err(invalid(url, "a user needs a password, and no colon; write user:password@host")),
+            _ => {
+                return Err(invalid(
+                    url,
+                    "a user needs a password, and no colon; write user:password@host".to_owned(),
+                ));
+            }
         };
-        let scheme = match url.option("scheme") {
-            None | Some("sequential") => Scheme::Sequential,
-            Some("single") => Scheme::Single,
-            Some(_) => return Err(invalid(url, "scheme= takes one of sequential, single")),
-        };
-        let place = Arc::new(Place { hosts, tls: tls(url)?, digest, timeout: session_ttl });
+        let scheme =
+            choice(url, "scheme", &[("sequential", Scheme::Sequential), ("single", Scheme::Single)])?;
+        let place = Arc::new(Place { hosts, tls: tls(url)?.map(Arc::new), digest, timeout: session_ttl });
         let user = url.user().map(str::to_owned);
         Ok(Self { place, place_shown, user, chroot: chroot(url)?, scheme, session_ttl })
     }
@@ -67,29 +68,13 @@ impl Options {
     }
 }
 
-fn invalid(url: &EngineUrl, why: &str) -> Error {
-    Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
-}
-
 fn hosts(url: &EngineUrl) -> Result<Vec<(String, u16)>> {
-    let parsed: Option<Vec<_>> = url.hosts().map(host_and_port).collect();
-    let hosts = parsed.ok_or_else(|| invalid(url, "a port is no number from 1 to 65535"))?;
+    let parsed: Option<Vec<_>> = url.hosts().map(|host| host_and_port(host, PORT)).collect();
+    let hosts = parsed.ok_or_else(|| invalid(url, "a port is no number from 1 to 65535".to_owned()))?;
     match hosts.is_empty() {
         true => Ok(vec![("127.0.0.1".to_owned(), PORT)]),
         false => Ok(hosts),
     }
-}
-
-fn host_and_port(text: &str) -> Option<(String, u16)> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, rest) = rest.split_once(']')?;
-            (host, rest.strip_prefix(':'))
-        }
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port != 0))?;
-    Some((host.to_owned(), port))
 }
 
 fn chroot(url: &EngineUrl) -> Result<String> {
@@ -99,80 +84,23 @@ fn chroot(url: &EngineUrl) -> Result<String> {
     if chroot.split('/').skip(1).any(is_bad) || chroot == "/zookeeper" || chroot.starts_with("/zookeeper/") {
         let why = "the path behind the hosts is where the locks are; write it without empty segments, . and .., and not \
                    below /zookeeper";
-        return Err(invalid(url, why));
+        return Err(invalid(url, why.to_owned()));
     }
     Ok(chroot.to_owned())
 }
 
-/// `500ms`, `20s`, `1m`.
 fn session_ttl(url: &EngineUrl) -> Result<Duration> {
-    let Some(text) = url.option("session-ttl") else { return Ok(SESSION_TTL) };
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let unit = match unit {
-        "ms" => Some(1_u64),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        _ => None,
-    };
-    let millis = unit.zip(digits.parse::<u64>().ok()).and_then(|(unit, count)| unit.checked_mul(count));
-    match millis.filter(|millis| (200..=3_600_000).contains(millis)) {
-        Some(millis) => Ok(Duration::from_millis(millis)),
-        None => Err(invalid(url, "session-ttl= takes a time from 200ms to 60m, as 500ms, 20s, 1m")),
-    }
-}
-
-fn tls(url: &EngineUrl) -> Result<Option<Arc<ClientConfig>>> {
-    let [ca, cert, key] = ["ca", "cert", "key"].map(|option| url.option(option).map(Path::new));
-    if url.scheme() != "zookeeper+tls" {
-        return match ca.or(cert).or(key) {
-            Some(_) => Err(invalid(url, "ca, cert and key are for TLS; write zookeeper+tls://")),
-            None => Ok(None),
-        };
-    }
-    let mut roots = RootCertStore::empty();
-    match ca {
-        Some(path) => {
-            for certificate in certificates(url, "ca", path)? {
-                roots
-                    .add(certificate)
-                    .map_err(|error| invalid(url, &format!("ca={}: {error}", path.display())))?;
-            }
-        }
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-    }
-    // Named, because rustls would panic if an application compiled in two providers and chose none.
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| invalid(url, &error.to_string()))?
-        .with_root_certificates(roots);
-    let config = match (cert, key) {
-        (None, None) => config.with_no_client_auth(),
-        (Some(cert), Some(key)) => {
-            let chain = certificates(url, "cert", cert)?;
-            let key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| invalid(url, &format!("key={}: {error}", key.display())))?;
-            config
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| invalid(url, &format!("cert or key cannot be used: {error}")))?
-        }
-        _ => return Err(invalid(url, "cert and key go together; give both or neither")),
-    };
-    Ok(Some(Arc::new(config)))
-}
-
-fn certificates(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let said = |why: String| invalid(url, &format!("{option}={}: {why}", path.display()));
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read.map_err(|error| said(error.to_string()))? {
-        none if none.is_empty() => Err(said("there is no certificate in PEM form in it".to_owned())),
-        certificates => Ok(certificates),
+    let ttl = span(url, "session-ttl")?.unwrap_or(SESSION_TTL);
+    match (SHORTEST..=LONGEST).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err(invalid(url, "session-ttl= takes a time from 200ms to 60m".to_owned())),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     fn parse(url: &str) -> Result<Options> {
         Options::of(&url.parse()?)

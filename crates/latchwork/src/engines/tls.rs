@@ -1,0 +1,68 @@
+//! TLS as URLs ask for it: `ca=`, `cert=`, `key=`. The checks cannot be turned off.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::settings::{invalid, pem};
+use crate::Result;
+use crate::engine::EngineUrl;
+
+/// How to talk to the servers, if the URL says `scheme+tls`.
+///
+/// # Errors
+/// For a file that cannot be used, and for files without TLS.
+pub(super) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
+    let files = ["ca", "cert", "key"].map(|option| url.option(option).map(Path::new));
+    if !url.scheme().ends_with("+tls") {
+        return match files.iter().any(Option::is_some) {
+            true => Err(invalid(url, format!("ca, cert and key are for TLS; write {}+tls://", url.scheme()))),
+            false => Ok(None),
+        };
+    }
+    let [ca, cert, key] = files;
+    // Named, because rustls would panic if an application compiled in two providers and chose none.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(url, &error))?
+        .with_root_certificates(roots(url, ca)?);
+    let config = match (cert, key) {
+        (Some(cert), Some(key)) => {
+            let certificates = certificates(url, "cert", cert)?;
+            let key = PrivateKeyDer::from_pem_slice(&pem(url, "key", key)?)
+                .map_err(|_| invalid(url, "key= is no private key in PEM form".to_owned()))?;
+            config.with_client_auth_cert(certificates, key).map_err(|error| unusable(url, &error))?
+        }
+        (None, None) => config.with_no_client_auth(),
+        _ => return Err(invalid(url, "cert and key go together; give both or neither".to_owned())),
+    };
+    Ok(Some(config))
+}
+
+/// The authorities that are trusted: the given ones and no other, or else the system's.
+fn roots(url: &EngineUrl, ca: Option<&Path>) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let trusted = match ca {
+        Some(ca) => certificates(url, "ca", ca)?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let (good, _) = roots.add_parsable_certificates(trusted);
+    match good {
+        0 => Err(invalid(url, "no authority to trust; name one with ca=/path/ca.pem".to_owned())),
+        _ => Ok(roots),
+    }
+}
+
+fn certificates(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let text = pem(url, option, path)?;
+    let read = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    read.map_err(|_| invalid(url, format!("{option}= is no certificate in PEM form")))
+}
+
+fn unusable(url: &EngineUrl, error: &rustls::Error) -> crate::Error {
+    invalid(url, format!("ca, cert or key cannot be used: {error}"))
+}
