@@ -91,6 +91,11 @@ impl Tally {
         self.lost == 0 && self.refused == 0
     }
 
+    /// No error but that the server could not be reached, or that a lock was lost before its release.
+    pub fn only_unreachable_or_lost(&self) -> bool {
+        self.errors.iter().all(|error| matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Lost))
+    }
+
     /// No error but that the server could not be reached.
     pub fn only_unreachable(&self) -> bool {
         self.errors.iter().all(|error| error.kind() == ErrorKind::Unreachable)
