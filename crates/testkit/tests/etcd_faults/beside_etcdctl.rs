@@ -78,7 +78,12 @@ async fn each_waits_for_the_other() {
 }
 
 /// A line in which both kinds stand by turns; as soon as one was served, another of its kind joins at the end.
-async fn are_served_in_the_order_of_arrival(scene: &Scene<EtcdServer>, client: [RecordedClient; 2], name: &str, key_prefix: &str) {
+async fn are_served_in_the_order_of_arrival(
+    scene: &Scene<EtcdServer>,
+    client: [RecordedClient; 2],
+    name: &str,
+    key_prefix: &str,
+) {
     enum Turn {
         Ours(tokio::task::JoinHandle<testkit::history::RecordedGuard>),
         Theirs(Theirs),
@@ -105,7 +110,8 @@ async fn are_served_in_the_order_of_arrival(scene: &Scene<EtcdServer>, client: [
         for _ in 0..leaving {
             let token = match line.pop_front().expect("somebody") {
                 Turn::Ours(waiting) => {
-                    let guard = tokio::time::timeout(SOON, waiting).await.expect("in order").expect("no panic");
+                    let guard =
+                        tokio::time::timeout(SOON, waiting).await.expect("in order").expect("no panic");
                     let token = guard.token().expect("certain").engine_token();
                     guard.release().await.expect("held");
                     token

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use latchwork::ErrorKind;
 use testkit::crowd::{Crowd, Tally};
 use testkit::history::{Fault, RecordedClient};
 use testkit::servers::EtcdCluster;
@@ -34,12 +35,18 @@ impl Play {
         let mut store = self.scene.store();
         assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
         renewed(&guard).await;
-        let line = Line::up(&self.scene, &self.clients[1..4], LONG).await;
+        let line = Line::up(&self.scene, &self.clients[1..4], PATIENT).await;
         self.suffer(fault, strike).await;
         renewed(&guard).await;
         assert!(guard.is_certain(), "held all the time");
-        assert_eq!(store.write(guard.token().expect("certain"), "after"), Written::Accepted);
-        line.is_served_after(guard).await;
+        let token = guard.token().expect("certain");
+        assert_eq!(store.write(token, "after"), Written::Accepted);
+        assert!(line.stands(), "nobody has the lock before it is released");
+        if let Err(error) = guard.release().await {
+            // Sent to a member that cannot be reached, and then again to another.
+            assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+        }
+        line.is_served(token).await;
     }
 
     /// A crowd goes on.
@@ -131,9 +138,10 @@ async fn the_network_between_clients_and_their_member_falls_silent() {
     play.queue_outlives(Fault::Partition, silence).await;
     play.scene.proxies[0].black_hole(false);
     let silence = async || {
-        play.scene.proxies[1].black_hole(true);
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
-        play.scene.proxies[1].black_hole(false);
+        play.scene.proxies[0].black_hole(true);
+        // Until everybody who used it has turned to another.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        play.scene.proxies[0].black_hole(false);
     };
     let tally = play.crowd_outlives(Fault::Partition, silence).await;
     play.is_judged(&tally).await;

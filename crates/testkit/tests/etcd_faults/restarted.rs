@@ -48,15 +48,16 @@ async fn nobody_is_stuck_when_the_server_forgets_old_revisions() {
     let scene = Scene::one();
     let clients = scene.clients(9).await;
     let guard = take(&clients[0].lock("held").ttl(TTL)).await;
-    let crowd = Crowd::gather(&scene, &clients[5..], Duration::from_millis(2));
     let holder = take(&clients[1].lock(LOCK)).await;
     let line = Line::up(&scene, &clients[2..5], LONG).await;
+    // Behind the line, because the lock is the same.
+    let crowd = Crowd::gather(&scene, &clients[5..], Duration::from_millis(2));
+    scene.until_keys(8).await;
     for _ in 0..10 {
         let status = scene.etcdctl(&["put", "tick", "tock", "--write-out=fields"]);
         let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : "));
         scene.etcdctl(&["compact", revision.expect("a revision")]);
     }
-    // The crowd stands behind the line, because the lock is the same.
     line.is_served_after(holder).await;
     crowd.works(20).await;
     let tally = crowd.home().await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use testkit::history::RecordedClient;
 use testkit::proxy::Proxy;
 use testkit::servers::{EtcdCluster, EtcdOptions, EtcdServer, Etcdctl};
-pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
 use testkit::stage::{Judged, Stage};
+pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
 
 /// One server, or the members of a cluster.
 pub(crate) trait Servers {

@@ -79,8 +79,8 @@ async fn failures() -> String {
     for url in urls {
         let error = latchwork::connect(&url).await.expect_err("it cannot be used");
         let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
-        // Where a user stands it is shown, whatever it was meant for.
-        if url.contains(&format!(":{PASSWORD}")) {
+        // Where a user or a path stands it is shown, whatever it was meant for.
+        if url.contains(&format!(":{PASSWORD}")) && !url.contains(&format!("/{PASSWORD}")) {
             let _ = writeln!(said, "{:?}", url.parse::<EngineUrl>());
         }
     }

@@ -81,10 +81,8 @@ async fn a_server_that_goes_by_another_name_or_whose_certificate_expired_is_refu
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
     let certificates = Arc::new(Certificates::make());
-    let (encrypted, plain) = (
-        server(&certificates, certificates.server(), false),
-        EtcdServer::start(EtcdOptions::default()),
-    );
+    let (encrypted, plain) =
+        (server(&certificates, certificates.server(), false), EtcdServer::start(EtcdOptions::default()));
     refused(&url(&plain, &certificates.ca()), &["does it speak TLS"]).await;
     refused(&format!("etcd://user:{SECRET}@{}", encrypted.address()), &["etcd at"]).await;
     assert_eq!(plain.calls(&["Status", "Authenticate"]), 0, "nothing was asked");
