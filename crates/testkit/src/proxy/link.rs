@@ -147,7 +147,8 @@ impl Link {
             return Ok(Wait::Nothing);
         }
         if way == Way::Reply && self.silent.load(Ordering::Relaxed) {
-            switches.lost_replies += 1;
+            drop(switches);
+            self.entry.board().change(|switches| switches.lost_replies += 1);
             return Ok(Wait::Nothing);
         }
         let sent = match chunk.sent {

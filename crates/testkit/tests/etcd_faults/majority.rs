@@ -70,3 +70,24 @@ async fn all_are_cut_off_from_each_other() {
     let heal = || (0..2).for_each(|member| scene.servers.heal(member));
     nothing_is_granted(&scene, divide, heal).await;
 }
+
+/// The lease begins anew with the new leader, and is kept alive for another lock: the key would never go by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_no_majority_heard_is_made_up_for() {
+    let scene = Scene::three();
+    let clients = scene.clients(2).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
+    scene.recorder.fault_began(Fault::Failover);
+    scene.servers.members()[1..].iter().for_each(|member| member.kill());
+    let error = guard.release().await.expect_err("nobody can delete it");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    // Nobody repeats a release for longer than this.
+    tokio::time::sleep(TTL).await;
+    scene.servers.members()[1..].iter().for_each(|member| member.restart());
+    scene.servers.until_healthy();
+    scene.recorder.fault_ended(Fault::Failover);
+    let kept_for = take(&clients[0].lock("another").ttl(TTL)).await;
+    take(&clients[1].lock(LOCK).ttl(TTL)).await.release().await.expect("held");
+    kept_for.release().await.expect("held");
+    scene.judge(&clients, SOON).await;
+}

@@ -138,6 +138,7 @@ async fn a_lease_whose_grant_is_lost_is_found_again() {
     scene.proxy().silence_after(&[0x08, 30, 0x10]);
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
+    scene.until_a_reply_is_lost().await;
     let end = now().after(SOON);
     while leases() == 0 {
         assert!(now() < end, "none is granted");
