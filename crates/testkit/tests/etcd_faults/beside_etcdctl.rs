@@ -86,7 +86,7 @@ async fn are_served_in_the_order_of_arrival(
 ) {
     enum Turn {
         Ours(tokio::task::JoinHandle<testkit::history::RecordedGuard>),
-        Theirs(Theirs),
+        Theirs(Box<Theirs>),
     }
     let count = || {
         let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
@@ -97,7 +97,7 @@ async fn are_served_in_the_order_of_arrival(
         line.push_back(match turn % 4 {
             // Two different clients of ours: one would pass the lock on to itself.
             0 | 1 => Turn::Ours(wait_for(&client[turn % 2]).await),
-            _ => Turn::Theirs(Theirs::start(scene, name)),
+            _ => Turn::Theirs(Box::new(Theirs::start(scene, name))),
         });
         let end = super::scene::now().after(SOON);
         while count() < line.len() {

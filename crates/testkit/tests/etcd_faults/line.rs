@@ -37,15 +37,15 @@ impl Line {
     }
 
     /// Releases the lock, and has them served one after the other, each with a greater token.
-    pub(crate) async fn is_served_after(self, guard: RecordedGuard) {
+    pub(crate) async fn served_after(self, guard: RecordedGuard) {
         assert!(self.stands(), "nobody has the lock before it is released");
         let newest = guard.token().expect("etcd has tokens");
         guard.release().await.expect("held");
-        self.is_served(newest).await;
+        self.served(newest).await;
     }
 
     /// Has them served one after the other.
-    pub(crate) async fn is_served(self, mut newest: Token) {
+    pub(crate) async fn served(self, mut newest: Token) {
         for waiter in self.waiting {
             let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
             let guard = guard.expect("no panic").expect("its turn comes");

@@ -41,6 +41,7 @@ async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), h
     let waited = ended.since(begun);
     println!("a try: {error} after {waited:?}");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert!(error.to_string().contains("is a majority of its members running?"), "{error}");
     assert!(waited < SOON, "{waited:?} for one look");
     assert!(line.stands(), "no false grant");
     assert!(patient.is_certain(), "its lease is long");
@@ -48,7 +49,7 @@ async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), h
     scene.servers.until_healthy();
     scene.recorder.fault_ended(Fault::Partition);
     drop(guard);
-    line.is_served(patient.token().expect("certain")).await;
+    line.served(patient.token().expect("certain")).await;
     patient.release().await.expect("held throughout");
     take(&clients[2].lock("free").ttl(TTL)).await.release().await.expect("held");
     scene.judge(&clients, 2 * SOON).await;

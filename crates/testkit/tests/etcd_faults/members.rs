@@ -46,7 +46,7 @@ impl Play {
             // Sent to a member that cannot be reached, and then again to another.
             assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         }
-        line.is_served(token).await;
+        line.served(token).await;
     }
 
     /// A crowd goes on.

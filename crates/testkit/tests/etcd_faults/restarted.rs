@@ -22,7 +22,7 @@ async fn a_server_that_is_killed_comes_back_with_holder_and_queue() {
     renewed(&guard).await;
     renewed(&guard).await;
     assert!(guard.is_certain(), "held all the time");
-    line.is_served_after(guard).await;
+    line.served_after(guard).await;
     assert_eq!(scene.judge(&clients, SOON).await.excused(), 0);
 }
 
@@ -58,7 +58,7 @@ async fn nobody_is_stuck_when_the_server_forgets_old_revisions() {
         let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : "));
         scene.etcdctl(&["compact", revision.expect("a revision")]);
     }
-    line.is_served_after(holder).await;
+    line.served_after(holder).await;
     crowd.works(20).await;
     let tally = crowd.home().await;
     assert!(tally.is_undisturbed() && tally.errors.is_empty(), "{tally:?}");

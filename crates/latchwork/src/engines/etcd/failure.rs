@@ -96,13 +96,14 @@ pub(super) fn failed(status: &Status, place: &str) -> Error {
 
 /// The first question, which changes nothing, was not answered.
 pub(super) fn not_greeted(status: &Status, place: &str, is_secured: bool) -> Error {
-    let hint = match is_secured {
-        true => "does it want a certificate, cert= and key= in the URL?",
-        false => "does it speak TLS, etcd+tls:// in the URL?",
+    let hint = match (hint(status), is_secured) {
+        ("", true) => "; does it want a certificate, cert= and key= in the URL?",
+        ("", false) => "; has it just been stopped, or does it speak TLS, etcd+tls:// in the URL?",
+        (hint, _) => hint,
     };
     match failed(status, place) {
         error if error.kind() == ErrorKind::Unreachable => {
-            unreachable(place, format!("{}; {hint}", said(status)))
+            unreachable(place, format!("{}{hint}", said(status)))
         }
         error => error,
     }
