@@ -3,7 +3,9 @@
 //! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
 
 pub mod cases;
+pub mod crowd;
 pub mod cut;
+pub mod diary;
 pub mod fixture;
 pub mod fixtures;
 pub mod flaky;
@@ -15,6 +17,7 @@ pub mod seed;
 pub mod servers;
 pub mod shim;
 pub mod simulation;
+pub mod stage;
 pub mod store;
 pub mod subject;
 pub mod wire;

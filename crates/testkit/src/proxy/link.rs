@@ -22,6 +22,8 @@ pub(super) struct Link {
     entry: Entry,
     /// The next reply is lost: its request said so.
     doomed: AtomicBool,
+    /// All that the server sends is lost: a request said so.
+    silent: AtomicBool,
 }
 
 /// From client to server, or back.
@@ -52,7 +54,7 @@ struct Cut;
 
 impl Link {
     pub(super) fn new(client: Stream, server: Stream, entry: Entry) -> Self {
-        Self { client, server, entry, doomed: AtomicBool::new(false) }
+        Self { client, server, entry, doomed: AtomicBool::new(false), silent: AtomicBool::new(false) }
     }
 
     /// Passes on what both sides send, until both have ended or the connection is cut.
@@ -144,6 +146,11 @@ impl Link {
             target.finish();
             return Ok(Wait::Nothing);
         }
+        if way == Way::Reply && self.silent.load(Ordering::Relaxed) {
+            drop(switches);
+            self.entry.board().change(|switches| switches.lost_replies += 1);
+            return Ok(Wait::Nothing);
+        }
         let sent = match chunk.sent {
             Some(sent) => sent,
             None if self.loses(way, &chunk.bytes, &mut switches) => return Err(Cut),
@@ -164,6 +171,7 @@ impl Link {
             Way::Request if switches.loses_request() => true,
             Way::Request => {
                 self.doomed.fetch_or(switches.loses_reply_to(bytes), Ordering::Relaxed);
+                self.silent.fetch_or(switches.falls_silent_after(bytes), Ordering::Relaxed);
                 false
             }
             Way::Reply => switches.loses_reply(self.doomed.load(Ordering::Relaxed)),

@@ -125,6 +125,13 @@ impl Proxy {
         self.board.change(|switches| switches.needles.push(needle.to_owned()));
     }
 
+    /// Lets the next chunk from client to server that contains `needle` through, and swallows all that the server sends
+    /// on that connection from then on; it stays open until [`Proxy::cut`]. For servers that send other things before
+    /// the reply: when it is cut, what the server did can have been looked at.
+    pub fn silence_after(&self, needle: &[u8]) {
+        self.board.change(|switches| switches.last_words.push(needle.to_owned()));
+    }
+
     /// Drops the next chunk from client to server, and closes its connection: the server never sees it.
     pub fn cut_before_next_request(&self) {
         self.board.change(|switches| switches.request_to_lose = true);

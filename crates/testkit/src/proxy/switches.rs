@@ -14,6 +14,7 @@ pub(super) struct Switches {
     pub(super) replies_to_lose: u32,
     pub(super) request_to_lose: bool,
     pub(super) needles: Vec<Vec<u8>>,
+    pub(super) last_words: Vec<Vec<u8>>,
     pub(super) connections: usize,
     pub(super) requests: u64,
     pub(super) lost_replies: u64,
@@ -40,9 +41,12 @@ impl Switches {
 
     /// Takes the order to lose the reply to this request, if there is one.
     pub(super) fn loses_reply_to(&mut self, request: &[u8]) -> bool {
-        let within = |needle: &Vec<u8>| request.windows(needle.len()).any(|part| part == needle);
-        let found = self.needles.iter().position(within);
-        found.map(|at| self.needles.remove(at)).is_some()
+        takes(&mut self.needles, request)
+    }
+
+    /// Takes the order to lose all that comes after this request, if there is one.
+    pub(super) fn falls_silent_after(&mut self, request: &[u8]) -> bool {
+        takes(&mut self.last_words, request)
     }
 
     /// Takes the order to lose a reply, if there is one; `doomed` if it was ordered for its request.
@@ -52,6 +56,13 @@ impl Switches {
         self.lost_replies += u64::from(ordered || doomed);
         ordered || doomed
     }
+}
+
+/// Takes the first of the needles that is in the request, if there is one.
+fn takes(needles: &mut Vec<Vec<u8>>, request: &[u8]) -> bool {
+    let within = |needle: &Vec<u8>| request.windows(needle.len()).any(|part| part == needle);
+    let found = needles.iter().position(within);
+    found.map(|at| needles.remove(at)).is_some()
 }
 
 /// The switches, and news of their changes.

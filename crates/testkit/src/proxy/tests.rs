@@ -277,3 +277,17 @@ fn at_a_junction_each_client_is_held_up_for_itself_and_a_stranger_is_sent_away()
     junction.black_hole(0, false);
     assert_eq!(one.reply().unwrap().integer(), 11, "it acted when it got through");
 }
+
+#[test]
+fn after_its_last_words_a_connection_is_silent_until_it_is_cut() {
+    let (server, proxy) = scene();
+    let mut client = greeted(&proxy);
+    proxy.silence_after(b"INCR");
+    let asking = std::thread::spawn(move || client.ask(&["INCR", "count"]));
+    wait(proxy.until_lost_replies(1));
+    assert_eq!(server.command(&["GET", "count"]).text(), "1", "the server acted");
+    assert!(!asking.is_finished());
+    proxy.cut();
+    assert!(is_closed(asking.join().expect("no panic")));
+    greeted(&proxy);
+}

@@ -1,12 +1,12 @@
 //! The server's wall clock is set.
 
 use latchwork::Loss;
+use testkit::crowd::TTL;
 use testkit::history::Fault;
 use testkit::servers::RedisOptions;
 use testkit::shim::Clocks;
 use testkit::store::Written;
 
-use super::crowd::TTL;
 use super::scene::{LOCK, LONG, SOON, Scene, now, renewed, take, told};
 
 const HOUR: i64 = 3_600_000;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind};
+use testkit::crowd::Crowd;
 use testkit::history::{Fault, RecordedClient};
 
-use super::crowd::Crowd;
 use super::scene::{LOCK, LONG, SOON, Scene, connect, now, pause, renewed, take};
 
 /// Stands in claims and in releases, and in nothing else that goes over the wire.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind, Loss};
+use testkit::crowd::{Crowd, MARGIN, TTL};
 use testkit::history::Fault;
 use testkit::store::Written;
 
-use super::crowd::{Crowd, MARGIN, TTL};
 use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

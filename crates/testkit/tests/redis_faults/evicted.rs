@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use latchwork::Loss;
+use testkit::crowd::TTL;
 use testkit::history::Fault;
 use testkit::servers::RedisOptions;
 use testkit::store::Written;
 
-use super::crowd::TTL;
 use super::scene::{LOCK, SOON, Scene, now, take, told};
 
 fn evicting(policy: &str) -> RedisOptions<'static> {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind};
+use testkit::crowd::TTL;
 use testkit::history::Fault;
 
-use super::crowd::TTL;
 use super::scene::{LOCK, LONG, SOON, Scene, pause, renewed, take};
 
 /// From now on nothing that needs memory is allowed; or everything is again.

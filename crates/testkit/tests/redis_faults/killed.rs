@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use testkit::crowd::{Crowd, TTL};
 use testkit::history::Fault;
 use testkit::servers::RedisOptions;
 use testkit::store::Written;
 
-use super::crowd::{Crowd, TTL};
 use super::scene::{LOCK, LONG, SOON, Scene, renewed, take};
 
 /// Written before it is answered: with `everysec`, a kill can cost what waited behind a slow disk.

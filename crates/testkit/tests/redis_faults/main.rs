@@ -4,7 +4,6 @@
 //! the history must show what `Guarantees` promises.
 
 mod clock;
-mod crowd;
 mod cut;
 mod dark;
 mod dead;

@@ -1,13 +1,13 @@
 //! A server that is a replica, becomes one, or takes over.
 
 use latchwork::{Effect, ErrorKind, Loss};
+use testkit::crowd::{MARGIN, TTL};
 use testkit::history::Fault;
 use testkit::history::checks::{Excuses, tokens};
 use testkit::proxy::Proxy;
 use testkit::servers::{RedisOptions, RedisServer};
 use testkit::store::Written;
 
-use super::crowd::{MARGIN, TTL};
 use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take, told};
 
 fn follow(server: &RedisServer, master: &str) {

@@ -28,7 +28,13 @@ pub(super) struct Broken(pub(super) hyper::Error);
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the connection broke: {}", self.0)
+        write!(f, "the connection broke: {}", self.0)?;
+        let mut cause = std::error::Error::source(&self.0);
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
@@ -65,13 +71,17 @@ pub(super) fn is_members_fault(status: &Status) -> bool {
     }
 }
 
+fn is_about_the_user(status: &Status) -> bool {
+    ["auth", "user name is empty"].iter().any(|part| status.message().contains(part))
+}
+
 /// An answer that is none.
 pub(super) fn failed(status: &Status, place: &str) -> Error {
     let (kind, effect) = match status.code() {
         _ if is_unsent(status) => (ErrorKind::Unreachable, Effect::None),
         Code::Unauthenticated | Code::PermissionDenied => (ErrorKind::Denied, Effect::None),
-        // A wrong password is an invalid argument.
-        Code::InvalidArgument if status.message().contains("auth") => (ErrorKind::Denied, Effect::None),
+        // A wrong password is an invalid argument, and so is none at all.
+        Code::InvalidArgument if is_about_the_user(status) => (ErrorKind::Denied, Effect::None),
         Code::InvalidArgument | Code::OutOfRange => (ErrorKind::Invalid, Effect::None),
         Code::FailedPrecondition | Code::NotFound | Code::Unimplemented => {
             (ErrorKind::Unreachable, Effect::None)
@@ -82,6 +92,21 @@ pub(super) fn failed(status: &Status, place: &str) -> Error {
     };
     let text = format!("etcd at {place}: {}{}", said(status), hint(status));
     Error::new(kind, text).with_effect(effect)
+}
+
+/// The first question, which changes nothing, was not answered.
+pub(super) fn not_greeted(status: &Status, place: &str, is_secured: bool) -> Error {
+    let hint = match (hint(status), is_secured) {
+        ("", true) => "; does it want a certificate, cert= and key= in the URL?",
+        ("", false) => "; has it just been stopped, or does it speak TLS, etcd+tls:// in the URL?",
+        (hint, _) => hint,
+    };
+    match failed(status, place) {
+        error if error.kind() == ErrorKind::Unreachable => {
+            unreachable(place, format!("{}{hint}", said(status)))
+        }
+        error => error,
+    }
 }
 
 fn said(status: &Status) -> String {

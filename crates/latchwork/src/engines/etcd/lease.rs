@@ -108,6 +108,6 @@ async fn ask_to_keep(link: &Link, id: i64) -> Result<i64> {
         let mut answers = link.stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, request).await?;
         answers.next().await.unwrap_or_else(|| Err(Status::unavailable("the stream ended without an answer")))
     };
-    let answer = link.heard(asking).await;
+    let answer = link.answered(asking).await;
     answer.map(|kept| kept.ttl).map_err(|status| link.failed(&status))
 }

@@ -38,6 +38,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// The same for its look at a password, which is hard work on purpose.
 const PROOF_LIMIT: Duration = Duration::from_secs(15);
 
+/// How long a member may take to answer where there are others to ask: longer than an election, and shorter than the time
+/// after which the core takes the cluster for hung.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
     sender: SendRequest<Body>,
@@ -46,6 +50,8 @@ pub(super) struct Link {
     pub(super) place: String,
     pub(super) version: String,
     closed: Arc<Closed>,
+    /// Whether another member could be asked instead.
+    has_others: bool,
     /// What proves who asks.
     token: Mutex<Option<MetadataValue<Ascii>>>,
     pub(super) watches: Watches,
@@ -103,8 +109,11 @@ impl Link {
             .map_err(|_| failure::unreachable(&place, "no such host"))?;
         let watches = Watches::new(closed.clone());
         let (token, version) = (Mutex::default(), String::new());
-        let mut link = Self { sender, origin, place, version, closed, token, watches };
-        let status: StatusResponse = link.call(options, STATUS, StatusRequest {}).await?;
+        let has_others = options.members.len() > 1;
+        let mut link = Self { sender, origin, place, version, closed, has_others, token, watches };
+        let greeted = link.ask(options, STATUS, StatusRequest {}).await;
+        let status: StatusResponse =
+            greeted.map_err(|status| failure::not_greeted(&status, &link.place, options.tls.is_some()))?;
         if status.leader == 0 {
             return Err(failure::unreachable(
                 &link.place,
@@ -154,7 +163,24 @@ impl Link {
                 answer => answer,
             }
         };
-        self.heard(asking).await
+        self.answered(asking).await
+    }
+
+    /// Waits for the answer to a request. A member that takes too long is given up if there are others: it may be cut off
+    /// without a word, or wait for a majority that it does not know to be gone.
+    pub(super) async fn answered<A>(
+        &self,
+        asking: impl Future<Output = Result<A, Status>>,
+    ) -> Result<A, Status> {
+        if !self.has_others {
+            return self.heard(asking).await;
+        }
+        let answer = tokio::time::timeout(ANSWER_LIMIT, self.heard(asking)).await;
+        answer.unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(format!(
+                "no answer within {ANSWER_LIMIT:?}; is it hung, or cut off?"
+            )))
+        })
     }
 
     async fn send<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Status>

@@ -27,7 +27,7 @@ use tonic::Status;
 use self::keys::Contender;
 use self::link::Link;
 use self::options::Options;
-use self::session::{Place, Session};
+use self::session::{Owing, Place, Session};
 use self::waiting::Waiting;
 use self::wire::{
     Compare, DELETE, DeleteRequest, DeleteResponse, Operation, PutRequest, TXN, TxnRequest, TxnResponse,
@@ -202,6 +202,17 @@ impl Etcd {
         Ok(deleted.deleted > 0)
     }
 
+    /// Deletes the keys of claims whose release was not answered. The core repeats a release only until the claim's lease
+    /// would be over, but here it is kept alive for as long as the client holds or waits for anything.
+    async fn pay(&self, link: &Link) {
+        for (claim, key) in self.session.owed() {
+            // What fails stays owed.
+            if self.delete(link, key).await.is_ok() {
+                self.session.paid(claim);
+            }
+        }
+    }
+
     fn busy(&self, claim: &Claim, place: &Place, before: &Contender, holder: Option<Contender>) -> Busy {
         // The repeated claim keeps the lease alive.
         let mut busy = Busy::new(claim.ttl.min(Duration::from_secs(30)) / 3);
@@ -289,6 +300,7 @@ impl Engine for Etcd {
             return Err(failure::unsupported("etcd: only claims with a lease"));
         }
         let link = self.session.link().await?;
+        self.pay(&link).await;
         loop {
             let place = self.session.place(&link, claim).await?;
             match self.ask(&link, claim, &place).await? {
@@ -339,9 +351,10 @@ impl Engine for Etcd {
         self.session.note(claim.id, |place| (place.waiting, place.held) = (None, None));
         let known = self.session.known(claim.id).map(|place| place.key);
         let Some(key) = known.or_else(|| self.session.former(claim)) else { return Ok(Released::NotHeld) };
+        let owing = Owing::new(&self.session, claim.id, key.clone());
         let link = self.session.link().await?;
         let was_there = self.delete(&link, key).await?;
-        self.session.forget(claim.id);
+        owing.paid();
         Ok(if was_there { Released::Freed } else { Released::NotHeld })
     }
 

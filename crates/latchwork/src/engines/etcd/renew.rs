@@ -33,6 +33,7 @@ impl Etcd {
             Ok(()) => self.look_after(&link, claims, &places).await,
             Err(error) => Err(error),
         };
+        self.pay(&link).await;
         match looked {
             Ok(()) => claims.iter().map(|claim| Ok(self.standing(claim))).collect(),
             Err(error) => claims.iter().map(|_| Err(error.again())).collect(),

@@ -29,6 +29,9 @@ pub(super) struct Session {
     /// One per ttl, in seconds.
     leases: Mutex<HashMap<i64, Slot>>,
     claims: Mutex<HashMap<ClaimId, Place>>,
+    /// The keys of claims whose release was not answered. Their lease is kept alive for others, so that they would not go
+    /// by themselves.
+    owed: Mutex<HashMap<ClaimId, Vec<u8>>>,
 }
 
 /// The lease for a ttl, and the right to ask for it.
@@ -65,6 +68,7 @@ impl Session {
             version: Mutex::default(),
             leases: Mutex::default(),
             claims: Mutex::default(),
+            owed: Mutex::default(),
         }
     }
 
@@ -188,10 +192,47 @@ impl Session {
         drop(former);
     }
 
+    /// The keys that are still to be deleted, and whose they were.
+    pub(super) fn owed(&self) -> Vec<(ClaimId, Vec<u8>)> {
+        locked(&self.owed).iter().map(|(claim, key)| (*claim, key.clone())).collect()
+    }
+
+    /// A released claim's key is gone.
+    pub(super) fn paid(&self, claim: ClaimId) {
+        locked(&self.owed).remove(&claim);
+        self.forget(claim);
+    }
+
     /// The claims that are held under this lease, and their keys.
     pub(super) fn held_under(&self, lease: i64) -> Vec<(ClaimId, Vec<u8>)> {
         let claims = locked(&self.claims);
         let held = claims.iter().filter(|(_, place)| place.lease.id == lease && place.held.is_some());
         held.map(|(id, place)| (*id, place.key.clone())).collect()
+    }
+}
+
+/// A release under way. Dropped before it was answered, it is owed.
+pub(super) struct Owing<'a> {
+    session: &'a Session,
+    claim: ClaimId,
+    key: Option<Vec<u8>>,
+}
+
+impl<'a> Owing<'a> {
+    pub(super) fn new(session: &'a Session, claim: ClaimId, key: Vec<u8>) -> Self {
+        Self { session, claim, key: Some(key) }
+    }
+
+    pub(super) fn paid(mut self) {
+        self.key = None;
+        self.session.paid(self.claim);
+    }
+}
+
+impl Drop for Owing<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            locked(&self.session.owed).insert(self.claim, key);
+        }
     }
 }

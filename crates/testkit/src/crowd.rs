@@ -6,18 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork::{Error, ErrorKind};
-use testkit::history::{RecordedClient, RecordedLock};
-use testkit::store::{Store, Written};
 use tokio::task::JoinHandle;
 
-use super::scene::{LOCK, LONG, Scene, now, pause};
+use crate::history::{RecordedClient, RecordedLock};
+use crate::stage::{LOCK, LONG, Stage, now, pause};
+use crate::store::{Store, Written};
 
 /// A lease that can end within a test, with room for a busy machine between the telling and the end.
-pub(crate) const TTL: Duration = Duration::from_secs(2);
-pub(crate) const MARGIN: Duration = Duration::from_millis(700);
+pub const TTL: Duration = Duration::from_secs(2);
+/// How long before its end the holder is told.
+pub const MARGIN: Duration = Duration::from_millis(700);
 
 /// Clients at work, each in a task of its own.
-pub(crate) struct Crowd {
+pub struct Crowd {
     shared: Arc<Shared>,
     members: Vec<JoinHandle<Tally>>,
 }
@@ -30,29 +31,33 @@ struct Shared {
 
 /// What became of their work.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) holds: u32,
+pub struct Tally {
+    /// How often one of them had the lock.
+    pub holds: u32,
     /// Holds that were lost before their release.
-    pub(crate) lost: u32,
+    pub lost: u32,
     /// Writes that the store refused although the holder was certain before and after.
-    pub(crate) refused: u32,
+    pub refused: u32,
     /// What acquire and release said instead of doing it.
-    pub(crate) errors: Vec<Error>,
+    pub errors: Vec<Error>,
 }
 
 impl Crowd {
     /// Lets these clients take [`LOCK`] in turns, for `hold` each.
-    pub(crate) fn gather(scene: &Scene, clients: &[RecordedClient], hold: Duration) -> Self {
+    pub fn gather(stage: &Stage, clients: &[RecordedClient], hold: Duration) -> Self {
         let shared = Arc::<Shared>::default();
         let join = |client: &RecordedClient| {
             let lock = client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
-            tokio::spawn(work(lock, hold, scene.store_path(), shared.clone()))
+            tokio::spawn(work(lock, hold, stage.store_path(), shared.clone()))
         };
         Self { members: clients.iter().map(join).collect(), shared }
     }
 
     /// Waits until the lock was held so many times more: however busy the machine is, something happens between faults.
-    pub(crate) async fn works(&self, holds: usize) {
+    ///
+    /// # Panics
+    /// If nobody gets it.
+    pub async fn works(&self, holds: usize) {
         let (enough, end) = (self.shared.holds.load(Ordering::Relaxed) + holds, now().after(LONG));
         while self.shared.holds.load(Ordering::Relaxed) < enough {
             assert!(now() < end, "nobody gets the lock any more");
@@ -61,7 +66,10 @@ impl Crowd {
     }
 
     /// Sends them home: what they have begun they finish.
-    pub(crate) async fn home(self) -> Tally {
+    ///
+    /// # Panics
+    /// If they cannot.
+    pub async fn home(self) -> Tally {
         self.shared.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
         for member in self.members {
@@ -79,12 +87,17 @@ impl Crowd {
 
 impl Tally {
     /// Whether all went as if nothing had happened, but for releases whose answers came too late or never.
-    pub(crate) fn is_undisturbed(&self) -> bool {
+    pub fn is_undisturbed(&self) -> bool {
         self.lost == 0 && self.refused == 0
     }
 
+    /// No error but that the server could not be reached, or that a lock was lost before its release.
+    pub fn only_unreachable_or_lost(&self) -> bool {
+        self.errors.iter().all(|error| matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Lost))
+    }
+
     /// No error but that the server could not be reached.
-    pub(crate) fn only_unreachable(&self) -> bool {
+    pub fn only_unreachable(&self) -> bool {
         self.errors.iter().all(|error| error.kind() == ErrorKind::Unreachable)
     }
 }

@@ -1,0 +1,151 @@
+//! One lock, wanted by ours and by `etcdctl lock`.
+//!
+//! More turns by hand: `LATCH_TURNS=500 cargo test -p testkit --test etcd_faults turns -- --nocapture`.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use testkit::history::RecordedClient;
+use testkit::servers::EtcdServer;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::scene::{LOCK, LONG, SOON, Scene, pause, take};
+
+/// `etcdctl lock`, which prints its key when it has the lock, and releases it when it is interrupted.
+struct Theirs {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Theirs {
+    fn start(scene: &Scene<EtcdServer>, name: &str) -> Self {
+        let mut command = Command::from(scene.servers.owner().command(&["lock", name]));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("etcdctl starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    /// Waits until it has the lock, and returns its key.
+    async fn held(&mut self) -> String {
+        let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("its turn comes");
+        line.expect("the pipe works").expect("it prints its key")
+    }
+
+    /// Whether it has printed nothing for a while.
+    async fn waits(&mut self) -> bool {
+        tokio::time::timeout(Duration::from_millis(100), self.lines.next_line()).await.is_err()
+    }
+
+    async fn release(mut self) {
+        let pid = self.child.id().expect("it was not waited for") as i32;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT)
+            .expect("it runs");
+        tokio::time::timeout(SOON, self.child.wait()).await.expect("it ends").expect("it is ours");
+    }
+}
+
+fn turns() -> usize {
+    std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
+async fn wait_for(client: &RecordedClient) -> tokio::task::JoinHandle<testkit::history::RecordedGuard> {
+    let lock = client.lock(LOCK).ttl(LONG).wait(10 * LONG);
+    tokio::spawn(async move { lock.acquire().await.expect("its turn comes") })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_waits_for_the_other() {
+    let scene = Scene::one();
+    let client = scene.client().await;
+    let guard = take(&client.lock(LOCK)).await;
+    let mut theirs = Theirs::start(&scene, LOCK);
+    let keys = scene.until_keys(2).await;
+    assert!(theirs.waits().await, "ours has it");
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
+    guard.release().await.expect("held");
+    assert_eq!(theirs.held().await, keys[1]);
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "theirs has it");
+    let waiting = wait_for(&client).await;
+    scene.until_keys(2).await;
+    pause(100).await;
+    assert!(!waiting.is_finished(), "theirs has it");
+    theirs.release().await;
+    let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
+    guard.release().await.expect("held");
+    scene.judge(&[client], SOON).await;
+}
+
+/// A line in which both kinds stand by turns; as soon as one was served, another of its kind joins at the end.
+async fn are_served_in_the_order_of_arrival(
+    scene: &Scene<EtcdServer>,
+    client: [RecordedClient; 2],
+    name: &str,
+    key_prefix: &str,
+) {
+    enum Turn {
+        Ours(tokio::task::JoinHandle<testkit::history::RecordedGuard>),
+        Theirs(Box<Theirs>),
+    }
+    let count = || {
+        let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
+        keys.lines().filter(|line| !line.is_empty()).count()
+    };
+    let (mut line, mut last) = (std::collections::VecDeque::new(), 0);
+    for turn in 0..turns() {
+        line.push_back(match turn % 4 {
+            // Two different clients of ours: one would pass the lock on to itself.
+            0 | 1 => Turn::Ours(wait_for(&client[turn % 2]).await),
+            _ => Turn::Theirs(Box::new(Theirs::start(scene, name))),
+        });
+        let end = super::scene::now().after(SOON);
+        while count() < line.len() {
+            assert!(super::scene::now() < end, "it does not join the line");
+        }
+        if line.len() < 4 && turn + 1 < turns() {
+            continue;
+        }
+        let leaving = if turn + 1 < turns() { 1 } else { line.len() };
+        for _ in 0..leaving {
+            let token = match line.pop_front().expect("somebody") {
+                Turn::Ours(waiting) => {
+                    let guard =
+                        tokio::time::timeout(SOON, waiting).await.expect("in order").expect("no panic");
+                    let token = guard.token().expect("certain").engine_token();
+                    guard.release().await.expect("held");
+                    token
+                }
+                Turn::Theirs(mut theirs) => {
+                    let key = theirs.held().await;
+                    let fields = scene.etcdctl(&["get", &key, "--write-out=fields"]);
+                    let revision = fields.lines().find_map(|line| line.strip_prefix("\"CreateRevision\" : "));
+                    let token = revision.expect("it is there").parse().expect("a number");
+                    theirs.release().await;
+                    token
+                }
+            };
+            assert!(token > last, "{token} after {last}");
+            last = token;
+        }
+    }
+    println!("{} turns", turns());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_of_both_kinds_are_served_in_the_order_of_arrival() {
+    let scene = Scene::one();
+    let clients = [scene.client().await, scene.client().await];
+    are_served_in_the_order_of_arrival(&scene, clients.clone(), LOCK, LOCK).await;
+    scene.judge(&clients, 10 * SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_in_a_namespace_are_served_in_the_order_of_arrival() {
+    let scene = Scene::one();
+    let url = format!("{}/?namespace=app/", scene.url());
+    let clients = [scene.connect(&url).await, scene.connect(&url).await];
+    let name = format!("app/{LOCK}");
+    are_served_in_the_order_of_arrival(&scene, clients.clone(), &name, &name).await;
+    scene.judge(&clients, 10 * SOON).await;
+}

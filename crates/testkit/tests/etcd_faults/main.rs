@@ -1,0 +1,17 @@
+//! What happens to etcd servers, to their clients' leases and to the network in front of them, while locks are held and
+//! waited for.
+//!
+//! On real servers. Every hold is recorded, every holder writes to a store that checks tokens, and when the fault is over
+//! the history must show what `Guarantees` promises.
+
+mod beside_etcdctl;
+mod dark;
+mod line;
+mod majority;
+mod members;
+mod replies;
+mod restarted;
+mod revoked;
+mod scene;
+mod secrets;
+mod tls;

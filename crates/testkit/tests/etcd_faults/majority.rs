@@ -1,0 +1,96 @@
+//! Without a majority nothing is granted, and whoever holds is told in time.
+
+use std::time::Duration;
+
+use latchwork::{ErrorKind, Loss};
+use testkit::crowd::{MARGIN, TTL};
+use testkit::history::Fault;
+use testkit::servers::EtcdCluster;
+
+use super::line::Line;
+use super::scene::{LOCK, LONG, SOON, Scene, now, renewed, take, told};
+
+/// How long a claim waits in vain.
+const IN_VAIN: Duration = Duration::from_millis(1_500);
+
+/// One holder, one who waits for it, and others who ask in vain while there is no majority.
+async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
+    let clients = scene.clients(4).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let patient = take(&clients[1].lock("patient").ttl(LONG)).await;
+    renewed(&guard).await;
+    let line = Line::up(scene, &clients[1..2], LONG).await;
+    scene.recorder.fault_began(Fault::Partition);
+    strike();
+    let in_vain = clients[2].lock("free").ttl(TTL).wait(IN_VAIN);
+    let in_vain = tokio::spawn(async move { (now(), in_vain.acquire().await, now()) });
+    let tried = clients[3].lock("free").ttl(TTL);
+    let tried =
+        tokio::spawn(async move { (now(), tried.try_acquire().await.map(|guard| guard.is_some()), now()) });
+    assert_eq!(told(&guard).await, Loss::Unreachable);
+    let early = guard.lease_end().since(now());
+    assert!(!early.is_zero(), "told after its lease had ended");
+    let (begun, answer, ended) = in_vain.await.expect("no panic");
+    let error = answer.expect_err("nobody can grant it");
+    let waited = ended.since(begun);
+    println!("told {early:?} before the end; {error} after {waited:?}");
+    assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");
+    assert!(waited < IN_VAIN + Duration::from_secs(2), "{waited:?} is more than it wanted to wait");
+    let (begun, answer, ended) = tried.await.expect("no panic");
+    let error = answer.expect_err("nobody can grant it");
+    let waited = ended.since(begun);
+    println!("a try: {error} after {waited:?}");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    // Whether the member knew already when it was asked.
+    let says = ["is a majority of its members running?", "is it hung, or cut off?"];
+    assert!(says.iter().any(|hint| error.to_string().contains(hint)), "{error}");
+    assert!(waited < SOON, "{waited:?} for one look");
+    assert!(line.stands(), "no false grant");
+    assert!(patient.is_certain(), "its lease is long");
+    heal();
+    scene.servers.until_healthy();
+    scene.recorder.fault_ended(Fault::Partition);
+    drop(guard);
+    line.served(patient.token().expect("certain")).await;
+    patient.release().await.expect("held throughout");
+    take(&clients[2].lock("free").ttl(TTL)).await.release().await.expect("held");
+    scene.judge(&clients, 2 * SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_three_are_killed() {
+    let scene = Scene::three();
+    let gone = [1, 2].map(|turn| (scene.servers.leader() + turn) % 3);
+    let kill = || gone.iter().for_each(|member| scene.servers.member(*member).kill());
+    let restart = || gone.iter().for_each(|member| scene.servers.member(*member).restart());
+    nothing_is_granted(&scene, kill, restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_are_cut_off_from_each_other() {
+    let scene = Scene::divisible();
+    let divide = || (0..2).for_each(|member| scene.servers.cut_off(member));
+    let heal = || (0..2).for_each(|member| scene.servers.heal(member));
+    nothing_is_granted(&scene, divide, heal).await;
+}
+
+/// The lease begins anew with the new leader, and is kept alive for another lock: the key would never go by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_no_majority_heard_is_made_up_for() {
+    let scene = Scene::three();
+    let clients = scene.clients(2).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
+    scene.recorder.fault_began(Fault::Failover);
+    scene.servers.members()[1..].iter().for_each(|member| member.kill());
+    let error = guard.release().await.expect_err("nobody can delete it");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    // Nobody repeats a release for longer than this.
+    tokio::time::sleep(TTL).await;
+    scene.servers.members()[1..].iter().for_each(|member| member.restart());
+    scene.servers.until_healthy();
+    scene.recorder.fault_ended(Fault::Failover);
+    let kept_for = take(&clients[0].lock("another").ttl(TTL)).await;
+    take(&clients[1].lock(LOCK).ttl(TTL)).await.release().await.expect("held");
+    kept_for.release().await.expect("held");
+    scene.judge(&clients, SOON).await;
+}

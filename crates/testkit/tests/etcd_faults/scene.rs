@@ -1,0 +1,176 @@
+//! Servers of one test, a network that can be bad in front of each, a store that checks tokens, and a record.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::time::Duration;
+
+use testkit::history::RecordedClient;
+use testkit::proxy::Proxy;
+use testkit::servers::{EtcdCluster, EtcdOptions, EtcdServer, Etcdctl};
+use testkit::stage::{Judged, Stage};
+pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
+
+/// One server, or the members of a cluster.
+pub(crate) trait Servers {
+    fn members(&self) -> &[EtcdServer];
+    fn owner(&self) -> Etcdctl;
+}
+
+impl Servers for EtcdServer {
+    fn members(&self) -> &[EtcdServer] {
+        std::slice::from_ref(self)
+    }
+
+    fn owner(&self) -> Etcdctl {
+        Self::owner(self)
+    }
+}
+
+impl Servers for EtcdCluster {
+    fn members(&self) -> &[EtcdServer] {
+        Self::members(self)
+    }
+
+    fn owner(&self) -> Etcdctl {
+        Self::owner(self)
+    }
+}
+
+/// Servers with everything around them.
+pub(crate) struct Scene<S> {
+    stage: Stage,
+    /// In front of each member.
+    pub(crate) proxies: Vec<Proxy>,
+    pub(crate) servers: S,
+}
+
+impl<S> Deref for Scene<S> {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Scene<EtcdServer> {
+    /// A server that is alone.
+    pub(crate) fn one() -> Self {
+        Self::with(EtcdServer::start(EtcdOptions::default()))
+    }
+
+    pub(crate) fn proxy(&self) -> &Proxy {
+        &self.proxies[0]
+    }
+
+    /// Waits until the proxy has swallowed something that it was ordered to swallow.
+    pub(crate) async fn until_a_reply_is_lost(&self) {
+        let lost = self.proxy().until_lost_replies(1);
+        tokio::time::timeout(SOON, lost).await.expect("the request came by");
+    }
+}
+
+impl Scene<EtcdCluster> {
+    /// Three members.
+    pub(crate) fn three() -> Self {
+        Self::with(EtcdCluster::start(EtcdOptions::default()))
+    }
+
+    /// Three members that can be divided.
+    pub(crate) fn divisible() -> Self {
+        Self::with(EtcdCluster::start_divisible(EtcdOptions::default()))
+    }
+
+    /// Clients that use this member for as long as it can be used, and know the others.
+    pub(crate) async fn clients_of(&self, member: usize, count: usize) -> Vec<RecordedClient> {
+        let addresses = (0..3).map(|turn| self.proxies[(member + turn) % 3].address());
+        let url = url(addresses);
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(self.connect(&url).await);
+        }
+        clients
+    }
+}
+
+impl<S: Servers> Scene<S> {
+    fn with(servers: S) -> Self {
+        let proxies = servers.members().iter().map(|member| Proxy::to(member.address())).collect();
+        Self { stage: Stage::new(), proxies, servers }
+    }
+
+    /// The way through the proxies.
+    pub(crate) fn url(&self) -> String {
+        url(self.proxies.iter().map(Proxy::address))
+    }
+
+    /// The way past the proxies.
+    pub(crate) fn direct_url(&self) -> String {
+        url(self.servers.members().iter().map(EtcdServer::address))
+    }
+
+    /// A client behind the proxies.
+    pub(crate) async fn client(&self) -> RecordedClient {
+        self.connect(&self.url()).await
+    }
+
+    /// A client that the proxies cannot harm.
+    pub(crate) async fn direct_client(&self) -> RecordedClient {
+        self.connect(&self.direct_url()).await
+    }
+
+    pub(crate) async fn clients(&self, count: usize) -> Vec<RecordedClient> {
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(self.client().await);
+        }
+        clients
+    }
+
+    /// Runs `etcdctl`, past the proxies, as one who may do everything.
+    pub(crate) fn etcdctl(&self, words: &[&str]) -> String {
+        self.servers.owner().run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The keys of those who hold [`LOCK`] or wait for it, in the order in which they came.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let below = format!("{LOCK}/");
+        let keys = self.etcdctl(&["get", "--prefix", "--keys-only", "--sort-by=CREATE", &below]);
+        keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Waits until so many keys stand below [`LOCK`], and returns them.
+    pub(crate) async fn until_keys(&self, count: usize) -> Vec<String> {
+        let end = now().after(SOON);
+        loop {
+            let keys = self.keys();
+            if keys.len() == count {
+                return keys;
+            }
+            assert!(now() < end, "not {count} keys: {keys:?}");
+            pause(2).await;
+        }
+    }
+
+    /// Ends the lease that a key stands under.
+    pub(crate) fn revoke_lease_of(&self, key: &str) {
+        self.etcdctl(&["lease", "revoke", &lease_of(key)]);
+    }
+
+    /// Judges the record, and sees to it that the server has no key left.
+    pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
+        let judged = self.stage.judge(clients, answer_within).await;
+        assert_eq!(self.etcdctl(&["get", "--prefix", "--keys-only", ""]), "", "left behind");
+        judged
+    }
+}
+
+/// The lease that a key stands under, in the digits that `etcdctl` takes.
+pub(crate) fn lease_of(key: &str) -> String {
+    let last = key.rsplit('/').next().expect("a part");
+    last.split('-').next().expect("a lease").to_owned()
+}
+
+fn url(addresses: impl Iterator<Item = SocketAddr>) -> String {
+    let hosts: Vec<_> = addresses.map(|address| address.to_string()).collect();
+    format!("etcd://{}", hosts.join(","))
+}

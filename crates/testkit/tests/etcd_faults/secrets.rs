@@ -1,0 +1,127 @@
+//! A password goes to the server and nowhere else.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use latchwork::engine::{EngineUrl, Filter, Revoke};
+use latchwork::{Client, ErrorKind, Result};
+use testkit::diary::Diary;
+use testkit::servers::{EtcdOptions, EtcdServer, EtcdTls};
+
+use super::scene::{LOCK, SOON};
+
+const USER: &str = "canary-user";
+const PASSWORD: &str = "canary-password-7f3a";
+
+/// A server that wants a name and a password, and knows this user.
+fn guarded() -> EtcdServer {
+    let server = EtcdServer::start(EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() });
+    for words in [
+        &["user", "add", &format!("{USER}:{PASSWORD}")][..],
+        &["user", "grant-role", USER, EtcdOptions::USER[0]],
+    ] {
+        server.etcdctl(words);
+    }
+    server
+}
+
+fn url(server: &EtcdServer, password: &str) -> String {
+    format!("etcd://{USER}:{password}@{}/?namespace=app/", server.address())
+}
+
+/// Everything a client says of itself and its locks in the course of an eventful life.
+async fn life_of(client: &Client, server: &EtcdServer) -> Result<String> {
+    let mut said = format!("{client:?} {:?}\n", client.guarantees());
+    let lock = client.lock(LOCK).ttl(Duration::from_secs(2)).wait(Duration::from_millis(300));
+    let guard = lock.acquire().await?;
+    let _ = writeln!(said, "{lock:?} {guard:?} {:?}", lock.try_acquire().await?);
+    let first = guard.lease_end();
+    while guard.lease_end() == first {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let held = client.inspect(&Filter::Prefix(String::new())).await?;
+    let _ = writeln!(said, "{held:?} {:?}", client.revoke(&held[0], Revoke::Now).await?);
+    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("it is told");
+    let _ = writeln!(said, "{loss} {:?}", guard.release().await);
+    server.etcdctl(&["user", "revoke-role", USER, EtcdOptions::USER[0]]);
+    let _ = writeln!(said, "{:?}", lock.try_acquire().await);
+    server.etcdctl(&["user", "delete", USER]);
+    let _ = writeln!(said, "{:?}", lock.try_acquire().await);
+    server.kill();
+    let error = lock.try_acquire().await.expect_err("nobody is there");
+    let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
+    let _ = writeln!(said, "{:?}", client.close().await);
+    Ok(said)
+}
+
+/// Errors on the way to a server.
+async fn failures() -> String {
+    let tls = EtcdTls::mutual();
+    let encrypted = EtcdServer::start(EtcdOptions { tls: Some(tls), ..EtcdOptions::default() });
+    let (closed, open) = (guarded(), EtcdServer::start(EtcdOptions::default()));
+    closed.etcdctl(&["user", "delete", USER]);
+    let place = |scheme: &str, address: String| format!("{scheme}://{USER}:{PASSWORD}@{address}");
+    let urls = [
+        place("etcd", closed.address().to_string()),
+        place("etcd", open.address().to_string()),
+        place("etcd", "127.0.0.1:1".to_owned()),
+        place("etcd", "127.0.0.1:nonsense".to_owned()),
+        place("etcd", encrypted.address().to_string()),
+        place("etcd+tls", encrypted.address().to_string()),
+        place("etcd", format!("{}/?{PASSWORD}", closed.address())),
+        place("etcd", format!("{}/?ca={PASSWORD}", closed.address())),
+        place("etcd+tls", format!("{}/?key={PASSWORD}", closed.address())),
+        place("etcd", format!("{}/{PASSWORD}", closed.address())),
+        format!("etcd://{PASSWORD}@{}", closed.address()),
+        format!("etcd://:{PASSWORD}@{}", closed.address()),
+    ];
+    let mut said = String::new();
+    for url in urls {
+        let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+        let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
+        // Where a user or a path stands it is shown, whatever it was meant for.
+        if url.contains(&format!(":{PASSWORD}")) && !url.contains(&format!("/{PASSWORD}")) {
+            let _ = writeln!(said, "{:?}", url.parse::<EngineUrl>());
+        }
+    }
+    said
+}
+
+fn keeps_the_secret(said: &str) {
+    let told = said.lines().find(|line| line.contains("7f3a"));
+    assert_eq!(told, None, "the password was told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_error_no_debug_text_and_no_event_tells_a_password() {
+    let (diary, server) = (Diary::of_this_process(), guarded());
+    let url = url(&server, PASSWORD);
+    let parsed: EngineUrl = url.parse().expect("a good URL");
+    keeps_the_secret(&format!("{parsed:?} {parsed}"));
+    let client = latchwork::connect(&url).await.expect("the right password");
+    let life = life_of(&client, &server).await.expect("an eventful life");
+    println!("{life}");
+    assert!(life.contains("permission denied"), "{life}");
+    keeps_the_secret(&life);
+    let failures = failures().await;
+    println!("{failures}");
+    assert!(failures.contains("authentication"), "{failures}");
+    keeps_the_secret(&failures);
+    let diary = diary.read();
+    assert!(diary.contains("lost: ") && diary.contains(LOCK), "the diary heard nothing:\n{diary}");
+    keeps_the_secret(&diary);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_denied_with_the_place_to_look() {
+    let server = guarded();
+    let error = latchwork::connect(&url(&server, "another")).await.expect_err("the wrong password");
+    println!("{error}");
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains(&server.address().to_string()), "{error}");
+    let nobody = format!("etcd://{}/?namespace=app/", server.address());
+    let nobody = latchwork::connect(&nobody).await.expect("it was not asked yet");
+    let error = nobody.lock(LOCK).try_acquire().await.expect_err("nobody");
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("user:password@"), "{error}");
+}

@@ -1,0 +1,113 @@
+//! Encryption, and servers that are not who they say they are.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::{Effect, ErrorKind};
+use testkit::servers::{Certificates, EtcdOptions, EtcdServer, EtcdTls, Identity};
+
+use super::scene::{LOCK, LONG, connect, now};
+
+const SECRET: &str = "canary-secret";
+
+fn server(certificates: &Arc<Certificates>, identity: Identity, clients_need_one: bool) -> EtcdServer {
+    let tls = Some(EtcdTls { certificates: certificates.clone(), identity, clients_need_one });
+    EtcdServer::start(EtcdOptions { tls, ..EtcdOptions::default() })
+}
+
+fn url(server: &EtcdServer, ca: &Path) -> String {
+    format!("etcd+tls://{}/?ca={}", server.address(), ca.display())
+}
+
+fn with(url: &str, identity: &Identity) -> String {
+    format!("{url}&cert={}&key={}", identity.certificate.display(), identity.key.display())
+}
+
+/// Not trusted, for a reason that is said.
+async fn refused(url: &str, reasons: &[&str]) {
+    let begun = now();
+    let error = latchwork::connect(url).await.expect_err("it must not be trusted");
+    let took = now().since(begun);
+    println!("{error}, after {took:?}");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
+    assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
+    assert!(took < Duration::from_secs(8), "it took {took:?} to say {error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_held_and_handed_over_through_tls_with_certificates_on_both_sides() {
+    let certificates = Arc::new(Certificates::make());
+    let server = server(&certificates, certificates.server(), true);
+    let url = url(&server, &certificates.ca());
+    let good = with(&url, &certificates.client());
+    let (one, other) = (connect(&good).await, connect(&good).await);
+    let guard = one.lock(LOCK).ttl(Duration::from_secs(2)).acquire().await.expect("free");
+    let first = guard.lease_end();
+    let lock = other.lock(LOCK).ttl(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let end = now().after(LONG);
+    while guard.lease_end() == first {
+        assert!(now() < end, "not renewed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    guard.release().await.expect("held");
+    waiting.await.expect("no panic").expect("handed over").release().await.expect("held");
+    // Nobody without a certificate, nor with one of a stranger, gets in.
+    refused(&url, &["etcd at", "cert= and key="]).await;
+    refused(&with(&url, &certificates.stranger()), &["etcd at"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_an_unknown_authority_is_refused() {
+    let certificates = Arc::new(Certificates::make());
+    let server = server(&certificates, certificates.server(), false);
+    refused(&url(&server, &certificates.other_ca()), &["UnknownIssuer", "ca="]).await;
+    refused(&format!("etcd+tls://{}", server.address()), &["UnknownIssuer", "ca="]).await;
+    connect(&url(&server, &certificates.ca())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_goes_by_another_name_or_whose_certificate_expired_is_refused() {
+    let certificates = Arc::new(Certificates::make());
+    let elsewhere = server(&certificates, certificates.other_host(), false);
+    refused(&url(&elsewhere, &certificates.ca()), &["not valid for name", "elsewhere.example"]).await;
+    let expired = server(&certificates, certificates.expired(), false);
+    refused(&url(&expired, &certificates.ca()), &["expired"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
+    let certificates = Arc::new(Certificates::make());
+    let (encrypted, plain) =
+        (server(&certificates, certificates.server(), false), EtcdServer::start(EtcdOptions::default()));
+    refused(&url(&plain, &certificates.ca()), &["does it speak TLS"]).await;
+    refused(&format!("etcd://user:{SECRET}@{}", encrypted.address()), &["etcd at"]).await;
+    assert_eq!(plain.calls(&["Status", "Authenticate"]), 0, "nothing was asked");
+}
+
+/// A listener that speaks no TLS writes down all it hears.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_secret_is_said_before_the_other_side_proved_who_it_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let ear = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client comes");
+        let mut heard = vec![0; 4096];
+        let length = stream.read(&mut heard).expect("it speaks first");
+        heard.truncate(length);
+        // As a plain server answers what it does not understand.
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it listens");
+        stream.read_to_end(&mut heard).expect("it ends");
+        heard
+    });
+    let certificates = Certificates::make();
+    let url = format!("etcd+tls://canary-user:{SECRET}@{address}/?ca={}", certificates.ca().display());
+    refused(&url, &["does it speak TLS"]).await;
+    let heard = ear.join().expect("no panic");
+    assert_eq!(heard.first(), Some(&0x16), "a TLS handshake");
+    let text = String::from_utf8_lossy(&heard);
+    assert!(!text.contains("canary") && !text.contains("PRI * HTTP"), "{text}");
+}
