@@ -13,8 +13,7 @@ pub struct Kind {
     pub name: &'static str,
     /// The URL scheme that leads to it.
     pub scheme: &'static str,
-    /// Whether cases that need the machine for themselves run on it too. They look at what is locked, and not at how it
-    /// is reached.
+    /// Whether every case runs on it. If not, those do that may depend on how it is reached.
     pub is_thorough: bool,
 }
 

@@ -54,7 +54,8 @@ fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<Trial> {
     let probe = runtime().block_on(F::begin_as(kind));
     let trial = |case: cases::Case<F>| {
         let name = format!("{}::{}", kind.name, case.name);
-        let elsewhere = (case.alone && !kind.is_thorough).then_some("runs where it is reached in other ways");
+        let is_left_out = !kind.is_thorough && !case.is_basic;
+        let elsewhere = is_left_out.then_some("runs where the same engine is reached in another way");
         match (case.unless)(&promised, &probe).or(elsewhere) {
             Some(reason) => {
                 Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))

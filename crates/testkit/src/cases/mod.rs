@@ -34,6 +34,8 @@ pub struct Case<F> {
     pub unless: fn(&Guarantees, &F) -> Option<&'static str>,
     /// Whether it needs the machine for itself: it starts many processes.
     pub alone: bool,
+    /// Whether it shows what may depend on how an engine is reached, and not only on what it does then.
+    pub is_basic: bool,
     /// The test.
     pub run: fn(Arc<F>) -> Running,
 }
@@ -49,6 +51,7 @@ macro_rules! cases {
                 unless
             } },
             alone: matches!(stringify!($room).as_bytes(), b"processes"),
+            is_basic: matches!(stringify!($room).as_bytes(), b"contract" | b"names" | b"leases"),
             run: |fixture| Box::pin($room::$case(fixture)),
         },)*)*]
     };
