@@ -6,6 +6,8 @@ pub mod etcd;
 mod links;
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod news;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "memory", feature = "sqlite"))]

@@ -67,7 +67,7 @@ impl Lease {
         Clock::boottime().now().since(*locked(&self.kept))
     }
 
-    /// Whether more than a third of it is left to run without a request.
+    /// Whether most of it is left: not yet a third is used up.
     pub(super) fn is_fresh(&self) -> bool {
         !self.is_over() && self.used() < self.ttl / 3
     }

@@ -9,7 +9,6 @@ mod inspect;
 mod keys;
 mod lease;
 mod link;
-mod news;
 mod noticed;
 mod options;
 mod queue;

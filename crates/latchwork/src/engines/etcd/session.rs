@@ -9,12 +9,12 @@ use super::failure::unreachable;
 use super::keys;
 use super::lease::Lease;
 use super::link::Link;
-use super::news::News;
 use super::options::Options;
 use super::waiting::Waiting;
 use super::watches::Watch;
 use crate::engine::{Claim, ClaimId};
 use crate::engines::links::Links;
+use crate::engines::news::News;
 use crate::locked::locked;
 use crate::{Effect, ErrorKind, Loss, Result};
 
@@ -112,7 +112,7 @@ impl Session {
 
     /// The lease for claims of this ttl, with most of its time left.
     pub(super) async fn lease(&self, link: &Link, ttl: Duration) -> Result<Arc<Lease>> {
-        let seconds = i64::try_from(ttl.as_millis().div_ceil(1_000)).unwrap_or(i64::MAX);
+        let seconds = whole_seconds(ttl);
         if let Some(lease) = self.known_lease(seconds).filter(|lease| lease.is_fresh()) {
             return Ok(lease);
         }
@@ -169,8 +169,8 @@ impl Session {
 
     /// Where a claim would stand that was released before: a request of it may still be under way.
     pub(super) fn former(&self, claim: &Claim) -> Option<Vec<u8>> {
-        let seconds = i64::try_from(claim.ttl.as_millis().div_ceil(1_000)).ok()?;
-        keys::key(&self.options.namespace, claim, self.known_lease(seconds)?.id).ok()
+        let lease = self.known_lease(whole_seconds(claim.ttl))?;
+        keys::key(&self.options.namespace, claim, lease.id).ok()
     }
 
     /// Notes something of a claim that is still known.
@@ -209,6 +209,11 @@ impl Session {
         let held = claims.iter().filter(|(_, place)| place.lease.id == lease && place.held.is_some());
         held.map(|(id, place)| (*id, place.key.clone())).collect()
     }
+}
+
+/// Leases are counted in these.
+fn whole_seconds(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis().div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
 /// A release under way. Dropped before it was answered, it is owed.

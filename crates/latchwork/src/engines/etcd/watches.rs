@@ -12,9 +12,9 @@ use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use super::link::{Closed, Link};
-use super::news::News;
 use super::wire::{Order, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
 use crate::engine::{Boxed, ClaimId};
+use crate::engines::news::News;
 use crate::locked::locked;
 
 /// What is watched over one connection.

@@ -8,14 +8,14 @@ use tokio::sync::Notify;
 use super::wire::{Event, Watcher};
 use crate::Loss;
 use crate::engine::ClaimId;
+use crate::engines::news::News;
 use crate::locked::locked;
 
 /// Every claim that was sent and not yet given back.
 #[derive(Default)]
 pub(super) struct Claims {
     entries: Mutex<HashMap<ClaimId, Entry>>,
-    news: Mutex<Vec<ClaimId>>,
-    bell: Notify,
+    pub(super) news: News,
 }
 
 /// One claim.
@@ -96,34 +96,18 @@ impl Claims {
         drop(entries);
         bell.notify_one();
         if is_held {
-            self.tell(&[id]);
+            self.news.tell(id);
         }
     }
 
     /// The server ended a session: everything that belonged to it is lost.
     pub(super) fn session_ended(&self, session: i64) {
-        let mut held = Vec::new();
         for (id, entry) in locked(&self.entries).iter_mut().filter(|(_, entry)| entry.session == session) {
             entry.lost.get_or_insert(Loss::SessionEnded);
             entry.bell.notify_one();
-            held.extend(entry.is_held.then_some(*id));
-        }
-        self.tell(&held);
-    }
-
-    fn tell(&self, ids: &[ClaimId]) {
-        locked(&self.news).extend(ids);
-        self.bell.notify_one();
-    }
-
-    /// Waits for news of held claims.
-    pub(super) async fn news(&self) -> Vec<ClaimId> {
-        loop {
-            let news = std::mem::take(&mut *locked(&self.news));
-            if !news.is_empty() {
-                return news;
+            if entry.is_held {
+                self.news.tell(*id);
             }
-            self.bell.notified().await;
         }
     }
 }

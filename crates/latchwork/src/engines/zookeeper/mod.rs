@@ -132,7 +132,7 @@ impl Engine for ZooKeeper {
     }
 
     async fn news(&self) -> Vec<ClaimId> {
-        self.shared.claims.news().await
+        self.shared.claims.news.take().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
