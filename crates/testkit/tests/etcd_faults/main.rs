@@ -6,7 +6,6 @@
 
 mod beside_etcdctl;
 mod dark;
-mod line;
 mod majority;
 mod members;
 mod replies;

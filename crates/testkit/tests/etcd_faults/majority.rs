@@ -7,8 +7,7 @@ use testkit::crowd::{MARGIN, TTL};
 use testkit::history::Fault;
 use testkit::servers::EtcdCluster;
 
-use super::line::Line;
-use super::scene::{LOCK, LONG, SOON, Scene, now, renewed, take, told};
+use super::scene::{LOCK, LONG, SOON, Scene, Theatre, now, renewed, take, told};
 
 /// How long a claim waits in vain.
 const IN_VAIN: Duration = Duration::from_millis(1_500);
@@ -19,7 +18,7 @@ async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), h
     let guard = take(&clients[0].lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
     let patient = take(&clients[1].lock("patient").ttl(LONG)).await;
     renewed(&guard).await;
-    let line = Line::up(scene, &clients[1..2], LONG).await;
+    let line = scene.line_up(&clients[1..2], LONG).await;
     scene.recorder.fault_began(Fault::Partition);
     strike();
     let in_vain = clients[2].lock("free").ttl(TTL).wait(IN_VAIN);

@@ -2,89 +2,36 @@
 
 use std::time::Duration;
 
-use latchwork::ErrorKind;
-use testkit::crowd::{Crowd, Tally};
-use testkit::history::{Fault, RecordedClient};
+use testkit::history::Fault;
+use testkit::play::Play;
 use testkit::servers::EtcdCluster;
 use testkit::store::Written;
 
-use super::line::Line;
 use super::scene::{LOCK, LONG, SOON, Scene, renewed, take};
 
 /// Outlives an election and the time it takes to turn to another member.
 const PATIENT: Duration = Duration::from_secs(8);
-/// How long a turn takes.
-const TURN: Duration = Duration::from_millis(3);
 
-/// A holder, a line of waiters behind it, and a crowd on another lock: each goes on when the fault is over.
-struct Play {
-    scene: Scene<EtcdCluster>,
-    clients: Vec<RecordedClient>,
-}
-
-impl Play {
-    /// Everybody uses this member first.
-    async fn on(scene: Scene<EtcdCluster>, member: usize) -> Self {
-        let clients = scene.clients_of(member, 8).await;
-        Self { scene, clients }
-    }
-
-    /// The lock of a patient holder, and its queue, outlive the fault.
-    async fn queue_outlives(&self, fault: Fault, strike: impl AsyncFn()) {
-        let guard = take(&self.clients[0].lock(LOCK).ttl(PATIENT)).await;
-        let mut store = self.scene.store();
-        assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
-        renewed(&guard).await;
-        let line = Line::up(&self.scene, &self.clients[1..4], PATIENT).await;
-        self.suffer(fault, strike).await;
-        renewed(&guard).await;
-        assert!(guard.is_certain(), "held all the time");
-        let token = guard.token().expect("certain");
-        assert_eq!(store.write(token, "after"), Written::Accepted);
-        assert!(line.stands(), "nobody has the lock before it is released");
-        if let Err(error) = guard.release().await {
-            // Sent to a member that cannot be reached, and then again to another.
-            assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-        }
-        line.served(token).await;
-    }
-
-    /// A crowd goes on.
-    async fn crowd_outlives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
-        let crowd = Crowd::gather(&self.scene, &self.clients[4..], TURN);
-        crowd.works(20).await;
-        self.suffer(fault, strike).await;
-        crowd.works(40).await;
-        crowd.home().await
-    }
-
-    async fn suffer(&self, fault: Fault, strike: impl AsyncFn()) {
-        self.scene.recorder.fault_began(fault);
-        strike().await;
-        self.scene.servers.until_healthy();
-        self.scene.recorder.fault_ended(fault);
-    }
-
-    async fn is_judged(&self, tally: &Tally) {
-        assert!(tally.refused == 0 && tally.only_unreachable_or_lost(), "{tally:?}");
-        let judged = self.scene.judge(&self.clients, 2 * SOON).await;
-        assert!(judged.exclusive() > 40, "most are not excused");
-    }
+/// Everybody uses this member first.
+async fn play_on(scene: Scene<EtcdCluster>, member: usize) -> Play<Scene<EtcdCluster>> {
+    let queue = scene.clients_of(member, 4).await;
+    let crowd = scene.clients_of(member, 4).await;
+    Play { theatre: scene, queue, crowd, ttl: PATIENT }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_is_killed() {
     let scene = Scene::three();
     let leader = scene.servers.leader();
-    let play = Play::on(scene, leader).await;
-    let kill_leader = async || play.scene.servers.member(play.scene.servers.leader()).kill();
-    let bring_back = || play.scene.servers.members().iter().filter(|member| !member.runs());
+    let play = play_on(scene, leader).await;
+    let kill_leader = async || play.theatre.servers.member(play.theatre.servers.leader()).kill();
+    let bring_back = || play.theatre.servers.members().iter().filter(|member| !member.runs());
     play.queue_outlives(Fault::Failover, kill_leader).await;
     bring_back().for_each(|member| member.restart());
-    play.scene.servers.until_healthy();
+    play.theatre.servers.until_healthy();
     let tally = play.crowd_outlives(Fault::Failover, kill_leader).await;
     bring_back().for_each(|member| member.restart());
-    play.scene.servers.until_healthy();
+    play.theatre.servers.until_healthy();
     play.is_judged(&tally).await;
 }
 
@@ -104,11 +51,11 @@ async fn the_leader_that_all_clients_use_stands_still() {
 }
 
 async fn stands_still(scene: Scene<EtcdCluster>, member: usize) {
-    let play = Play::on(scene, member).await;
+    let play = play_on(scene, member).await;
     let stand_still = async || {
-        play.scene.servers.member(member).pause();
+        play.theatre.servers.member(member).pause();
         tokio::time::sleep(Duration::from_millis(2_500)).await;
-        play.scene.servers.member(member).resume();
+        play.theatre.servers.member(member).resume();
     };
     // To those who lead no more, an election is a failover.
     play.queue_outlives(Fault::Failover, stand_still).await;
@@ -119,12 +66,12 @@ async fn stands_still(scene: Scene<EtcdCluster>, member: usize) {
 /// The other two members can be reached: clients turn to these, and the fault is none to whoever waits or works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_cut_off_from_their_member() {
-    let play = Play::on(Scene::three(), 0).await;
-    let cut_off = async || play.scene.proxies[0].refuse(true);
+    let play = play_on(Scene::three(), 0).await;
+    let cut_off = async || play.theatre.proxies[0].refuse(true);
     play.queue_outlives(Fault::Partition, cut_off).await;
-    play.scene.proxies[0].refuse(false);
-    let again = Play { clients: play.scene.clients_of(0, 8).await, ..play };
-    let cut_off = async || again.scene.proxies[0].refuse(true);
+    play.theatre.proxies[0].refuse(false);
+    let again = play_on(play.theatre, 0).await;
+    let cut_off = async || again.theatre.proxies[0].refuse(true);
     let tally = again.crowd_outlives(Fault::Partition, cut_off).await;
     assert_eq!(tally.lost, 0, "{tally:?}");
     again.is_judged(&tally).await;
@@ -133,15 +80,15 @@ async fn clients_are_cut_off_from_their_member() {
 /// Nothing says that the connections are dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_network_between_clients_and_their_member_falls_silent() {
-    let play = Play::on(Scene::three(), 0).await;
-    let silence = async || play.scene.proxies[0].black_hole(true);
+    let play = play_on(Scene::three(), 0).await;
+    let silence = async || play.theatre.proxies[0].black_hole(true);
     play.queue_outlives(Fault::Partition, silence).await;
-    play.scene.proxies[0].black_hole(false);
+    play.theatre.proxies[0].black_hole(false);
     let silence = async || {
-        play.scene.proxies[0].black_hole(true);
+        play.theatre.proxies[0].black_hole(true);
         // Until everybody who used it has turned to another.
         tokio::time::sleep(Duration::from_secs(4)).await;
-        play.scene.proxies[0].black_hole(false);
+        play.theatre.proxies[0].black_hole(false);
     };
     let tally = play.crowd_outlives(Fault::Partition, silence).await;
     play.is_judged(&tally).await;
@@ -149,11 +96,11 @@ async fn the_network_between_clients_and_their_member_falls_silent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_members_are_restarted_one_after_the_other() {
-    let play = Play::on(Scene::three(), 0).await;
+    let play = play_on(Scene::three(), 0).await;
     let restart_all = async || {
-        for member in play.scene.servers.members() {
+        for member in play.theatre.servers.members() {
             member.restart();
-            play.scene.servers.until_healthy();
+            play.theatre.servers.until_healthy();
         }
     };
     play.queue_outlives(Fault::Failover, restart_all).await;

@@ -10,8 +10,7 @@ use latchwork::{Effect, ErrorKind};
 use testkit::history::{Fault, RecordedClient};
 use testkit::servers::EtcdServer;
 
-use super::line::Line;
-use super::scene::{LOCK, LONG, SOON, Scene, connect, lease_of, now, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, Theatre, connect, lease_of, now, renewed, take};
 
 /// Stands in claims, and in nothing else that goes over the wire.
 const NOTE: &str = "the client under test";
@@ -97,7 +96,7 @@ async fn a_release_whose_reply_is_lost_is_repeated_and_harms_nobody() {
     let scene = Scene::one();
     let (client, other) = (victim(&scene).await, scene.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    let mut line = Line::up(&scene, std::slice::from_ref(&other), LONG).await;
+    let mut line = scene.line_up(std::slice::from_ref(&other), LONG).await;
     scene.recorder.fault_began(Fault::Partition);
     scene.proxy().silence_after(LOCK.as_bytes());
     let releasing = tokio::spawn(guard.release());

@@ -5,8 +5,7 @@ use std::time::Duration;
 use testkit::crowd::Crowd;
 use testkit::history::Fault;
 
-use super::line::Line;
-use super::scene::{LOCK, LONG, SOON, Scene, renewed, take};
+use super::scene::{LOCK, LONG, SOON, Scene, Theatre, renewed, take};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -15,7 +14,7 @@ async fn a_server_that_is_killed_comes_back_with_holder_and_queue() {
     let scene = Scene::one();
     let clients = scene.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
-    let line = Line::up(&scene, &clients[1..], LONG).await;
+    let line = scene.line_up(&clients[1..], LONG).await;
     let before = scene.keys();
     scene.strike(Fault::Restart, || scene.servers.restart());
     assert_eq!(scene.keys(), before);
@@ -49,7 +48,7 @@ async fn nobody_is_stuck_when_the_server_forgets_old_revisions() {
     let clients = scene.clients(9).await;
     let guard = take(&clients[0].lock("held").ttl(TTL)).await;
     let holder = take(&clients[1].lock(LOCK)).await;
-    let line = Line::up(&scene, &clients[2..5], LONG).await;
+    let line = scene.line_up(&clients[2..5], LONG).await;
     // Behind the line, because the lock is the same.
     let crowd = Crowd::gather(&scene, &clients[5..], Duration::from_millis(2));
     scene.until_keys(8).await;

@@ -7,8 +7,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 use testkit::worker::Worker;
 
-use super::line::Line;
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
+use super::scene::{LOCK, LONG, SOON, Scene, Theatre, now, pause, renewed, take, told};
 
 /// Much longer than "at once".
 const TTL: Duration = Duration::from_secs(6);
@@ -21,7 +20,7 @@ async fn a_holder_whose_lease_is_revoked_is_told_at_once_and_refused_by_the_stor
     let (old, mut store) = (guard.token().expect("certain"), scene.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
     renewed(&guard).await;
-    let mut line = Line::up(&scene, &clients[1..], LONG).await;
+    let mut line = scene.line_up(&clients[1..], LONG).await;
     let own = scene.keys().remove(0);
     scene.recorder.fault_began(Fault::DataDeleted);
     scene.revoke_lease_of(&own);
@@ -50,7 +49,7 @@ async fn a_waiter_whose_lease_is_revoked_queues_again_and_is_served() {
     let scene = Scene::one();
     let clients = scene.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
-    let mut line = Line::up(&scene, &clients[1..], LONG).await;
+    let mut line = scene.line_up(&clients[1..], LONG).await;
     let before = scene.keys();
     scene.recorder.fault_began(Fault::DataDeleted);
     // The one in the middle: its successor must not believe that it holds.

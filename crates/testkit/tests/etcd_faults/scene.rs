@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use testkit::history::RecordedClient;
+pub(crate) use testkit::play::Theatre;
 use testkit::proxy::Proxy;
 use testkit::servers::{EtcdCluster, EtcdOptions, EtcdServer, Etcdctl};
 use testkit::stage::{Judged, Stage};
@@ -14,6 +15,7 @@ pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, 
 pub(crate) trait Servers {
     fn members(&self) -> &[EtcdServer];
     fn owner(&self) -> Etcdctl;
+    fn until_healthy(&self);
 }
 
 impl Servers for EtcdServer {
@@ -24,6 +26,9 @@ impl Servers for EtcdServer {
     fn owner(&self) -> Etcdctl {
         Self::owner(self)
     }
+
+    /// One that is alone answers, or the next request fails.
+    fn until_healthy(&self) {}
 }
 
 impl Servers for EtcdCluster {
@@ -33,6 +38,10 @@ impl Servers for EtcdCluster {
 
     fn owner(&self) -> Etcdctl {
         Self::owner(self)
+    }
+
+    fn until_healthy(&self) {
+        Self::until_healthy(self);
     }
 }
 
@@ -161,6 +170,20 @@ impl<S: Servers> Scene<S> {
         let judged = self.stage.judge(clients, answer_within).await;
         assert_eq!(self.etcdctl(&["get", "--prefix", "--keys-only", ""]), "", "left behind");
         judged
+    }
+}
+
+impl<S: Servers> Theatre for Scene<S> {
+    fn until_healthy(&self) {
+        self.servers.until_healthy();
+    }
+
+    async fn observer(&self) -> RecordedClient {
+        self.direct_client().await
+    }
+
+    async fn judged(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
+        self.judge(clients, answer_within).await
     }
 }
 

@@ -15,6 +15,5 @@ mod redis_py;
 mod repeated;
 mod scene;
 mod turns_with_redis_py;
-mod venv;
 mod waiting;
 mod wake_ups;

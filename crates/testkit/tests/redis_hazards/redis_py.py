@@ -13,11 +13,11 @@ turns COUNTER HISTORY UNTIL HOLD PAUSE
                      and is followed by a pause of PAUSE seconds.
 """
 
-import os
 import sys
 import time
 
 import redis
+from history import History, now
 from redis.exceptions import LockError
 from redis.lock import Lock
 
@@ -30,36 +30,13 @@ class TimedLock(Lock):
         return super().do_acquire(token)
 
 
-class History:
-    """Appends to a history in the format of testkit's Recorder, on the same clock."""
-
-    def __init__(self, path, name):
-        self.file = open(path, "ab", buffering=0)
-        self.name = name
-        self.attempt = 0
-
-    def invoked(self):
-        self.attempt += 1
-        self.note("invoked exclusive")
-
-    def acquired(self, lock):
-        self.note(f"acquired token=none until={lock.sent + lock.timeout:.9f}")
-
-    def note(self, what):
-        line = f"\n{now():.9f} {os.getpid()}.1 #{self.attempt} {self.name} {what} ."
-        self.file.write(line.encode())
-
-
-def now():
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def take_turns(lock, counter, history, until, hold, pause):
-    history, turns = History(history, lock.name), 0
+    history, attempt, turns = History(history, lock.name), 0, 0
     while True:
-        history.invoked()
+        attempt += 1
+        history.invoked(attempt, "exclusive")
         lock.acquire()
-        history.acquired(lock)
+        history.acquired(attempt, "none", lock.sent + lock.timeout)
         with open(counter) as file:
             count = int(file.read())
         is_over = count >= int(until)
@@ -68,9 +45,9 @@ def take_turns(lock, counter, history, until, hold, pause):
             with open(counter, "w") as file:
                 file.write(str(count + 1))
             turns += 1
-        history.note("release")
+        history.note(attempt, "release")
         lock.release()
-        history.note("released")
+        history.note(attempt, "released")
         if is_over:
             return turns
         time.sleep(float(pause))

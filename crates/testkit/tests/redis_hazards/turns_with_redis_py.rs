@@ -10,7 +10,7 @@ use testkit::history::checks::{Excuses, exclusion};
 use testkit::history::{History, RecordedClient, Recorder};
 use tokio::task::JoinSet;
 
-use super::redis_py::RedisPy;
+use super::redis_py;
 use super::scene::{LOCK, LONG, Scene};
 
 /// How many clients each side has.
@@ -53,7 +53,7 @@ impl Game {
     /// had: ours, and theirs.
     async fn play(&self, options: &str) -> [u32; 2] {
         let (recorder, mut ours) = (Recorder::shared(&self.history()), JoinSet::new());
-        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| RedisPy::start(&self.scene, LONG)).collect();
+        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.scene, LONG)).collect();
         for python in &mut theirs {
             assert_eq!(python.ask("owned").await, "False", "it is ready");
         }

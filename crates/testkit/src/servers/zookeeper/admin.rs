@@ -1,27 +1,30 @@
 //! Another client of the same servers: what an operator or somebody else's program does. It shares no code with the
 //! engine, so that both cannot be wrong in the same way.
 
+use std::net::SocketAddr;
+
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-use super::ZooKeeperServer;
+use super::{ZooKeeperMember, ZooKeeperServer, thief};
 
 /// A session of its own, for as long as it lives.
 pub struct ZooKeeperAdmin {
     client: Client,
+    places: Vec<SocketAddr>,
     is_private: bool,
 }
 
 impl ZooKeeperAdmin {
     /// Connects; as a user, if `digest` (`user:password`) says so.
     pub async fn connect(server: &ZooKeeperServer, digest: Option<&str>) -> Self {
-        let places: Vec<_> =
-            server.members().iter().map(|member| member.plain_address().to_string()).collect();
+        let places: Vec<_> = server.members().iter().map(ZooKeeperMember::plain_address).collect();
+        let hosts: Vec<_> = places.iter().map(SocketAddr::to_string).collect();
         let mut connector = Client::connector().with_session_timeout(std::time::Duration::from_secs(20));
         if let Some(digest) = digest {
             connector = connector.with_auth("digest", digest.as_bytes());
         }
-        let client = connector.connect(&places.join(",")).await.expect("the servers can be reached");
-        Self { client, is_private: digest.is_some() }
+        let client = connector.connect(&hosts.join(",")).await.expect("the servers can be reached");
+        Self { client, places, is_private: digest.is_some() }
     }
 
     /// Makes a node that stays, for everybody or for the user alone.
@@ -52,6 +55,28 @@ impl ZooKeeperAdmin {
         match self.client.list_children(path).await {
             Err(Error::NoNode) => Vec::new(),
             children => children.expect("it can be read"),
+        }
+    }
+
+    /// The transaction that made a node, if it is there.
+    pub async fn czxid(&self, path: &str) -> Option<i64> {
+        self.client.check_stat(path).await.expect("it can be read").map(|stat| stat.czxid)
+    }
+
+    /// Ends the session that a node ends with, as the server does when it hears nothing of it for too long.
+    pub async fn end_session_of(&self, path: &str) {
+        loop {
+            let Some(stat) = self.client.check_stat(path).await.expect("it can be read") else { return };
+            assert_ne!(stat.ephemeral_owner, 0, "it ends with no session");
+            // Its owner may be back in between; then it is tried again.
+            let places = self.places.clone();
+            let ending = move || {
+                places
+                    .iter()
+                    .map(|place| thief::end_session(*place, stat.ephemeral_owner))
+                    .any(|done| done.is_ok())
+            };
+            assert!(tokio::task::spawn_blocking(ending).await.expect("no panic"), "no server answers");
         }
     }
 

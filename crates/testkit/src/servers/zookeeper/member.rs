@@ -15,8 +15,8 @@ use super::{Ports, ZooKeeperOptions};
 use crate::servers::process::Process;
 
 /// A start takes most of a second of a core.
-const START_LIMIT: Duration = Duration::from_secs(60);
-const GLANCE: Duration = Duration::from_millis(10);
+pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const GLANCE: Duration = Duration::from_millis(10);
 /// What a member that runs needs for an answer at the most.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Where Debian's packages put what Java needs, and what of it a server needs.
@@ -114,6 +114,11 @@ impl ZooKeeperMember {
         self.kill();
         fs::remove_dir_all(self.file("version-2")).expect("it had some");
         self.restart();
+    }
+
+    /// Whether it was not killed.
+    pub fn runs(&self) -> bool {
+        self.process().is_some()
     }
 
     /// Whether it leads the others.

@@ -5,10 +5,15 @@ mod member;
 mod options;
 #[cfg(test)]
 mod tests;
+mod thief;
+
+use member::{GLANCE, START_LIMIT};
 
 pub use admin::ZooKeeperAdmin;
 pub use member::ZooKeeperMember;
 pub use options::ZooKeeperOptions;
+
+use latchwork::clock::Clock;
 
 use super::Certificates;
 use super::pool::Pooled;
@@ -66,6 +71,19 @@ impl ZooKeeperServer {
     /// The certificates of one that speaks TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.options.tls.as_ref()
+    }
+
+    /// Waits until all members that run serve clients and, where there are several, one of them leads.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn until_healthy(&self) {
+        let end = Clock::boottime().now().after(START_LIMIT);
+        let serve = || self.members.iter().all(|member| !member.runs() || member.serves());
+        while !(serve() && (self.members.len() == 1 || self.leader().is_some())) {
+            assert!(Clock::boottime().now() < end, "they do not get well");
+            std::thread::sleep(GLANCE);
+        }
     }
 
     /// The member that leads the others.

@@ -1,0 +1,101 @@
+//! Something happens to an ensemble of servers in the middle of contention: a holder, a line of waiters behind it, and a
+//! crowd on the same lock all go on when it is over.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use latchwork::ErrorKind;
+
+use crate::crowd::{Crowd, Tally};
+use crate::history::{Fault, RecordedClient};
+use crate::line::Line;
+use crate::stage::{Judged, LOCK, SOON, Stage, renewed, take};
+use crate::store::Written;
+
+/// How long a turn takes.
+const TURN: Duration = Duration::from_millis(3);
+
+/// Servers that can be in trouble, with a stage around them.
+#[allow(async_fn_in_trait)]
+pub trait Theatre: Deref<Target = Stage> {
+    /// Waits until all members serve clients again.
+    fn until_healthy(&self);
+
+    /// A client that no fault of the network harms.
+    async fn observer(&self) -> RecordedClient;
+
+    /// Judges the record, and sees to it that the servers have nothing left.
+    async fn judged(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged;
+
+    /// Lets these clients queue for [`LOCK`], one behind the other.
+    async fn line_up(&self, clients: &[RecordedClient], ttl: Duration) -> Line {
+        let observer = self.observer().await;
+        let line = Line::up(self, &observer, clients, ttl).await;
+        observer.client().close().await.expect("it held nothing");
+        line
+    }
+}
+
+/// What is played on these servers.
+pub struct Play<T> {
+    /// The servers.
+    pub theatre: T,
+    /// A holder and three who wait behind it.
+    pub queue: Vec<RecordedClient>,
+    /// Who wants the lock again and again.
+    pub crowd: Vec<RecordedClient>,
+    /// The ttl of the queue: it outlives the faults.
+    pub ttl: Duration,
+}
+
+impl<T: Theatre> Play<T> {
+    /// The lock of a patient holder, and its queue, outlive the fault.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub async fn queue_outlives(&self, fault: Fault, strike: impl AsyncFn()) {
+        let guard = take(&self.queue[0].lock(LOCK).ttl(self.ttl)).await;
+        let mut store = self.theatre.store();
+        assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
+        renewed(&guard).await;
+        let line = self.theatre.line_up(&self.queue[1..], self.ttl).await;
+        self.suffer(fault, strike).await;
+        renewed(&guard).await;
+        assert!(guard.is_certain(), "held all the time");
+        let token = guard.token().expect("certain");
+        assert_eq!(store.write(token, "after"), Written::Accepted);
+        assert!(line.stands(), "nobody has the lock before it is released");
+        if let Err(error) = guard.release().await {
+            // Sent to a member that cannot be reached, and then again to another.
+            assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+        }
+        line.served(token).await;
+    }
+
+    /// A crowd goes on.
+    pub async fn crowd_outlives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
+        let crowd = Crowd::gather(&self.theatre, &self.crowd, TURN);
+        crowd.works(20).await;
+        self.suffer(fault, strike).await;
+        crowd.works(40).await;
+        crowd.home().await
+    }
+
+    async fn suffer(&self, fault: Fault, strike: impl AsyncFn()) {
+        self.theatre.recorder.fault_began(fault);
+        strike().await;
+        self.theatre.until_healthy();
+        self.theatre.recorder.fault_ended(fault);
+    }
+
+    /// Nobody was wronged.
+    ///
+    /// # Panics
+    /// If somebody was.
+    pub async fn is_judged(&self, tally: &Tally) {
+        assert!(tally.refused == 0 && tally.only_unreachable_or_lost(), "{tally:?}");
+        let everybody: Vec<_> = self.queue.iter().chain(&self.crowd).cloned().collect();
+        let judged = self.theatre.judged(&everybody, 2 * SOON).await;
+        assert!(judged.exclusive() > 40, "most are not excused");
+    }
+}

@@ -1,0 +1,96 @@
+//! kazoo's `Lock`, `ReadLock` and `WriteLock` and ours on one path, set up as docs/engines/zookeeper.md says.
+
+use latchwork::engine::Mode::{self, Exclusive, Read, Write};
+use testkit::history::{Recorder, Tag};
+
+use super::kazoo::Kazoo;
+use super::ours::Ours;
+use super::row::{Others as _, Row, turns};
+use super::scene::{LASTING, LOCK, LONG, SOON, Scene, take, until_nodes};
+
+const KINDS: [(Mode, &str); 3] = [(Exclusive, "lock"), (Write, "write"), (Read, "read")];
+/// Every kind behind every other of the two sides.
+const READERS_AND_WRITERS: [(bool, Mode); 14] = [
+    (true, Read),
+    (false, Read),
+    (true, Write),
+    (false, Read),
+    (true, Read),
+    (false, Write),
+    (true, Read),
+    (true, Write),
+    (false, Write),
+    (true, Write),
+    (false, Read),
+    (false, Write),
+    (true, Read),
+    (false, Read),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_of_both_are_served_in_the_order_of_arrival() {
+    let scene = Scene::one();
+    let row = Row::new(&scene, LOCK).await;
+    let mut kazoo = Kazoo::start(&scene, LOCK, &row.history()).await;
+    let pattern = [true, false, true, true, false, false].map(|is_ours| (is_ours, Exclusive));
+    row.play(&mut kazoo, &pattern, turns()).await;
+    // So many of each kind.
+    let row = Row::new(&scene, "rw").await;
+    let mut kazoo = Kazoo::start(&scene, "rw", &row.history()).await;
+    row.play(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_is_refused_while_the_other_holds() {
+    let scene = Scene::one();
+    let history = scene.store_path();
+    let (recorder, tag) = (Recorder::shared(&history), Tag { process: std::process::id(), client: 1 });
+    let ours = Ours::connect(&scene.direct_url(LASTING), recorder, tag, LOCK).await;
+    let mut kazoo = Kazoo::start(&scene, LOCK, &history).await;
+    for (number, (mode, kind)) in KINDS.into_iter().enumerate() {
+        let mut held = ours.join(1, mode);
+        held.held(SOON).await;
+        for (other, theirs) in KINDS {
+            // Theirs look at their own kind only, exclusive locks or readers and writers.
+            if (mode == Exclusive) == (other == Exclusive) {
+                let both_read = (mode, other) == (Read, Read);
+                assert_eq!(kazoo.gets(theirs).await, both_read, "their {theirs} beside our {mode:?}");
+            }
+        }
+        assert!(kazoo.gets("plain").await, "who was told nothing of us does not see us");
+        ours.leave(held).await;
+        assert!(kazoo.gets(kind).await, "their {kind} after our {mode:?}");
+        let number = number as u64;
+        kazoo.join(number, mode).await;
+        kazoo.held(number).await;
+        for (other, _) in KINDS {
+            let both_read = (mode, other) == (Read, Read);
+            assert_eq!(ours.gets(other).await, both_read, "our {other:?} beside their {kind}");
+        }
+        kazoo.leave(number).await;
+        assert!(ours.gets(mode).await, "our {mode:?} after their {kind}");
+    }
+}
+
+/// As people use it: the client of theirs that waits for one of ours, and the other way round.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
+    let scene = Scene::one();
+    let (client, admin) = (scene.client(LASTING).await, scene.admin().await);
+    let mut kazoo = Kazoo::start(&scene, LOCK, &scene.store_path()).await;
+    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+    kazoo.join(1, Exclusive).await;
+    until_nodes(&admin, LOCK, 2).await;
+    guard.release().await.expect("held");
+    kazoo.held(1).await;
+    let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let nodes = until_nodes(&admin, LOCK, 2).await;
+    assert!(!waiting.is_finished(), "theirs has it");
+    // It is killed: what it held goes with its session.
+    drop(kazoo);
+    admin.end_session_of(&super::scene::path(LOCK, &nodes[0])).await;
+    let guard = testkit::line::served(waiting).await;
+    guard.release().await.expect("held");
+    scene.judge(&[client], LONG).await;
+}

@@ -1,0 +1,25 @@
+//! Nodes of other clients, and what only looks like one.
+
+use super::scene::{CHROOT, LASTING, LOCK, LONG, SOON, Scene, take, until_nodes};
+use testkit::line::served;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_clients_nodes_exclude_and_what_only_looks_like_one_does_not() {
+    let scene = Scene::one();
+    let (client, admin) = (scene.rival(LASTING).await, scene.admin().await);
+    take(&client.lock(LOCK)).await.release().await.expect("held");
+    let outlives = format!("{CHROOT}/{LOCK}/1234567890");
+    admin.make(&outlives).await;
+    take(&client.lock(LOCK)).await.release().await.expect("a node that outlives its session is no claim");
+    for kind in ["0011__lock__", "0011__rlock__", "_c_0011-lock-", "_c_0011-__READ__", "member_"] {
+        let node = admin.enrol(&format!("{CHROOT}/{LOCK}/{kind}")).await;
+        assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "{kind} excludes");
+        let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        until_nodes(&admin, LOCK, 3).await;
+        admin.delete(&node).await;
+        served(waiting).await.release().await.expect("held");
+    }
+    admin.delete(&outlives).await;
+    scene.judge(&[client], SOON).await;
+}

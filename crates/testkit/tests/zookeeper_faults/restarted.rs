@@ -1,0 +1,46 @@
+//! A server that is alone stands still, or is killed and comes back.
+
+use latchwork::{ErrorKind, Loss};
+use testkit::history::Fault;
+
+use super::scene::{LOCK, LONG, SOON, Scene, pause, take, told};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_and_nothing_else() {
+    let scene = Scene::one();
+    let (client, rival) = (scene.client("1s").await, scene.rival("1s").await);
+    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+    scene.recorder.fault_began(Fault::Trouble);
+    scene.member().pause();
+    assert_eq!(told(&guard).await, Loss::Unreachable);
+    pause(2_000).await;
+    scene.member().resume();
+    scene.recorder.fault_ended(Fault::Trouble);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    let next = take(&client.lock(LOCK)).await;
+    let token = next.token().expect("certain");
+    next.release().await.expect("held");
+    let last = take(&rival.lock(LOCK)).await;
+    assert!(last.token().expect("certain") > token);
+    last.release().await.expect("held");
+    scene.judge(&[client, rival], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_keeps_the_lock_and_one_without_its_data_does_not() {
+    let scene = Scene::one();
+    let (patient, client) = (scene.rival("30s").await, scene.rival("3s").await);
+    let guard = take(&patient.lock(LOCK).ttl(LONG)).await;
+    scene.strike(Fault::Restart, || scene.member().restart());
+    let tried = client.lock(LOCK).try_acquire().await.expect("an answer");
+    assert!(guard.is_certain() && tried.is_none());
+    guard.release().await.expect("held");
+    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+    scene.strike(Fault::DataDeleted, || scene.member().restart_empty());
+    let loss = told(&guard).await;
+    assert!([Loss::Unreachable, Loss::SessionEnded].contains(&loss), "{loss:?}");
+    drop(guard);
+    // The server sends away a session that has seen more than itself; the client must get over it.
+    take(&client.lock(LOCK)).await.release().await.expect("held");
+    scene.judge(&[client], 2 * SOON).await;
+}

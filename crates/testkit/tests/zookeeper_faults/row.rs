@@ -1,0 +1,140 @@
+//! A row in which ours and somebody else's stand as they came: at every moment those hold whom the order says, and nobody
+//! else.
+//!
+//! More turns by hand: `LATCH_TURNS=500 cargo test -p testkit --test zookeeper_faults turns -- --nocapture`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use latchwork::engine::Mode;
+use tempfile::TempDir;
+use testkit::history::checks::{Excuses, exclusion};
+use testkit::history::{History, Recorder, Tag};
+use testkit::servers::ZooKeeperAdmin;
+
+use super::ours::{Joined, Ours};
+use super::scene::{LASTING, SOON, Scene, until_nodes};
+
+/// How many stand in the row while it lasts.
+const LENGTH: usize = 5;
+
+/// Clients of somebody else's.
+pub(crate) trait Others {
+    /// One of them joins the row, and waits.
+    async fn join(&mut self, number: u64, mode: Mode);
+
+    /// Waits until it holds, and returns the transaction that made its node.
+    async fn held(&mut self, number: u64) -> u64;
+
+    /// Who is known to hold.
+    async fn holding(&mut self) -> Vec<u64>;
+
+    /// One that holds lets go.
+    async fn leave(&mut self, number: u64);
+}
+
+/// How many turns each kind of lock has.
+pub(crate) fn turns() -> u64 {
+    std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
+/// One lock, and a record that both sides write.
+pub(crate) struct Row {
+    lock: String,
+    admin: ZooKeeperAdmin,
+    ours: Vec<Ours>,
+    folder: TempDir,
+    standing: Vec<Seat>,
+    /// What the server counted for each who held, by the order of arrival.
+    tokens: BTreeMap<u64, u64>,
+    arrived: u64,
+}
+
+struct Seat {
+    number: u64,
+    mode: Mode,
+    /// `None` if it is theirs.
+    joined: Option<Joined>,
+}
+
+impl Row {
+    pub(crate) async fn new(scene: &Scene, lock: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let recorder = Recorder::shared(&folder.path().join("history"));
+        let mut ours = Vec::new();
+        for client in 1..=2 {
+            let tag = Tag { process: std::process::id(), client };
+            ours.push(Ours::connect(&scene.direct_url(LASTING), recorder.clone(), tag, lock).await);
+        }
+        let (admin, tokens) = (scene.admin().await, BTreeMap::new());
+        Self { lock: lock.to_owned(), admin, ours, folder, standing: Vec::new(), tokens, arrived: 0 }
+    }
+
+    pub(crate) fn history(&self) -> PathBuf {
+        self.folder.path().join("history")
+    }
+
+    /// Lets them come in this order (whether it is ours, and what it wants), again and again, so many times in all.
+    pub(crate) async fn play(mut self, others: &mut impl Others, pattern: &[(bool, Mode)], turns: u64) {
+        let mut left = 0;
+        while left < turns {
+            while self.standing.len() < LENGTH && self.arrived < turns {
+                let (is_ours, mode) = pattern[self.arrived as usize % pattern.len()];
+                self.joins(others, is_ours, mode).await;
+            }
+            let holding = self.those_hold_whom_the_order_says(others).await;
+            // Of several readers not always the first goes first.
+            self.leaves(others, left as usize % holding).await;
+            left += 1;
+        }
+        self.judge(turns);
+    }
+
+    async fn joins(&mut self, others: &mut impl Others, is_ours: bool, mode: Mode) {
+        self.arrived += 1;
+        let number = self.arrived;
+        let ours = &self.ours[number as usize % self.ours.len()];
+        let joined = is_ours.then(|| ours.join(number, mode));
+        if joined.is_none() {
+            others.join(number, mode).await;
+        }
+        self.standing.push(Seat { number, mode, joined });
+        // The next comes when this one's node is there: so the order of arrival is known.
+        until_nodes(&self.admin, &self.lock, self.standing.len()).await;
+    }
+
+    /// The first, and readers beside it. Returns how many.
+    async fn those_hold_whom_the_order_says(&mut self, others: &mut impl Others) -> usize {
+        let readers = self.standing.iter().take_while(|seat| seat.mode == Mode::Read).count();
+        let holding = readers.max(1);
+        for seat in &mut self.standing[..holding] {
+            let token = match &mut seat.joined {
+                Some(joined) => joined.held(SOON).await,
+                None => tokio::time::timeout(SOON, others.held(seat.number)).await.expect("its turn comes"),
+            };
+            self.tokens.insert(seat.number, token);
+        }
+        let theirs = others.holding().await;
+        for seat in &self.standing[holding..] {
+            let holds = seat.joined.as_ref().map_or(theirs.contains(&seat.number), Joined::holds);
+            assert!(!holds, "{} ({:?}) holds before its turn", seat.number, seat.mode);
+        }
+        holding
+    }
+
+    async fn leaves(&mut self, others: &mut impl Others, at: usize) {
+        let seat = self.standing.remove(at);
+        match seat.joined {
+            Some(joined) => self.ours[seat.number as usize % self.ours.len()].leave(joined).await,
+            None => others.leave(seat.number).await,
+        }
+    }
+
+    fn judge(&self, turns: u64) {
+        let tokens: Vec<_> = self.tokens.values().collect();
+        assert!(tokens.is_sorted() && tokens.len() as u64 == turns, "in the order of arrival: {tokens:?}");
+        let judged = exclusion(&History::read(&self.history()), &Excuses::none()).expect("nobody overlaps");
+        assert_eq!(judged.judged as u64, turns, "all of them were written down");
+        println!("{turns} turns; {judged}");
+    }
+}
