@@ -1,6 +1,7 @@
 //! Several clients that want one lock, again and again, and write to the store whenever they have it.
 
-use std::path::PathBuf;
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -45,10 +46,15 @@ pub struct Tally {
 impl Crowd {
     /// Lets these clients take [`LOCK`] in turns, for `hold` each.
     pub fn gather(stage: &Stage, clients: &[RecordedClient], hold: Duration) -> Self {
+        Self::at(LOCK, &stage.store_path(), clients, hold)
+    }
+
+    /// The same with another lock, and the store that it protects.
+    pub fn at(name: &str, store: &Path, clients: &[RecordedClient], hold: Duration) -> Self {
         let shared = Arc::<Shared>::default();
         let join = |client: &RecordedClient| {
-            let lock = client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
-            tokio::spawn(work(lock, hold, stage.store_path(), shared.clone()))
+            let lock = client.lock(name).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
+            tokio::spawn(work(lock, hold, store.to_owned(), shared.clone()))
         };
         Self { members: clients.iter().map(join).collect(), shared }
     }
@@ -74,14 +80,19 @@ impl Crowd {
         let mut all = Tally::default();
         for member in self.members {
             let tally = tokio::time::timeout(LONG, member).await.expect("nobody gets the lock any more");
-            let tally = tally.expect("no panic");
-            all.holds += tally.holds;
-            all.lost += tally.lost;
-            all.refused += tally.refused;
-            all.errors.extend(tally.errors);
+            all += tally.expect("no panic");
         }
         println!("{} holds, {} lost, {} refused, {:?}", all.holds, all.lost, all.refused, all.errors);
         all
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.holds += other.holds;
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.errors.extend(other.errors);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Something happens to an ensemble of servers in the middle of contention: a holder, a line of waiters behind it, and a
-//! crowd on the same lock all go on when it is over.
+//! crowd at another lock all go on when it is over.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use crate::line::Line;
 use crate::stage::{Judged, LOCK, SOON, Stage, renewed, take};
 use crate::store::Written;
 
+/// The lock of the crowd.
+const BUSY: &str = "busy";
 /// How long a turn takes.
 const TURN: Duration = Duration::from_millis(3);
 
@@ -49,17 +51,19 @@ pub struct Play<T> {
 }
 
 impl<T: Theatre> Play<T> {
-    /// The lock of a patient holder, and its queue, outlive the fault.
+    /// The lock of a patient holder, its queue in its order, and a crowd at another lock outlive the fault.
     ///
     /// # Panics
     /// If they do not.
-    pub async fn queue_outlives(&self, fault: Fault, strike: impl AsyncFn()) {
+    pub async fn outlives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
         let guard = take(&self.queue[0].lock(LOCK).ttl(self.ttl)).await;
         let mut store = self.theatre.store();
         assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
-        renewed(&guard).await;
         let line = self.theatre.line_up(&self.queue[1..], self.ttl).await;
+        let crowd = Crowd::at(BUSY, &self.theatre.store_path().with_extension(BUSY), &self.crowd, TURN);
+        crowd.works(20).await;
         self.suffer(fault, strike).await;
+        crowd.works(40).await;
         renewed(&guard).await;
         assert!(guard.is_certain(), "held all the time");
         let token = guard.token().expect("certain");
@@ -70,14 +74,6 @@ impl<T: Theatre> Play<T> {
             assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         }
         line.served(token).await;
-    }
-
-    /// A crowd goes on.
-    pub async fn crowd_outlives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
-        let crowd = Crowd::gather(&self.theatre, &self.crowd, TURN);
-        crowd.works(20).await;
-        self.suffer(fault, strike).await;
-        crowd.works(40).await;
         crowd.home().await
     }
 

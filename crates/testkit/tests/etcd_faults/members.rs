@@ -26,10 +26,7 @@ async fn the_leader_is_killed() {
     let play = play_on(scene, leader).await;
     let kill_leader = async || play.theatre.servers.member(play.theatre.servers.leader()).kill();
     let bring_back = || play.theatre.servers.members().iter().filter(|member| !member.runs());
-    play.queue_outlives(Fault::Failover, kill_leader).await;
-    bring_back().for_each(|member| member.restart());
-    play.theatre.servers.until_healthy();
-    let tally = play.crowd_outlives(Fault::Failover, kill_leader).await;
+    let tally = play.outlives(Fault::Failover, kill_leader).await;
     bring_back().for_each(|member| member.restart());
     play.theatre.servers.until_healthy();
     play.is_judged(&tally).await;
@@ -58,8 +55,7 @@ async fn stands_still(scene: Scene<EtcdCluster>, member: usize) {
         play.theatre.servers.member(member).resume();
     };
     // To those who lead no more, an election is a failover.
-    play.queue_outlives(Fault::Failover, stand_still).await;
-    let tally = play.crowd_outlives(Fault::Failover, stand_still).await;
+    let tally = play.outlives(Fault::Failover, stand_still).await;
     play.is_judged(&tally).await;
 }
 
@@ -68,29 +64,22 @@ async fn stands_still(scene: Scene<EtcdCluster>, member: usize) {
 async fn clients_are_cut_off_from_their_member() {
     let play = play_on(Scene::three(), 0).await;
     let cut_off = async || play.theatre.proxies[0].refuse(true);
-    play.queue_outlives(Fault::Partition, cut_off).await;
-    play.theatre.proxies[0].refuse(false);
-    let again = play_on(play.theatre, 0).await;
-    let cut_off = async || again.theatre.proxies[0].refuse(true);
-    let tally = again.crowd_outlives(Fault::Partition, cut_off).await;
+    let tally = play.outlives(Fault::Partition, cut_off).await;
     assert_eq!(tally.lost, 0, "{tally:?}");
-    again.is_judged(&tally).await;
+    play.is_judged(&tally).await;
 }
 
 /// Nothing says that the connections are dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_network_between_clients_and_their_member_falls_silent() {
     let play = play_on(Scene::three(), 0).await;
-    let silence = async || play.theatre.proxies[0].black_hole(true);
-    play.queue_outlives(Fault::Partition, silence).await;
-    play.theatre.proxies[0].black_hole(false);
     let silence = async || {
         play.theatre.proxies[0].black_hole(true);
         // Until everybody who used it has turned to another.
         tokio::time::sleep(Duration::from_secs(4)).await;
         play.theatre.proxies[0].black_hole(false);
     };
-    let tally = play.crowd_outlives(Fault::Partition, silence).await;
+    let tally = play.outlives(Fault::Partition, silence).await;
     play.is_judged(&tally).await;
 }
 
@@ -103,8 +92,7 @@ async fn all_members_are_restarted_one_after_the_other() {
             play.theatre.servers.until_healthy();
         }
     };
-    play.queue_outlives(Fault::Failover, restart_all).await;
-    let tally = play.crowd_outlives(Fault::Failover, restart_all).await;
+    let tally = play.outlives(Fault::Failover, restart_all).await;
     play.is_judged(&tally).await;
 }
 

@@ -6,8 +6,12 @@
 
 mod beside_kazoo;
 mod cut;
+mod dark;
+mod ended;
 mod foreign;
 mod kazoo;
+mod majority;
+mod members;
 mod ours;
 mod removed;
 mod replies;

@@ -98,6 +98,11 @@ impl Scene {
         ZooKeeperAdmin::connect(&self.server, None).await
     }
 
+    /// The same, which talks to this member only.
+    pub(crate) async fn admin_of(&self, member: &ZooKeeperMember) -> ZooKeeperAdmin {
+        ZooKeeperAdmin::of(&[member], None).await
+    }
+
     /// Judges the record, and sees to it that the servers have no claim left.
     pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         let judged = self.stage.judge(clients, answer_within).await;

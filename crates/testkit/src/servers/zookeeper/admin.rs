@@ -17,7 +17,12 @@ pub struct ZooKeeperAdmin {
 impl ZooKeeperAdmin {
     /// Connects; as a user, if `digest` (`user:password`) says so.
     pub async fn connect(server: &ZooKeeperServer, digest: Option<&str>) -> Self {
-        let places: Vec<_> = server.members().iter().map(ZooKeeperMember::plain_address).collect();
+        Self::of(&server.members().iter().collect::<Vec<_>>(), digest).await
+    }
+
+    /// Connects to some of the members.
+    pub async fn of(members: &[&ZooKeeperMember], digest: Option<&str>) -> Self {
+        let places: Vec<_> = members.iter().map(|member| member.plain_address()).collect();
         let hosts: Vec<_> = places.iter().map(SocketAddr::to_string).collect();
         let mut connector = Client::connector().with_session_timeout(std::time::Duration::from_secs(20));
         if let Some(digest) = digest {

@@ -81,9 +81,14 @@ impl ZooKeeperServer {
         let end = Clock::boottime().now().after(START_LIMIT);
         let serve = || self.members.iter().all(|member| !member.runs() || member.serves());
         while !(serve() && (self.members.len() == 1 || self.leader().is_some())) {
-            assert!(Clock::boottime().now() < end, "they do not get well");
+            assert!(Clock::boottime().now() < end, "they do not get well:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
+    }
+
+    fn output(&self) -> String {
+        let told = |member: &ZooKeeperMember| format!("{:?}\n{}", member.word("srvr"), member.output());
+        self.members.iter().map(told).collect::<Vec<_>>().join("\n---\n")
     }
 
     /// The member that leads the others.

@@ -11,6 +11,8 @@ use crate::servers::Certificates;
 pub struct ZooKeeperOptions {
     /// How many members an ensemble has; zero is as good as one.
     pub members: usize,
+    /// Members give up on each other after a second and a half, not after five.
+    pub is_impatient: bool,
     /// Speaks TLS with clients that have a certificate of these, on a port of its own.
     pub tls: Option<Certificates>,
 }
@@ -42,7 +44,8 @@ impl ZooKeeperOptions {
             "preAllocSize=1024".to_owned(),
         ];
         if all.len() > 1 {
-            lines.extend(["initLimit=200".to_owned(), "syncLimit=50".to_owned()]);
+            let ticks = if self.is_impatient { 15 } else { 50 };
+            lines.extend(["initLimit=200".to_owned(), format!("syncLimit={ticks}")]);
             let introduced = all.iter().enumerate();
             lines.extend(introduced.map(|(number, ports)| {
                 format!("server.{}=127.0.0.1:{}:{}", number + 1, ports.peer, ports.election)

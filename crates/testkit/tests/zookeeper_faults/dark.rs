@@ -1,0 +1,66 @@
+//! Signs of life stop while the holder works, and nobody tells it: it is told before its node dies at the server.
+
+use latchwork::Loss;
+use testkit::history::{Fault, RecordedClient, RecordedGuard};
+use testkit::store::Written;
+
+use super::scene::{LASTING, LOCK, LONG, SOON, Scene, nodes, now, pause, renewed, take, told, until_nodes};
+
+/// Loses the lock in the dark; another gets it, and what comes late when it is light again does it no harm.
+async fn is_told_in_time(
+    scene: &Scene,
+    [client, other]: [RecordedClient; 2],
+    guard: RecordedGuard,
+    [darken, light]: [&dyn Fn(); 2],
+) {
+    let admin = scene.admin_of(scene.server.leader().unwrap_or(scene.member())).await;
+    let (old, mut store) = (guard.token().expect("certain"), scene.store());
+    assert_eq!(store.write(old, "before"), Written::Accepted);
+    scene.recorder.fault_began(Fault::Partition);
+    darken();
+    assert_eq!(told(&guard).await, Loss::Unreachable);
+    let (told, early) = (now(), guard.lease_end().since(now()));
+    assert!(!early.is_zero(), "told after its lease had ended");
+    assert_eq!(nodes(&admin, LOCK).await.len(), 1, "the node was dead before its holder was told");
+    until_nodes(&admin, LOCK, 0).await;
+    println!("told {early:?} before the lease could end, and {:?} before the node died", now().since(told));
+    let next = take(&other.lock(LOCK).ttl(LONG)).await;
+    assert_eq!(store.write(next.token().expect("certain"), "after"), Written::Accepted);
+    assert!(matches!(store.write(old, "stale"), Written::Refused { .. }));
+    drop(guard);
+    light();
+    scene.server.until_healthy();
+    scene.recorder.fault_ended(Fault::Partition);
+    // Signs of life and a release that were held back arrive now.
+    pause(500).await;
+    assert!(next.is_certain(), "what came late took the lock away");
+    next.release().await.expect("held");
+    scene.judge(&[client, other], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
+    let scene = Scene::one();
+    for is_renewed in [true, false] {
+        let pair = [scene.client("2s").await, scene.rival(LASTING).await];
+        let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
+        if is_renewed {
+            renewed(&guard).await;
+        }
+        let [darken, light] =
+            [true, false].map(|is_dark| move |scene: &Scene| scene.proxy().black_hole(is_dark));
+        is_told_in_time(&scene, pair, guard, [&|| darken(&scene), &|| light(&scene)]).await;
+    }
+}
+
+/// The others end the session of a client that only knows the member that stands still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
+    let scene = Scene::three();
+    let follower = scene.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
+    let leader = scene.server.leader().expect("one leads");
+    let pair = [scene.client_of(follower, "3s").await, scene.client_of(leader, LASTING).await];
+    let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
+    renewed(&guard).await;
+    is_told_in_time(&scene, pair, guard, [&|| follower.pause(), &|| follower.resume()]).await;
+}
