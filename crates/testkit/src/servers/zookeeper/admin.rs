@@ -2,14 +2,32 @@
 //! engine, so that both cannot be wrong in the same way.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use zookeeper_client::{Acls, Client, CreateMode, Error};
-
+use super::wire::{NO_NODE, NOT_EMPTY, Wire};
+use super::words::Words;
 use super::{ZooKeeperMember, ZooKeeperServer, thief};
+
+const CREATE: i32 = 1;
+const DELETE: i32 = 2;
+const EXISTS: i32 = 3;
+const CHILDREN: i32 = 8;
+
+/// Everything is allowed.
+const ALL: i32 = 31;
+const ANY_VERSION: i32 = -1;
+
+/// How long a node stays.
+#[derive(Clone, Copy)]
+enum Stay {
+    Always = 0,
+    /// With ten digits behind its name.
+    WithSession = 3,
+}
 
 /// A session of its own, for as long as it lives.
 pub struct ZooKeeperAdmin {
-    client: Client,
+    wire: Arc<Mutex<Wire>>,
     places: Vec<SocketAddr>,
     is_private: bool,
 }
@@ -23,64 +41,79 @@ impl ZooKeeperAdmin {
     /// Connects to some of the members.
     pub async fn of(members: &[&ZooKeeperMember], digest: Option<&str>) -> Self {
         let places: Vec<_> = members.iter().map(|member| member.plain_address()).collect();
-        let hosts: Vec<_> = places.iter().map(SocketAddr::to_string).collect();
-        let mut connector = Client::connector().with_session_timeout(std::time::Duration::from_secs(20));
-        if let Some(digest) = digest {
-            connector = connector.with_auth("digest", digest.as_bytes());
-        }
-        let client = connector.connect(&hosts.join(",")).await.expect("the servers can be reached");
-        Self { client, places, is_private: digest.is_some() }
+        let wire = Arc::new(Mutex::new(Wire::new(places.clone(), digest.map(str::to_owned))));
+        let admin = Self { wire, places, is_private: digest.is_some() };
+        admin.owner_and_birth("/").await;
+        admin
+    }
+
+    /// Asks where blocking disturbs nobody.
+    async fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Wire) -> T + Send + 'static) -> T {
+        let wire = self.wire.clone();
+        let asking = move || what(&mut wire.lock().unwrap_or_else(PoisonError::into_inner));
+        tokio::task::spawn_blocking(asking).await.expect("the servers answer")
     }
 
     /// Makes a node that stays, for everybody or for the user alone.
     pub async fn make(&self, path: &str) {
-        self.create(path, CreateMode::Persistent).await;
+        self.create(path, Stay::Always).await;
     }
 
     /// Makes a node that ends with this session, with ten digits behind its name.
     pub async fn enrol(&self, path: &str) -> String {
-        self.create(path, CreateMode::EphemeralSequential).await
+        self.create(path, Stay::WithSession).await
     }
 
-    async fn create(&self, path: &str, mode: CreateMode) -> String {
-        let acls = if self.is_private { Acls::creator_all() } else { Acls::anyone_all() };
-        let options = mode.with_acls(acls);
-        let (_, sequence) =
-            self.client.create(path, b"somebody else", &options).await.expect("it can be made");
-        if mode == CreateMode::EphemeralSequential { format!("{path}{sequence}") } else { path.to_owned() }
+    async fn create(&self, path: &str, stay: Stay) -> String {
+        let [scheme, id] = if self.is_private { ["auth", ""] } else { ["world", "anyone"] };
+        let words = Words::default().text(path).bytes(b"somebody else");
+        let words = words.int(1).int(ALL).text(scheme).text(id).int(stay as i32);
+        self.ask(move |wire| wire.write(CREATE, &words)).await.expect("it can be made").text()
     }
 
     /// Removes a node.
     pub async fn delete(&self, path: &str) {
-        self.client.delete(path, None).await.expect("it can be removed");
+        self.try_delete(path).await.expect("it can be removed");
+    }
+
+    async fn try_delete(&self, path: &str) -> Result<(), i32> {
+        let words = Words::default().text(path).int(ANY_VERSION);
+        self.ask(move |wire| wire.write(DELETE, &words)).await.map(drop)
     }
 
     /// The children of a node, none if it is not there.
     pub async fn children(&self, path: &str) -> Vec<String> {
-        match self.client.list_children(path).await {
-            Err(Error::NoNode) => Vec::new(),
-            children => children.expect("it can be read"),
+        let words = Words::default().text(path).flag(false);
+        match self.ask(move |wire| wire.read(CHILDREN, &words)).await {
+            Err(NO_NODE) => Vec::new(),
+            children => children.expect("it can be read").texts(),
         }
     }
 
     /// The transaction that made a node, if it is there.
     pub async fn czxid(&self, path: &str) -> Option<i64> {
-        self.client.check_stat(path).await.expect("it can be read").map(|stat| stat.czxid)
+        self.owner_and_birth(path).await.map(|(_, birth)| birth)
+    }
+
+    /// The session that a node ends with, or zero, and the transaction that made it.
+    async fn owner_and_birth(&self, path: &str) -> Option<(i64, i64)> {
+        let words = Words::default().text(path).flag(false);
+        let mut stat = match self.ask(move |wire| wire.read(EXISTS, &words)).await {
+            Err(NO_NODE) => return None,
+            stat => stat.expect("it can be read"),
+        };
+        let (birth, _changed, _times) = (stat.long(), stat.long(), [stat.long(), stat.long()]);
+        let _versions = [stat.int(), stat.int(), stat.int()];
+        Some((stat.long(), birth))
     }
 
     /// Ends the session that a node ends with, as the server does when it hears nothing of it for too long.
     pub async fn end_session_of(&self, path: &str) {
-        loop {
-            let Some(stat) = self.client.check_stat(path).await.expect("it can be read") else { return };
-            assert_ne!(stat.ephemeral_owner, 0, "it ends with no session");
+        while let Some((session, _)) = self.owner_and_birth(path).await {
+            assert_ne!(session, 0, "it ends with no session");
             // Its owner may be back in between; then it is tried again.
             let places = self.places.clone();
-            let ending = move || {
-                places
-                    .iter()
-                    .map(|place| thief::end_session(*place, stat.ephemeral_owner))
-                    .any(|done| done.is_ok())
-            };
+            let ending = move || places.iter().any(|place| thief::end_session(*place, session).is_ok());
             assert!(tokio::task::spawn_blocking(ending).await.expect("no panic"), "no server answers");
         }
     }
@@ -90,8 +123,8 @@ impl ZooKeeperAdmin {
         for child in self.children(path).await {
             let child = format!("{path}/{child}");
             Box::pin(self.delete_below(&child)).await;
-            match self.client.delete(&child, None).await {
-                Ok(()) | Err(Error::NoNode | Error::NotEmpty) => {}
+            match self.try_delete(&child).await {
+                Ok(()) | Err(NO_NODE | NOT_EMPTY) => {}
                 Err(error) => panic!("{child} cannot be removed: {error}"),
             }
         }

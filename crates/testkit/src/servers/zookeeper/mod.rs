@@ -6,6 +6,8 @@ mod options;
 #[cfg(test)]
 mod tests;
 mod thief;
+mod wire;
+mod words;
 
 use member::{GLANCE, START_LIMIT};
 
