@@ -12,7 +12,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::{Client, Lock};
 
-use crate::servers::{EtcdServer, RedisServer};
+use crate::servers::{EtcdServer, RedisServer, ZooKeeperServer};
 
 /// The one lock that all want.
 const NAME: &str = "requests";
@@ -47,6 +47,11 @@ pub trait Counts {
 
     /// How many requests it has answered, since it began or since any moment in between.
     fn count(&self) -> u64;
+
+    /// How often it has told somebody that what it watches is gone, counted likewise; `None` if it does not say.
+    fn told(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A claim and a release: it hands the lock over by itself.
@@ -79,6 +84,29 @@ impl Counts for EtcdServer {
     }
 }
 
+/// The node and a list of the others; the first and the nearest of these; watches for the nearest and for itself; a list
+/// when the nearest is gone; and the release. One more for those who look while the queue moves, and look again.
+impl Counts for ZooKeeperServer {
+    const TURN: f64 = 9.0;
+    /// A sign of life in every fifth of a session, and a look at three nodes in every third.
+    const BEATS: f64 = 0.25 + 0.45;
+    /// Whoever finds that the lock's own node is not there has asked for two things in vain, and makes it.
+    const BEGINNING: f64 = 3.0;
+
+    fn url(&self) -> String {
+        format!("zookeeper://{}", self.members()[0].address())
+    }
+
+    /// Signs of life are requests, too.
+    fn count(&self) -> u64 {
+        self.members()[0].figure("zk_packets_received")
+    }
+
+    fn told(&self) -> Option<u64> {
+        Some(self.members()[0].figure("zk_sum_node_deleted_watch_count"))
+    }
+}
+
 /// What a crowd cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
@@ -88,6 +116,8 @@ pub struct Requests {
     pub calls: u64,
     /// How often it may be, for one acquisition.
     pub allowed: f64,
+    /// How often it told somebody that what it watches is gone, if it says.
+    pub told: Option<u64>,
     /// How many clients there were.
     pub clients: u64,
     /// From the first claim to the last release.
@@ -104,7 +134,7 @@ impl Requests {
         let mut processes: Vec<_> =
             (0..crowd.processes).map(|_| Process::start(worker().args(crowd.args(&url)))).collect();
         processes.iter_mut().for_each(|process| process.expect("ready"));
-        let before = server.count();
+        let (before, told_before) = (server.count(), server.told());
         let begun = Clock::boottime().now();
         processes.iter_mut().for_each(Process::let_go);
         processes.iter_mut().for_each(|process| process.expect("done"));
@@ -114,7 +144,9 @@ impl Requests {
         let each = clients as f64 / acquisitions as f64;
         // All that every client may do beside its turns.
         let allowed = S::TURN + each * (S::BEGINNING + S::BEATS * taken.as_secs_f64());
-        Self { acquisitions, calls: server.count() - before, allowed, clients, taken }
+        let calls = server.count() - before;
+        let told = server.told().zip(told_before).map(|(told, before)| told - before);
+        Self { acquisitions, calls, allowed, told, clients, taken }
     }
 
     /// Calls for one acquisition.

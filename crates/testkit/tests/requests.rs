@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use testkit::requests::{Counts, Crowd, Requests};
-use testkit::servers::{EtcdOptions, EtcdServer, RedisOptions, RedisServer};
+use testkit::servers::{
+    EtcdOptions, EtcdServer, RedisOptions, RedisServer, ZooKeeperOptions, ZooKeeperServer,
+};
 use testkit::worker::Worker;
 
 /// Four processes of so many clients each.
@@ -13,10 +15,18 @@ fn check(server: &impl Counts, clients: u32, turns: u32, hold: Duration) {
     let (each, most) = (requests.per_acquisition(), requests.allowed);
     println!("{each:.2} requests for an acquisition, at most {most:.2}: {requests:?}");
     assert!(each <= most, "{each:.2} requests for an acquisition, at most {most:.2}: {requests:?}");
+    // Whoever releases watches its own claim, and so may the next.
+    if let Some(told) = requests.told {
+        assert!(told <= 2 * requests.acquisitions, "more than one is woken by a release: {requests:?}");
+    }
 }
 
 fn redis() -> RedisServer {
     RedisServer::start(RedisOptions::default())
+}
+
+fn zookeeper() -> ZooKeeperServer {
+    ZooKeeperServer::start(ZooKeeperOptions::default())
 }
 
 fn etcd() -> EtcdServer {
@@ -47,4 +57,20 @@ fn sixteen_waiters_of_etcd_only_keep_their_leases_while_another_holds_long() {
 #[test]
 fn a_thousand_waiters_of_etcd_cost_no_more_for_each_turn_than_sixteen() {
     check(&etcd(), 250, 1, Duration::ZERO);
+}
+
+#[test]
+fn sixteen_waiters_ask_zookeeper_nine_times_at_most_for_each_short_turn() {
+    check(&zookeeper(), 4, 25, Duration::ZERO);
+}
+
+#[test]
+fn sixteen_waiters_of_zookeeper_only_give_signs_of_life_while_another_holds_long() {
+    check(&zookeeper(), 4, 1, Duration::from_millis(200));
+}
+
+/// A release wakes one of them, not all.
+#[test]
+fn a_thousand_waiters_of_zookeeper_cost_no_more_for_each_turn_than_sixteen() {
+    check(&zookeeper(), 250, 1, Duration::ZERO);
 }

@@ -5,35 +5,17 @@ use testkit::history::{Recorder, Tag};
 
 use super::kazoo::Kazoo;
 use super::ours::Ours;
-use super::row::{Others as _, Row, turns};
+use super::row::{BOTH_IN_TURNS, Others as _, READERS_AND_WRITERS, Row, turns};
 use super::scene::{LASTING, LOCK, LONG, SOON, Scene, take, until_nodes};
 
 const KINDS: [(Mode, &str); 3] = [(Exclusive, "lock"), (Write, "write"), (Read, "read")];
-/// Every kind behind every other of the two sides.
-const READERS_AND_WRITERS: [(bool, Mode); 14] = [
-    (true, Read),
-    (false, Read),
-    (true, Write),
-    (false, Read),
-    (true, Read),
-    (false, Write),
-    (true, Read),
-    (true, Write),
-    (false, Write),
-    (true, Write),
-    (false, Read),
-    (false, Write),
-    (true, Read),
-    (false, Read),
-];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_of_both_are_served_in_the_order_of_arrival() {
     let scene = Scene::one();
     let row = Row::new(&scene, LOCK).await;
     let mut kazoo = Kazoo::start(&scene, LOCK, &row.history()).await;
-    let pattern = [true, false, true, true, false, false].map(|is_ours| (is_ours, Exclusive));
-    row.play(&mut kazoo, &pattern, turns()).await;
+    row.play(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
     // So many of each kind.
     let row = Row::new(&scene, "rw").await;
     let mut kazoo = Kazoo::start(&scene, "rw", &row.history()).await;

@@ -5,6 +5,7 @@
 //! the history must show what `Guarantees` promises.
 
 mod beside_kazoo;
+mod curator;
 mod cut;
 mod dark;
 mod ended;

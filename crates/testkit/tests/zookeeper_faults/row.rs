@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latchwork::engine::Mode;
+use latchwork::engine::Mode::{self, Exclusive, Read, Write};
 use tempfile::TempDir;
 use testkit::history::checks::{Excuses, exclusion};
 use testkit::history::{History, Recorder, Tag};
@@ -17,6 +17,33 @@ use super::scene::{LASTING, SOON, Scene, until_nodes};
 
 /// How many stand in the row while it lasts.
 const LENGTH: usize = 5;
+
+/// Who comes when: whether it is ours, and what it wants. Either side comes behind the other and behind itself.
+pub(crate) const BOTH_IN_TURNS: [(bool, Mode); 6] = [
+    (true, Exclusive),
+    (false, Exclusive),
+    (true, Exclusive),
+    (true, Exclusive),
+    (false, Exclusive),
+    (false, Exclusive),
+];
+/// Every kind behind every other of the two sides.
+pub(crate) const READERS_AND_WRITERS: [(bool, Mode); 14] = [
+    (true, Read),
+    (false, Read),
+    (true, Write),
+    (false, Read),
+    (true, Read),
+    (false, Write),
+    (true, Read),
+    (true, Write),
+    (false, Write),
+    (true, Write),
+    (false, Read),
+    (false, Write),
+    (true, Read),
+    (false, Read),
+];
 
 /// Clients of somebody else's.
 pub(crate) trait Others {
@@ -105,9 +132,12 @@ impl Row {
 
     /// The first, and readers beside it. Returns how many.
     async fn those_hold_whom_the_order_says(&mut self, others: &mut impl Others) -> usize {
-        let readers = self.standing.iter().take_while(|seat| seat.mode == Mode::Read).count();
+        let readers = self.standing.iter().take_while(|seat| seat.mode == Read).count();
         let holding = readers.max(1);
         for seat in &mut self.standing[..holding] {
+            if self.tokens.contains_key(&seat.number) {
+                continue;
+            }
             let token = match &mut seat.joined {
                 Some(joined) => joined.held(SOON).await,
                 None => tokio::time::timeout(SOON, others.held(seat.number)).await.expect("its turn comes"),

@@ -1,13 +1,13 @@
 //! What this client knows of its own claims, and what the server said of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
 use super::wire::{Event, Watcher};
 use crate::Loss;
-use crate::engine::ClaimId;
+use crate::engine::{Busy, ClaimId};
 use crate::engines::news::News;
 use crate::locked::locked;
 
@@ -26,11 +26,49 @@ pub(super) struct Entry {
     /// Its node; `None` if the answer that would have named it is missing.
     pub(super) node: Option<Node>,
     pub(super) is_held: bool,
-    /// Whether the server will tell what happens to its node.
-    pub(super) is_watched: bool,
+    /// Of its own node, or of the one that it wants.
+    pub(super) own: Watch,
+    /// Where it stands, if it waits.
+    pub(super) place: Option<Place>,
     pub(super) lost: Option<Loss>,
     /// Rung when asking again makes sense.
     pub(super) bell: Arc<Notify>,
+}
+
+/// Where one stands who waits.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// What it was told.
+    pub(super) busy: Busy,
+    /// The node of the first in the queue.
+    pub(super) first: String,
+    /// The node just ahead.
+    pub(super) nearest: String,
+    /// Of that node.
+    pub(super) watch: Watch,
+}
+
+/// Whether the server will tell what happens to a node. It lives as long as what listens for that: until the server has told,
+/// the request has failed, or the connection is lost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch(Weak<()>);
+
+impl Watch {
+    /// One that stands from now on, also while its request is under way: what the server says right behind the answer must
+    /// not be missed.
+    pub(super) fn begin(watcher: Watcher) -> (Self, Watcher) {
+        let life = Arc::new(());
+        let watch = Self(Arc::downgrade(&life));
+        let listen = move |event| {
+            drop(life);
+            watcher(event);
+        };
+        (watch, Box::new(listen))
+    }
+
+    pub(super) fn stands(&self) -> bool {
+        self.0.strong_count() > 0
+    }
 }
 
 /// The node of a claim.
@@ -51,7 +89,8 @@ impl Claims {
     /// It will be asked for in this session. Noted before it is sent: afterwards it may be there, answered or not.
     pub(super) fn asked(&self, id: ClaimId, session: i64) {
         let bell = self.bell(id);
-        let entry = Entry { session, node: None, is_held: false, is_watched: false, lost: None, bell };
+        let own = Watch::default();
+        let entry = Entry { session, node: None, is_held: false, own, place: None, lost: None, bell };
         locked(&self.entries).insert(id, entry);
     }
 
@@ -78,17 +117,30 @@ impl Claims {
     /// Listens for what happens to the node that decides over this claim: its own, or the one that it wants.
     pub(super) fn watcher(self: &Arc<Self>, id: ClaimId) -> Watcher {
         let claims = Arc::downgrade(self);
-        Box::new(move |event| {
+        let (own, watcher) = Watch::begin(Box::new(move |event| {
             if let Some(claims) = claims.upgrade() {
                 claims.heard(id, event);
             }
-        })
+        }));
+        self.update(id, |entry| entry.own = own);
+        watcher
+    }
+
+    /// Listens for the end of the node just ahead.
+    pub(super) fn watcher_ahead(&self, id: ClaimId) -> Watcher {
+        let bell = self.bell(id);
+        let (watch, watcher) = Watch::begin(Box::new(move |_| bell.notify_one()));
+        self.update(id, |entry| {
+            if let Some(place) = &mut entry.place {
+                place.watch = watch;
+            }
+        });
+        watcher
     }
 
     fn heard(&self, id: ClaimId, event: Event) {
         let mut entries = locked(&self.entries);
         let Some(entry) = entries.get_mut(&id) else { return };
-        entry.is_watched = false;
         if entry.is_held && event == Event::Deleted {
             entry.lost.get_or_insert(Loss::Removed);
         }

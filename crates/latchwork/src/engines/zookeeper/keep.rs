@@ -21,7 +21,7 @@ impl Shared {
             .filter(|(at, _)| answers[*at].is_none())
             .filter_map(|(at, claim)| {
                 let entry = self.claims.get(claim.id)?;
-                entry.node.filter(|_| !entry.is_watched).map(|node| (at, node))
+                entry.node.filter(|_| !entry.own.stands()).map(|node| (at, node))
             })
             .collect();
         for (at, answer) in self.watch(&session, claims, &unwatched).await {
@@ -60,11 +60,8 @@ impl Shared {
             return Vec::new();
         }
         let request = |node: &Node| Request::Read { path: node.path.clone(), watch: true };
-        let watching = unwatched.iter().map(|(at, node)| {
-            // Before it is answered: what the server says right behind the answer must not be overwritten.
-            self.claims.update(claims[*at].id, |entry| entry.is_watched = true);
-            (request(node), Some(self.claims.watcher(claims[*at].id)))
-        });
+        let watching =
+            unwatched.iter().map(|(at, node)| (request(node), Some(self.claims.watcher(claims[*at].id))));
         let answers = session.ask_all(watching.collect()).await;
         let judged = unwatched.iter().zip(answers).map(|((at, node), answer)| {
             let id = claims[*at].id;
@@ -75,7 +72,6 @@ impl Shared {
                 }
                 Err(trouble) if trouble == Trouble::NO_NODE => Some(Loss::Removed),
                 Err(trouble) => {
-                    self.claims.update(id, |entry| entry.is_watched = false);
                     return (*at, Some(Err(failure::failed(&trouble, &request(node), &self.options))));
                 }
                 Ok(_) => return (*at, Some(Err(strange()))),

@@ -1,8 +1,6 @@
 //! `scheme=sequential`: every claim is a numbered node that ends with its session, and the least number holds.
 
-use std::sync::Arc;
-
-use super::claims::{Entry, Node};
+use super::claims::{Entry, Node, Place};
 use super::data::Data;
 use super::failure;
 use super::names;
@@ -45,7 +43,12 @@ impl Shared {
                     Some(enrolled) => enrolled,
                     None => continue,
                 },
-                Some(Entry { node: Some(node), session: owner, .. }) if owner == session.id() => {
+                Some(Entry { node: Some(node), session: owner, own, place, .. }) if owner == session.id() => {
+                    if let Some(place) = place.filter(|place| own.stands() && place.watch.stands())
+                        && let Some(busy) = self.still_waits(&session, &node, place).await?
+                    {
+                        return Ok(Verdict::Busy(busy));
+                    }
                     let list = Request::Children { path: parent.clone() };
                     match self.ask(&session, list, &[Trouble::NO_NODE]).await.map_err(after_asking)? {
                         Some(Reply::Children(children)) => (node, children),
@@ -68,14 +71,49 @@ impl Shared {
                     let mut busy = Busy::new(session.timeout() / 3);
                     busy.holder = holder;
                     busy.position = (!claim.wait_lease.is_zero()).then_some(position);
-                    let nearest = ahead.last().map(|ahead| format!("{parent}/{}", ahead.name));
-                    busy.mark = Mark(nearest.unwrap_or_default().into_bytes());
+                    let path = |one: Option<&Contender>| {
+                        one.map(|one| format!("{parent}/{}", one.name)).unwrap_or_default()
+                    };
+                    let (first, nearest) = (path(ahead.first()), path(ahead.last()));
+                    busy.mark = Mark(nearest.clone().into_bytes());
+                    self.claims.update(claim.id, |entry| {
+                        let former = entry.place.take().filter(|former| former.nearest == nearest);
+                        let watch = former.map(|former| former.watch).unwrap_or_default();
+                        entry.place = Some(Place { busy: busy.clone(), first, nearest, watch });
+                    });
                     return Ok(Verdict::Busy(busy));
                 }
             }
         }
         Err(Error::new(ErrorKind::Unreachable, "zookeeper: the queue of this lock never stands still")
             .with_effect(Effect::Unknown))
+    }
+
+    /// Whether nothing has changed for one who waits. Its watches stand, so the server would have told; that it did not
+    /// forget to is seen from the two nodes, and the first one's names the holder. The whole queue is not read: a thousand who
+    /// did that now and then would cost more than all who come and go. `None`: it must look.
+    async fn still_waits(&self, session: &Session, node: &Node, place: Place) -> Result<Option<Busy>> {
+        let read = |path: &String| Request::Read { path: path.clone(), watch: false };
+        let requests = [&place.first, &place.nearest, &node.path].map(read);
+        let [first, nearest, own] = session.ask(requests.clone().map(|request| (request, None))).await;
+        let mut busy = place.busy;
+        // How many left the queue meanwhile is not known.
+        busy.position = None;
+        if first.is_err() {
+            busy.holder = None;
+        }
+        for (answer, request) in [(nearest, &requests[1]), (own, &requests[2])] {
+            match answer {
+                Ok(_) => {}
+                // Another client may keep its nodes to itself. It is in the way all the same.
+                Err(trouble) if trouble == Trouble::NO_AUTH => {}
+                Err(trouble) if trouble == Trouble::NO_NODE => return Ok(None),
+                Err(trouble) => {
+                    return Err(after_asking(failure::failed(&trouble, request, &self.options)));
+                }
+            }
+        }
+        Ok(Some(busy))
     }
 
     /// Makes the claim's node and lists its rivals, in one write: a free lock costs one round trip. `None`: once more.
@@ -168,19 +206,22 @@ impl Shared {
         let request =
             |one: &Contender| Request::Read { path: format!("{parent}/{}", one.name), watch: false };
         let answers = session.ask_all(read.iter().map(|one| (request(one), None)).collect()).await;
-        let mut holder = None;
+        let (mut holder, mut has_left) = (None, false);
         for (one, answer) in read.iter().zip(answers) {
             match answer {
                 Ok(Reply::Node { stat, .. }) if stat.owner == 0 => ahead.retain(|other| other != one),
-                Ok(Reply::Node { data, stat }) => {
-                    holder.get_or_insert_with(|| {
-                        let mut state = state_of(one.id(), &data, &stat);
-                        state.token = u64::try_from(stat.czxid).ok();
-                        state
-                    });
+                Ok(Reply::Node { data, stat }) if ahead.first() == Some(one) => {
+                    let mut state = state_of(one.id(), &data, &stat);
+                    state.token = u64::try_from(stat.czxid).ok();
+                    holder = Some(state);
                 }
-                // To conclude from this that the lock is free would be rash: the own node may be gone as well.
-                Err(trouble) if trouble == Trouble::NO_NODE => return Ok(Look::Again),
+                Ok(Reply::Node { .. }) => {}
+                // Nobody stands in the way who is gone. In a queue that moves fast this is the rule: to list it again for
+                // that would be in vain the next time, too.
+                Err(trouble) if trouble == Trouble::NO_NODE => {
+                    has_left = true;
+                    ahead.retain(|other| other != one);
+                }
                 // Another client may keep its nodes to itself. It is in the way all the same.
                 Err(trouble) if trouble == Trouble::NO_AUTH => {}
                 Err(trouble) => return Err(failure::failed(&trouble, &request(one), &self.options)),
@@ -188,7 +229,8 @@ impl Shared {
             }
         }
         if ahead.is_empty() {
-            return Ok(Look::Holds);
+            // To conclude that the lock is free from somebody's leaving would be rash: the own node may be gone as well.
+            return Ok(if has_left { Look::Again } else { Look::Holds });
         }
         let is_ahead =
             |one: &&Contender| one.is_before(mine) && (one.kind != Kind::Unknown || ahead.contains(one));
@@ -204,40 +246,33 @@ impl Shared {
         Ok(())
     }
 
-    /// Watches the one just ahead and the own node, in one write. Whoever vanished before that is missing from the
-    /// answer, so nothing is missed; and that somebody vanished says nothing but "look again".
+    /// Watches the one just ahead and the own node, in one write, unless they are watched already. Whoever vanished before
+    /// that is missing from the answer, so nothing is missed; and that somebody vanished says nothing but "look again".
     pub(super) async fn wait_in_queue(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
-        let Some(Entry { node: Some(node), bell, session: owner, lost: None, .. }) =
-            self.claims.get(claim.id)
+        let Some(Entry {
+            node: Some(node), bell, session: owner, lost: None, own, place: Some(place), ..
+        }) = self.claims.get(claim.id)
         else {
             return Ok(Wake::Recheck);
         };
         let session = self.session().await?;
-        let Ok(ahead) = std::str::from_utf8(&busy.mark.0) else { return Ok(Wake::Recheck) };
-        if owner != session.id() || ahead.is_empty() {
+        if owner != session.id() || place.nearest.as_bytes() != busy.mark.0 {
             return Ok(Wake::Recheck);
         }
-        let rung = Arc::clone(&bell);
-        // Before it is answered: what the server says right behind the answer must not be overwritten.
-        self.claims.update(claim.id, |entry| entry.is_watched = true);
-        let watch_ahead = Request::Read { path: ahead.to_owned(), watch: true };
-        let watch_own = Request::Read { path: node.path.clone(), watch: true };
-        let answers = session
-            .ask([
-                (watch_ahead.clone(), Some(Box::new(move |_| rung.notify_one()))),
-                (watch_own.clone(), Some(self.claims.watcher(claim.id))),
-            ])
-            .await;
-        for (answer, request) in answers.iter().zip([watch_ahead, watch_own]) {
+        let watch = |path: String| Request::Read { path, watch: true };
+        let mut requests = Vec::new();
+        if !place.watch.stands() {
+            requests.push((watch(place.nearest), Some(self.claims.watcher_ahead(claim.id))));
+        }
+        if !own.stands() {
+            requests.push((watch(node.path), Some(self.claims.watcher(claim.id))));
+        }
+        let asked: Vec<_> = requests.iter().map(|(request, _)| request.clone()).collect();
+        for (answer, request) in session.ask_all(requests).await.iter().zip(asked) {
             match answer {
                 Ok(_) => {}
-                Err(trouble) => {
-                    self.claims.update(claim.id, |entry| entry.is_watched = false);
-                    return match *trouble == Trouble::NO_NODE {
-                        true => Ok(Wake::Recheck),
-                        false => Err(failure::failed(trouble, &request, &self.options)),
-                    };
-                }
+                Err(trouble) if *trouble == Trouble::NO_NODE => return Ok(Wake::Recheck),
+                Err(trouble) => return Err(failure::failed(trouble, &request, &self.options)),
             }
         }
         bell.notified().await;

@@ -2,7 +2,7 @@
 //!
 //! Not fair: when it goes, whoever is fastest makes the next.
 
-use super::claims::{Entry, Node};
+use super::claims::{Entry, Node, Watch};
 use super::data::Data;
 use super::failure;
 use super::names;
@@ -41,13 +41,8 @@ impl Shared {
         if known.is_none_or(|entry| entry.session != session.id()) {
             self.claims.asked(claim.id, session.id());
         }
-        // Before it is answered: what the server says right behind the answer must not be overwritten.
-        self.claims.update(claim.id, |entry| entry.is_watched = true);
         let watcher = self.claims.watcher(claim.id);
         let [created, found] = session.ask([(create.clone(), None), (read.clone(), Some(watcher))]).await;
-        if found.is_err() {
-            self.claims.update(claim.id, |entry| entry.is_watched = false);
-        }
         match created {
             Ok(_) => {}
             Err(trouble) if trouble == Trouble::NODE_EXISTS => {}
@@ -115,7 +110,7 @@ impl Shared {
         let path = self.path(&names::flat_path_of(&claim.name));
         let entry = self.claims.get(claim.id);
         let is_sure = entry.as_ref().is_some_and(|entry| is_surely_there(entry, session.id()));
-        self.claims.update(claim.id, |entry| entry.is_watched = false);
+        self.claims.update(claim.id, |entry| entry.own = Watch::default());
         let released = match is_sure || self.is_there(&session, claim, &path).await? {
             false => Released::NotHeld,
             true => match self.ask(&session, Request::Delete { path }, &[Trouble::NO_NODE]).await? {
@@ -142,5 +137,5 @@ impl Shared {
 
 fn is_surely_there(entry: &Entry, session: i64) -> bool {
     let is_lost = entry.lost.is_some_and(|loss| loss != Loss::Revoked);
-    entry.session == session && entry.is_held && entry.is_watched && !is_lost
+    entry.session == session && entry.is_held && entry.own.stands() && !is_lost
 }

@@ -148,6 +148,18 @@ impl ZooKeeperMember {
         Ok(answer)
     }
 
+    /// One of the figures that it keeps of itself.
+    ///
+    /// # Panics
+    /// If it does not answer, or does not know it.
+    pub fn figure(&self, name: &str) -> u64 {
+        let all = self.word("mntr").expect("it runs");
+        let value = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
+        let value = value.unwrap_or_else(|| panic!("there is no {name} in\n{all}"));
+        // Some have places behind the point, all of them noughts.
+        value.split('.').next().and_then(|digits| digits.parse().ok()).expect("a number")
+    }
+
     /// Everything it has printed.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()

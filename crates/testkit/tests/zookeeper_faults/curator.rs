@@ -1,0 +1,120 @@
+//! Curator's locks and ours on one path: nodes as Curator lays them down, and Curator's own rule for who holds.
+//!
+//! `InterProcessMutex` sorts by what stands behind `lock-`, and the first holds. `InterProcessReadWriteLock` sorts by what
+//! stands behind `__READ__` or `__WRIT__`: a writer holds when it is the first, a reader when no writer is before it.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use latchwork::LockName;
+use latchwork::clock::Moment;
+use latchwork::engine::Mode::{self, Exclusive, Read, Write};
+use testkit::history::{Recorder, Tag, What};
+use testkit::servers::ZooKeeperAdmin;
+
+use super::row::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
+use super::scene::{CHROOT, LOCK, Scene, nodes, pause};
+
+const MUTEX: &str = "lock-";
+const READ: &str = "__READ__";
+const WRITE: &str = "__WRIT__";
+
+/// Clients of Curator's.
+struct Curator {
+    admin: ZooKeeperAdmin,
+    lock: String,
+    recorder: Recorder,
+    /// What they want, and their nodes.
+    joined: HashMap<u64, (Mode, String)>,
+}
+
+impl Curator {
+    async fn new(scene: &Scene, lock: &str, history: &Path) -> Self {
+        let (admin, recorder) = (scene.admin().await, Recorder::shared(history));
+        Self { admin, lock: lock.to_owned(), recorder, joined: HashMap::new() }
+    }
+
+    fn note(&self, number: u64, what: What) {
+        let (tag, name) = (Tag { process: std::process::id(), client: 3 }, LockName::new(&self.lock));
+        self.recorder.note(tag, number, name.ok().as_ref(), what);
+    }
+
+    /// The whole path of what is below the lock.
+    fn path(&self, node: &str) -> String {
+        format!("{CHROOT}/{}/{node}", self.lock)
+    }
+}
+
+impl Others for Curator {
+    async fn join(&mut self, number: u64, mode: Mode) {
+        let name = match mode {
+            Read => READ,
+            Write => WRITE,
+            _ => MUTEX,
+        };
+        let path = self.path(&format!("_c_00000000-0000-4000-8000-{number:012x}-{name}"));
+        self.note(number, What::Invoked(mode));
+        let node = self.admin.enrol(&path).await;
+        let node = node.rsplit('/').next().expect("a name").to_owned();
+        self.joined.insert(number, (mode, node));
+    }
+
+    async fn held(&mut self, number: u64) -> u64 {
+        while !self.holding().await.contains(&number) {
+            pause(1).await;
+        }
+        self.note(number, What::Acquired { token: None, lease_end: Moment::NEVER });
+        let path = self.path(&self.joined[&number].1);
+        self.admin.czxid(&path).await.expect("it holds").try_into().expect("transactions are counted up")
+    }
+
+    async fn holding(&mut self) -> Vec<u64> {
+        let children = nodes(&self.admin, &self.lock).await;
+        let holds = |(number, (mode, node)): (&u64, &(Mode, String))| {
+            holds(&children, node, *mode).then_some(*number)
+        };
+        self.joined.iter().filter_map(holds).collect()
+    }
+
+    async fn leave(&mut self, number: u64) {
+        let (_, node) = self.joined.remove(&number).expect("it has joined");
+        self.note(number, What::ReleaseInvoked);
+        self.admin.delete(&self.path(&node)).await;
+        self.note(number, What::Released);
+    }
+}
+
+/// Curator's rule.
+fn holds(children: &[String], own: &str, mode: Mode) -> bool {
+    let marks: &[&str] = if mode == Exclusive { &[MUTEX] } else { &[READ, WRITE] };
+    // What stands behind the mark, or all of it.
+    let key = |name: &String| {
+        let behind = marks.iter().find_map(|mark| name.rfind(mark).map(|at| at + mark.len()));
+        name[behind.unwrap_or(0)..].to_owned()
+    };
+    let mut sorted = children.to_vec();
+    sorted.sort_by_key(key);
+    let place = sorted.iter().position(|name| name == own);
+    let writer = sorted.iter().position(|name| name.contains(WRITE));
+    match (place, mode) {
+        (None, _) => false,
+        (Some(place), Read) => writer.is_none_or(|writer| place < writer),
+        (Some(place), _) => place == 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_of_both_are_served_in_the_order_of_arrival() {
+    let scene = Scene::one();
+    // Curator makes the lock's own node before anything else.
+    let admin = scene.admin().await;
+    for path in [CHROOT, "/app/orders", "/app/orders/42", "/app/rw"] {
+        admin.make(path).await;
+    }
+    let row = Row::new(&scene, LOCK).await;
+    let mut curator = Curator::new(&scene, LOCK, &row.history()).await;
+    row.play(&mut curator, &BOTH_IN_TURNS, turns()).await;
+    let row = Row::new(&scene, "rw").await;
+    let mut curator = Curator::new(&scene, "rw", &row.history()).await;
+    row.play(&mut curator, &READERS_AND_WRITERS, 2 * turns()).await;
+}
