@@ -38,6 +38,9 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         Side::ScriptsMulti | Side::ScriptsCurrent => awaited(job, floors::scripts(job)),
         Side::BareMulti | Side::BareCurrent => awaited(job, floors::bare(job)),
         Side::BlpopMulti | Side::BlpopCurrent => awaited(job, floors::blpop(job)),
+        Side::ZookeeperCreate => awaited(job, floors::creates(job)),
+        Side::ZookeeperBytes => awaited(job, floors::connections(job)),
+        Side::ZookeeperLock => awaited(job, floors::own_locks(job)),
         #[cfg(feature = "peers")]
         Side::Rslock | Side::RslockQuick => awaited(job, crate::peers::managers(job)),
         #[cfg(feature = "peers")]

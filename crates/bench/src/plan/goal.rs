@@ -33,6 +33,7 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
     match engine {
         Engine::Redis => {}
         Engine::Etcd => return on_etcd(workload),
+        Engine::Zookeeper => return on_zookeeper(workload),
         Engine::Sqlite | Engine::Memory => return Vec::new(),
     }
     let both = [
@@ -61,6 +62,20 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
         Workload::HandOver => {
             vec![goal(ours, Side::EtcdQueue, Most(1.5)), goal(ours, Side::EtcdLock, Most(0.05))]
         }
+        _ => Vec::new(),
+    }
+}
+
+fn on_zookeeper(workload: Workload) -> Vec<Goal> {
+    use Bound::{Least, Most};
+    let goal = |side, floor, bound| Goal { side, what: What::Ratio(floor), bound };
+    let (ours, unpassed, peer) = (Side::ZookeeperMulti, Side::ZookeeperUnpassed, Side::ZookeeperLock);
+    match workload {
+        Workload::Free => vec![goal(ours, Side::ZookeeperCreate, Most(1.15))],
+        Workload::Contended => {
+            vec![goal(ours, peer, Least(100.0)), goal(unpassed, peer, Least(1.0))]
+        }
+        Workload::HandOver => vec![goal(ours, peer, Most(1.0))],
         _ => Vec::new(),
     }
 }

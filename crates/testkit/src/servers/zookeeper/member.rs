@@ -143,6 +143,16 @@ impl ZooKeeperMember {
         Ok(answer)
     }
 
+    /// How many requests it has got since its last start; signs of life, and looks at this number, count as well.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn requests(&self) -> u64 {
+        let answer = self.word("srvr").expect("it answers");
+        let received = answer.lines().find_map(|line| line.strip_prefix("Received: "));
+        received.and_then(|number| number.trim().parse().ok()).expect("it counts them")
+    }
+
     /// Everything it has printed.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()

@@ -2,12 +2,14 @@
 
 mod admin;
 mod member;
+mod meter;
 mod options;
 #[cfg(test)]
 mod tests;
 
 pub use admin::ZooKeeperAdmin;
 pub use member::ZooKeeperMember;
+pub use meter::ZooKeeperMeter;
 pub use options::ZooKeeperOptions;
 
 use super::Certificates;
