@@ -2,15 +2,20 @@
 //! turns.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use testkit::servers::{
     EtcdOptions, EtcdServer, RedisOptions, RedisServer, ZooKeeperAdmin, ZooKeeperOptions, ZooKeeperServer,
 };
 
+use latchwork::clock::Clock;
+
 use crate::floors;
 use crate::metrics::Metric;
 use crate::plan::{Engine, Side};
 
+/// How long ZooKeeper is made to work before it is measured.
+const WARM_UP: Duration = Duration::from_secs(10);
 /// How many calls the slow log keeps; some seconds' worth, of which only the newest count.
 const LOGGED: &str = "20000";
 
@@ -37,8 +42,7 @@ impl Host {
     pub(crate) fn of(engine: Engine, splits: bool) -> Self {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
-        let zookeeper =
-            (engine == Engine::Zookeeper).then(|| ZooKeeperServer::start(ZooKeeperOptions::default()));
+        let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
         Self { redis, etcd, zookeeper, asked: Cell::new(0), splits }
     }
 
@@ -94,6 +98,24 @@ impl Host {
         }
         metrics
     }
+}
+
+/// Warm: what Java has not compiled yet takes severalfold as long, and whoever comes first would pay for it.
+fn start_zookeeper() -> ZooKeeperServer {
+    let server =
+        ZooKeeperServer::start(ZooKeeperOptions { is_measured: true, ..ZooKeeperOptions::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let admin = ZooKeeperAdmin::connect(&server, None).await;
+        let warm = Clock::boottime().now().after(WARM_UP);
+        admin.make("/warm").await;
+        while Clock::boottime().now() < warm {
+            let node = admin.enrol("/warm/node-").await;
+            admin.children("/warm").await;
+            admin.delete(&node).await;
+        }
+    });
+    server
 }
 
 /// The nodes of locks. What their sessions left goes by itself, when they end.

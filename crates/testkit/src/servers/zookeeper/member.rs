@@ -48,6 +48,7 @@ pub struct ZooKeeperMember {
     folder: TempDir,
     ports: Ports,
     is_secure: bool,
+    is_measured: bool,
     process: Mutex<Option<Process>>,
 }
 
@@ -62,7 +63,8 @@ impl ZooKeeperMember {
         let file = options.file(&ports, all, folder.path());
         fs::write(folder.path().join("zoo.cfg"), file).expect("the folder is ours");
         fs::write(folder.path().join("myid"), format!("{}\n", number + 1)).expect("the folder is ours");
-        Self { folder, ports, is_secure: options.tls.is_some(), process: Mutex::default() }
+        let (is_secure, is_measured) = (options.tls.is_some(), options.is_measured);
+        Self { folder, ports, is_secure, is_measured, process: Mutex::default() }
     }
 
     /// Where clients reach it: by TLS, if it speaks that.
@@ -164,11 +166,14 @@ impl ZooKeeperMember {
         let missing = jars.iter().find(|jar| !PathBuf::from(jar).exists());
         assert!(missing.is_none(), "{} is missing; install the package zookeeper", missing.expect("one is"));
         let mut command = Command::new("java");
-        command.current_dir(self.folder.path()).args([
+        command.current_dir(self.folder.path());
+        if !self.is_measured {
+            // Half of a start is compiling what runs once.
+            command.arg("-XX:TieredStopAtLevel=1");
+        }
+        command.args([
             "-Xmx192m",
             "-XX:+UseSerialGC",
-            // Half of a start is compiling what runs once.
-            "-XX:TieredStopAtLevel=1",
             "-XX:-UsePerfData",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp",
