@@ -51,6 +51,15 @@ impl Host {
         self.redis.as_ref()
     }
 
+    /// The same for the others.
+    pub(crate) fn etcd(&self) -> Option<&EtcdServer> {
+        self.etcd.as_ref()
+    }
+
+    pub(crate) fn zookeeper(&self) -> Option<&ZooKeeperServer> {
+        self.zookeeper.as_ref()
+    }
+
     /// The server's address as the library takes it.
     pub(crate) fn url(&self) -> Option<String> {
         let redis = self.redis.as_ref().map(|server| format!("redis://{}", server.address()));

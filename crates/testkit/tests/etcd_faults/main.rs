@@ -9,6 +9,7 @@ mod dark;
 mod line;
 mod majority;
 mod members;
+mod names;
 mod replies;
 mod restarted;
 mod revoked;

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
+use super::node::Kind;
+use super::quiet::Standing;
 use super::wire::{Event, Watcher};
 use crate::Loss;
 use crate::engine::ClaimId;
@@ -29,6 +31,8 @@ pub(super) struct Entry {
     /// Whether the server will tell what happens to its node.
     pub(super) is_watched: bool,
     pub(super) lost: Option<Loss>,
+    /// What stood over the lock's own node when its node was made.
+    pub(super) watch: Option<Standing>,
     /// Rung when asking again makes sense.
     pub(super) bell: Arc<Notify>,
 }
@@ -41,6 +45,16 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// The path of the lock's own node.
+    pub(super) fn parent(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(parent, _)| parent)
+    }
+
+    /// Its number among the nodes of the lock.
+    pub(super) fn number(&self) -> Option<i32> {
+        Kind::of(self.name()).map(|(_, number)| number)
+    }
+
     /// Its name below the lock's own node.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
@@ -51,7 +65,8 @@ impl Claims {
     /// It will be asked for in this session. Noted before it is sent: afterwards it may be there, answered or not.
     pub(super) fn asked(&self, id: ClaimId, session: i64) {
         let bell = self.bell(id);
-        let entry = Entry { session, node: None, is_held: false, is_watched: false, lost: None, bell };
+        let (is_held, is_watched, watch) = (false, false, None);
+        let entry = Entry { session, node: None, is_held, is_watched, lost: None, watch, bell };
         locked(&self.entries).insert(id, entry);
     }
 
