@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Pass,
     /// Many held locks, then many waiting tasks: what each costs
     Crowd(Crowd),
-    /// Many held locks on redis: what their renewal costs this process, and whether any comes late
+    /// Many held locks on a server: what their renewal costs this process and the server, and whether any comes late
     Held(Held),
     /// Requests that redis gets for one acquisition of a contended lock
     Requests,
@@ -106,9 +106,12 @@ pub(crate) struct Crowd {
     pub(crate) part: Option<Part>,
 }
 
-/// How many locks are held on redis; without a number, the two that goals are set for.
+/// How many locks are held on a server; without a number, those that goals are set for.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Held {
+    /// On redis, etcd or zookeeper
+    #[arg(long, default_value = "redis")]
+    pub(crate) engine: Engine,
     /// How many locks
     #[arg(long, requires = "ttl", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) locks: Option<u32>,

@@ -1,13 +1,21 @@
-//! What must be running for the sides of an engine: for redis and etcd one server, which all of them use in turns.
+//! What must be running for the sides of an engine: for redis, etcd and zookeeper one server, which all of them use in
+//! turns.
 
 use std::cell::Cell;
+use std::time::Duration;
 
-use testkit::servers::{EtcdOptions, EtcdServer, RedisOptions, RedisServer};
+use testkit::servers::{
+    EtcdOptions, EtcdServer, RedisOptions, RedisServer, ZooKeeperAdmin, ZooKeeperOptions, ZooKeeperServer,
+};
+
+use latchwork::clock::Clock;
 
 use crate::floors;
 use crate::metrics::Metric;
 use crate::plan::{Engine, Side};
 
+/// How long ZooKeeper is made to work before it is measured.
+const WARM_UP: Duration = Duration::from_secs(10);
 /// How many calls the slow log keeps; some seconds' worth, of which only the newest count.
 const LOGGED: &str = "20000";
 
@@ -15,7 +23,8 @@ const LOGGED: &str = "20000";
 pub(crate) struct Host {
     redis: Option<RedisServer>,
     etcd: Option<EtcdServer>,
-    /// What etcd had been asked when it began: its counters only grow.
+    zookeeper: Option<ZooKeeperServer>,
+    /// What the server had been asked when it began: the counters of etcd and zookeeper only grow.
     asked: Cell<u64>,
     splits: bool,
 }
@@ -23,7 +32,7 @@ pub(crate) struct Host {
 impl Host {
     /// For sides that need nothing to run.
     pub(crate) fn none() -> Self {
-        Self { redis: None, etcd: None, asked: Cell::new(0), splits: false }
+        Self { redis: None, etcd: None, zookeeper: None, asked: Cell::new(0), splits: false }
     }
 
     /// `splits`: claims and releases are timed apart.
@@ -33,7 +42,8 @@ impl Host {
     pub(crate) fn of(engine: Engine, splits: bool) -> Self {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
-        Self { redis, etcd, asked: Cell::new(0), splits }
+        let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
+        Self { redis, etcd, zookeeper, asked: Cell::new(0), splits }
     }
 
     /// The server itself.
@@ -41,21 +51,35 @@ impl Host {
         self.redis.as_ref()
     }
 
+    /// The same for the others.
+    pub(crate) fn etcd(&self) -> Option<&EtcdServer> {
+        self.etcd.as_ref()
+    }
+
+    pub(crate) fn zookeeper(&self) -> Option<&ZooKeeperServer> {
+        self.zookeeper.as_ref()
+    }
+
     /// The server's address as the library takes it.
     pub(crate) fn url(&self) -> Option<String> {
         let redis = self.redis.as_ref().map(|server| format!("redis://{}", server.address()));
-        redis.or_else(|| self.etcd.as_ref().map(|server| format!("etcd://{}", server.address())))
+        let etcd = self.etcd.as_ref().map(|server| format!("etcd://{}", server.address()));
+        let zookeeper = self.zookeeper.as_ref();
+        let zookeeper = zookeeper.map(|server| format!("zookeeper://{}", server.members()[0].address()));
+        redis.or(etcd).or(zookeeper)
     }
 
     /// Forgets what the side before has left.
     pub(crate) fn clear(&self) {
         self.redis.iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
         self.etcd.iter().for_each(|server| drop(server.etcdctl(&["del", "--prefix", ""])));
+        self.zookeeper.iter().for_each(clear_zookeeper);
     }
 
     /// From now on requests count.
     pub(crate) fn begin(&self, side: Side) {
         self.etcd.iter().for_each(|server| self.asked.set(server.calls(side.requests())));
+        self.zookeeper.iter().for_each(|server| self.asked.set(server.members()[0].requests()));
         for command in [&["CONFIG", "RESETSTAT"], &["SLOWLOG", "RESET"]] {
             self.redis.iter().for_each(|server| drop(server.command(command)));
         }
@@ -65,6 +89,10 @@ impl Host {
     pub(crate) fn load(&self, side: Side, turns: usize) -> Vec<Metric> {
         if let Some(server) = &self.etcd {
             let calls = (server.calls(side.requests()) - self.asked.get()) as f64;
+            return vec![Metric::median_of("requests/turn", calls / turns as f64)];
+        }
+        if let Some(server) = &self.zookeeper {
+            let calls = (server.members()[0].requests() - self.asked.get()) as f64;
             return vec![Metric::median_of("requests/turn", calls / turns as f64)];
         }
         let Some(server) = &self.redis else { return Vec::new() };
@@ -79,6 +107,33 @@ impl Host {
         }
         metrics
     }
+}
+
+/// Warm: what Java has not compiled yet takes severalfold as long, and whoever comes first would pay for it.
+fn start_zookeeper() -> ZooKeeperServer {
+    let server =
+        ZooKeeperServer::start(ZooKeeperOptions { is_measured: true, ..ZooKeeperOptions::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let admin = ZooKeeperAdmin::connect(&server, None).await;
+        let warm = Clock::boottime().now().after(WARM_UP);
+        admin.make("/warm").await;
+        while Clock::boottime().now() < warm {
+            let node = admin.enrol("/warm/node-").await;
+            admin.children("/warm").await;
+            admin.delete(&node).await;
+        }
+    });
+    server
+}
+
+/// The nodes of locks. What their sessions left goes by itself, when they end.
+fn clear_zookeeper(server: &ZooKeeperServer) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let admin = ZooKeeperAdmin::connect(server, None).await;
+        admin.delete_below("/bench").await;
+    });
 }
 
 /// Without `logs`, no slow log: it would be written in the measured time whenever the machine stalls.

@@ -56,7 +56,7 @@ fn run(args: Args) -> Result<()> {
     match &args.command {
         Some(Command::Startup(startup)) => startup::run(startup, &pinning, args.json),
         Some(Command::Crowd(crowd)) => crowd::run(crowd, &pinning, args.json),
-        Some(Command::Held(held)) => crowd::held_on_redis(held, &pinning, args.json),
+        Some(Command::Held(held)) => crowd::held_on_server(held, &pinning, args.json),
         Some(Command::Requests) => requests::run(&pinning, args.json),
         Some(Command::Telemetry(telemetry)) => telemetry::run(telemetry, &args, &pinning),
         Some(Command::Pass) => rounds::passes(&args, &pinning),

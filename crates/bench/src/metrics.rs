@@ -104,6 +104,7 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
     vec![
         Metric::median_of("p50 us", percentile(&micros, 50.0)),
         Metric::median_of("p99 us", percentile(&micros, 99.0)),
+        Metric::median_of("mean us", micros.iter().sum::<f64>() / micros.len() as f64),
         Metric::most_of("max us", percentile(&micros, 100.0)),
         Metric::median_of("hand-overs", micros.len() as f64),
         Metric::median_of("kept by owner", stayed as f64),

@@ -112,6 +112,11 @@ fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
     let one = series.iter().find(|series| series.side == goal.side)?;
     let (what, value) = match goal.what {
         What::Ratio(floor) => (format!("ratio to {}", spelled(floor)), ratio(one, floor, series)?.median),
+        What::RatioOf(name, floor) => {
+            let column = column_names(one).iter().position(|column| *column == name)?;
+            let what = format!("{name}, ratio to {}", spelled(floor));
+            (what, ratio_of(one, floor, series, column)?.median)
+        }
         What::Figure(name) => (name.to_owned(), named(one, name)?),
     };
     let (word, limit) = match goal.bound {
@@ -162,8 +167,12 @@ pub(crate) fn number(value: f64) -> String {
 
 /// Ratios of pairs measured next to each other: slower than the medians' ratio to be moved by a drift of the machine.
 fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
+    ratio_of(one, floor, all, 0)
+}
+
+fn ratio_of(one: &Series, floor: Side, all: &[Series], column: usize) -> Option<Ratio> {
     let floor = all.iter().find(|series| series.side == floor)?;
-    let pairs = values(one, 0).into_iter().zip(values(floor, 0));
+    let pairs = values(one, column).into_iter().zip(values(floor, column));
     // A short round may have no figure, when the machine was busy with others.
     let ratios: Vec<_> = pairs.map(|(ours, floor)| ours / floor).filter(|ratio| ratio.is_finite()).collect();
     Some(Ratio::of(&ratios))

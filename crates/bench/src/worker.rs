@@ -39,6 +39,12 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         Side::BareMulti | Side::BareCurrent => awaited(job, floors::bare(job)),
         Side::BlpopMulti | Side::BlpopCurrent => awaited(job, floors::blpop(job)),
         #[cfg(feature = "peers")]
+        Side::ZookeeperCreate => awaited(job, crate::peers::zookeeper::creates(job)),
+        #[cfg(feature = "peers")]
+        Side::ZookeeperBytes => awaited(job, crate::peers::zookeeper::connections(job)),
+        #[cfg(feature = "peers")]
+        Side::ZookeeperLock => awaited(job, crate::peers::zookeeper::own_locks(job)),
+        #[cfg(feature = "peers")]
         Side::Rslock | Side::RslockQuick => awaited(job, crate::peers::managers(job)),
         #[cfg(feature = "peers")]
         Side::EtcdTxn => awaited(job, crate::peers::etcd::txns(job)),

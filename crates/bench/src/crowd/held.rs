@@ -18,6 +18,8 @@ pub(super) struct Terms {
     pub(super) url: String,
     pub(super) locks: u32,
     pub(super) ttl: Duration,
+    /// With less left than that, a renewal is late.
+    pub(super) late: Duration,
     pub(super) seconds: u64,
 }
 
@@ -88,9 +90,9 @@ async fn give_back(mut guards: Vec<Guard>) -> Result<usize> {
 
 /// What was seen of the leases, once a second.
 struct Watch {
-    ttl: Duration,
+    due: Duration,
     looks: u64,
-    /// Looks at a lease with less than half of it left: its renewal was due after a third, a tenth of that more at most.
+    /// Looks at a lease whose renewal was due.
     late: u64,
     /// Looks at a lock that was not held for certain.
     uncertain: u64,
@@ -103,8 +105,8 @@ struct Watch {
 
 impl Watch {
     async fn over(guards: &[Guard], terms: &Terms) -> Result<Self> {
-        let (ttl, looking) = (terms.ttl, Duration::ZERO);
-        let mut watch = Self { ttl, looks: 0, late: 0, uncertain: 0, least: ttl, renewed: 0, looking };
+        let (due, least, looking) = (terms.late, terms.ttl, Duration::ZERO);
+        let mut watch = Self { due, looks: 0, late: 0, uncertain: 0, least, renewed: 0, looking };
         let first = watch.timed(|_| guards.iter().map(|guard| guard.lease_end()).collect::<Vec<_>>())?;
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.tick().await;
@@ -128,11 +130,10 @@ impl Watch {
     }
 
     fn look(&mut self, guards: &[Guard]) {
-        let late = self.ttl / 2;
         for guard in guards {
             let left = guard.remaining();
             self.least = self.least.min(left);
-            self.late += u64::from(left < late);
+            self.late += u64::from(left < self.due);
             self.uncertain += u64::from(!guard.is_certain());
         }
         self.looks += guards.len() as u64;

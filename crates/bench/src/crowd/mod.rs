@@ -1,8 +1,9 @@
 //! A crowd: many locks that are only held, then many tasks that only wait, each in a fresh process of its own.
 
+mod counted;
 mod figures;
 mod held;
-mod on_redis;
+mod on_server;
 mod usage;
 mod waiting;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-pub(crate) use self::on_redis::held_on_redis;
+pub(crate) use self::on_server::held_on_server;
 
 use self::figures::Figures;
 use self::held::Terms;
@@ -54,7 +55,13 @@ pub(crate) fn run(crowd: &Crowd, pinning: &Pinning, json: bool) -> Result<()> {
 fn play(part: Part, crowd: &Crowd) -> Result<Figures> {
     let Crowd { locks, seconds, .. } = *crowd;
     match part {
-        Part::Held => in_one_thread(held::run(&Terms { url: "memory:".into(), locks, ttl: TTL, seconds })),
+        Part::Held => in_one_thread(held::run(&Terms {
+            url: "memory:".into(),
+            locks,
+            ttl: TTL,
+            late: TTL / 2,
+            seconds,
+        })),
         Part::Waiting => in_one_thread(waiting::run(locks)),
     }
 }

@@ -5,6 +5,8 @@ pub(crate) mod etcd;
 mod python;
 #[cfg(feature = "peers")]
 mod rslock;
+#[cfg(feature = "peers")]
+pub(crate) mod zookeeper;
 
 use crate::args::Args;
 use crate::plan::Side;
@@ -16,9 +18,7 @@ pub(crate) use self::rslock::managers;
 /// Why a side cannot be measured, if it is a peer that is not there.
 pub(crate) fn missing(side: Side, args: &Args) -> Option<String> {
     match side {
-        Side::Rslock | Side::RslockQuick | Side::EtcdTxn | Side::EtcdQueue | Side::EtcdLock
-            if cfg!(not(feature = "peers")) =>
-        {
+        side if side.needs_peers() && cfg!(not(feature = "peers")) => {
             Some("build with --features peers".into())
         }
         Side::PyRedis => python::missing("redis", args.python.as_deref()),

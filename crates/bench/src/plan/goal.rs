@@ -15,6 +15,8 @@ pub(crate) struct Goal {
 pub(crate) enum What {
     /// The first figure, divided by that of a floor.
     Ratio(Side),
+    /// A figure by its name, divided by the same of a floor.
+    RatioOf(&'static str, Side),
     /// A figure by its name.
     Figure(&'static str),
 }
@@ -33,6 +35,7 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
     match engine {
         Engine::Redis => {}
         Engine::Etcd => return on_etcd(workload),
+        Engine::Zookeeper => return on_zookeeper(workload),
         Engine::Sqlite | Engine::Memory => return Vec::new(),
     }
     let both = [
@@ -59,8 +62,25 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
             vec![goal(ours, Side::EtcdLock, Least(100.0)), goal(unpassed, Side::EtcdLock, Least(4.0))]
         }
         Workload::HandOver => {
-            vec![goal(ours, Side::EtcdQueue, Most(1.5)), goal(ours, Side::EtcdLock, Most(0.05))]
+            // By the mean: of two waiters of etcd's own lock, one waits for a tick and the other profits by it, so that its
+            // median is the one or the other by chance.
+            let mean = What::RatioOf("mean us", Side::EtcdLock);
+            vec![goal(ours, Side::EtcdQueue, Most(1.5)), Goal { side: ours, what: mean, bound: Most(0.05) }]
         }
+        _ => Vec::new(),
+    }
+}
+
+fn on_zookeeper(workload: Workload) -> Vec<Goal> {
+    use Bound::{Least, Most};
+    let goal = |side, floor, bound| Goal { side, what: What::Ratio(floor), bound };
+    let (ours, unpassed, peer) = (Side::ZookeeperMulti, Side::ZookeeperUnpassed, Side::ZookeeperLock);
+    match workload {
+        Workload::Free => vec![goal(ours, Side::ZookeeperCreate, Most(1.15))],
+        Workload::Contended => {
+            vec![goal(ours, peer, Least(100.0)), goal(unpassed, peer, Least(1.0))]
+        }
+        Workload::HandOver => vec![goal(ours, peer, Most(1.0))],
         _ => Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ pub(crate) enum Engine {
     Memory,
     Redis,
     Etcd,
+    Zookeeper,
 }
 
 /// How a value is spelled on the command line of a child.

@@ -25,6 +25,10 @@ pub(crate) enum Side {
     EtcdCurrent,
     /// As [`Side::SqliteUnpassed`].
     EtcdUnpassed,
+    ZookeeperMulti,
+    ZookeeperCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    ZookeeperUnpassed,
     /// The engine's own two statements through rusqlite.
     Statements,
     /// The release statement, then 32 bytes into the other's FIFO.
@@ -47,6 +51,12 @@ pub(crate) enum Side {
     EtcdQueue,
     /// A peer: the lock that etcd itself offers, through etcd-client.
     EtcdLock,
+    /// A node that ends with its session, made and removed through zookeeper-client.
+    ZookeeperCreate,
+    /// The same by its bytes alone.
+    ZookeeperBytes,
+    /// A peer: the lock of zookeeper-client.
+    ZookeeperLock,
     /// A peer: crate rslock as it comes.
     Rslock,
     /// The same, asking again after 10 ms instead of 200.
@@ -79,6 +89,12 @@ impl Side {
             Self::EtcdMulti => "ours: etcd, multi-thread",
             Self::EtcdCurrent => "ours: etcd, current-thread",
             Self::EtcdUnpassed => "ours: etcd, never passed",
+            Self::ZookeeperMulti => "ours: zookeeper, multi-thread",
+            Self::ZookeeperCurrent => "ours: zookeeper, current",
+            Self::ZookeeperUnpassed => "ours: zookeeper, never passed",
+            Self::ZookeeperCreate => "floor: raw create + delete",
+            Self::ZookeeperBytes => "floor: the same, bytes alone",
+            Self::ZookeeperLock => "peer: zookeeper-client's lock",
             Self::EtcdTxn => "floor: raw Txn + delete",
             Self::EtcdQueue => "floor: raw queue, synced watch",
             Self::EtcdLock => "peer: etcd's own lock",
@@ -109,6 +125,11 @@ impl Side {
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::EtcdTxn],
                 _ => &[Self::EtcdQueue, Self::EtcdLock],
+            },
+            Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => match workload {
+                Workload::Free => &[Self::ZookeeperCreate, Self::ZookeeperBytes],
+                Workload::Distinct => &[Self::ZookeeperCreate],
+                _ => &[Self::ZookeeperLock],
             },
             _ => self.local_floors(workload),
         }
@@ -150,6 +171,7 @@ impl Side {
             | Self::MemoryCurrent
             | Self::MutexCurrent
             | Self::EtcdCurrent
+            | Self::ZookeeperCurrent
             | Self::RedisCurrent
             | Self::RedisUnpassedCurrent
             | Self::ScriptsCurrent
@@ -168,6 +190,9 @@ impl Side {
                 Some(Engine::Redis)
             }
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
+            Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
+                Some(Engine::Zookeeper)
+            }
             _ => None,
         }
     }
@@ -176,13 +201,17 @@ impl Side {
     pub(crate) fn passes(self) -> bool {
         !matches!(
             self,
-            Self::SqliteUnpassed | Self::RedisUnpassed | Self::RedisUnpassedCurrent | Self::EtcdUnpassed
+            Self::SqliteUnpassed
+                | Self::RedisUnpassed
+                | Self::RedisUnpassedCurrent
+                | Self::EtcdUnpassed
+                | Self::ZookeeperUnpassed
         )
     }
 
     /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
     pub(crate) fn is_on_a_wire(self) -> bool {
-        !self.requests().is_empty()
+        !self.requests().is_empty() || self.is_on_zookeeper()
     }
 
     /// What a side asks of a server, not counting what its scripts ask there.
@@ -207,6 +236,34 @@ impl Side {
             | Self::EtcdLock => &["Txn", "Range", "Put", "DeleteRange", "Lock", "Unlock"],
             _ => &[],
         }
+    }
+
+    /// Whether it needs another crate's client.
+    pub(crate) fn needs_peers(self) -> bool {
+        matches!(
+            self,
+            Self::Rslock
+                | Self::RslockQuick
+                | Self::EtcdTxn
+                | Self::EtcdQueue
+                | Self::EtcdLock
+                | Self::ZookeeperCreate
+                | Self::ZookeeperBytes
+                | Self::ZookeeperLock
+        )
+    }
+
+    /// ZooKeeper counts requests, but not by their kinds.
+    fn is_on_zookeeper(self) -> bool {
+        matches!(
+            self,
+            Self::ZookeeperMulti
+                | Self::ZookeeperCurrent
+                | Self::ZookeeperUnpassed
+                | Self::ZookeeperCreate
+                | Self::ZookeeperBytes
+                | Self::ZookeeperLock
+        )
     }
 
     /// How the loop of a task is paced. The same for every side that is compared, or the ratio means nothing.

@@ -103,6 +103,7 @@ impl Workload {
             (Engine::Memory, _) => self.in_memory(),
             (Engine::Redis, _) => self.on_redis(),
             (Engine::Etcd, _) => self.on_etcd(),
+            (Engine::Zookeeper, _) => self.on_zookeeper(),
         }
     }
 
@@ -128,6 +129,16 @@ impl Workload {
         match self {
             Self::Free | Self::Distinct => &[EtcdMulti, EtcdCurrent, EtcdTxn, EtcdLock],
             _ => &[EtcdMulti, EtcdCurrent, EtcdUnpassed, EtcdQueue, EtcdLock],
+        }
+    }
+
+    fn on_zookeeper(self) -> &'static [Side] {
+        use Side::{ZookeeperBytes, ZookeeperCreate, ZookeeperLock};
+        use Side::{ZookeeperCurrent, ZookeeperMulti, ZookeeperUnpassed};
+        match self {
+            Self::Free => &[ZookeeperMulti, ZookeeperCurrent, ZookeeperCreate, ZookeeperBytes, ZookeeperLock],
+            Self::Distinct => &[ZookeeperMulti, ZookeeperCurrent, ZookeeperCreate, ZookeeperLock],
+            _ => &[ZookeeperMulti, ZookeeperCurrent, ZookeeperUnpassed, ZookeeperLock],
         }
     }
 

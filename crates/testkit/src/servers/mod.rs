@@ -14,4 +14,4 @@ pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
 pub use pool::{Leased, Pool, Pooled};
 pub use redis::{RedisOptions, RedisServer, RedisTls};
 pub use resp::{Reply, Resp};
-pub use zookeeper::{ZooKeeperAdmin, ZooKeeperMember, ZooKeeperOptions, ZooKeeperServer};
+pub use zookeeper::{ZooKeeperAdmin, ZooKeeperMember, ZooKeeperMeter, ZooKeeperOptions, ZooKeeperServer};

@@ -8,6 +8,7 @@ mod beside_etcdctl;
 mod dark;
 mod majority;
 mod members;
+mod names;
 mod replies;
 mod restarted;
 mod revoked;

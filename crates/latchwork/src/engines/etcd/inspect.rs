@@ -117,7 +117,7 @@ impl Etcd {
             Revoke::Now => Operation::Delete(DeleteRequest { key }),
             Revoke::AtLeaseEnd if contender.is_revoked => return Ok(false),
             Revoke::AtLeaseEnd => {
-                let value = [&[REVOKED], contender.note.as_bytes()].concat();
+                let value = [vec![REVOKED], keys::value(contender.id, &contender.note)].concat();
                 Operation::Put(PutRequest { key, value, lease: 0, ignore_lease: true })
             }
         };

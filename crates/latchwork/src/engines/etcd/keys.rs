@@ -1,4 +1,7 @@
-//! Where a claim stands: `<namespace><lock name>/<lease>-<mode><claim id>`.
+//! Where a claim stands: `<namespace><lock name>/<lease>-<mode><32 digits>`, and what stands there: `<claim id>`, and in the
+//! next line what it says of itself.
+//!
+//! The digits are the id of the first claim that stood there: names are used again.
 //!
 //! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>` and waits for every key below
 //! `<lock name>/` that was created before its own; so do we. One segment more, which begins with the digits of a lease,
@@ -35,7 +38,7 @@ pub(super) fn contenders(namespace: &str, name: &LockName) -> (Vec<u8>, Vec<u8>)
     (key("0"), key("g"))
 }
 
-/// The key of a claim under a lease.
+/// A new key for a claim under a lease.
 ///
 /// # Errors
 /// For a mode that this engine does not have.
@@ -47,6 +50,25 @@ pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Result<Vec<u8>>
         Mode::Permit { .. } => return Err(unsupported("etcd: permits")),
     };
     Ok(format!("{namespace}{}/{lease:x}-{mode}{}", claim.name.as_str(), claim.id).into_bytes())
+}
+
+/// How many digits end a key.
+const DIGITS: usize = 32;
+
+/// What a claim's key has in common with those of other claims of the same mode, for the same lock, under the same lease.
+pub(super) fn stem(key: &[u8]) -> &[u8] {
+    &key[..key.len().saturating_sub(DIGITS)]
+}
+
+/// What stands at the key of a claim.
+pub(super) fn value(id: ClaimId, note: &str) -> Vec<u8> {
+    format!("{id}\n{note}").into_bytes()
+}
+
+/// The claim that wrote this value, also if it was taken away since.
+pub(super) fn writer(value: &[u8]) -> Option<ClaimId> {
+    let value = value.strip_prefix(&[REVOKED]).unwrap_or(value);
+    parse_id(std::str::from_utf8(value.get(..DIGITS)?).ok()?).filter(|_| value.get(DIGITS) == Some(&b'\n'))
 }
 
 /// The name of the lock that a key belongs to, if it is a contender's.
@@ -69,9 +91,11 @@ impl Contender {
         }
         let ours = tail.and_then(|tail| Some((tail.get(..1)?, parse_id(tail.get(1..)?)?)));
         let is_revoked = ours.is_some() && kv.value.first() == Some(&REVOKED);
-        let note = kv.value.get(usize::from(is_revoked)..).unwrap_or_default();
+        let writer = writer(&kv.value);
+        let before_note = usize::from(is_revoked) + writer.map_or(0, |_| DIGITS + 1);
+        let note = kv.value.get(before_note..).unwrap_or_default();
         Some(Self {
-            id: ours.map_or_else(|| foreign_id(&kv), |(_, id)| id),
+            id: ours.map_or_else(|| foreign_id(&kv), |(_, first)| writer.unwrap_or(first)),
             is_reader: matches!(ours, Some(("r", _))),
             is_ours: ours.is_some(),
             is_revoked,
@@ -93,10 +117,10 @@ impl Contender {
 
 fn parse_id(text: &str) -> Option<ClaimId> {
     let mut bytes = [0; 16];
-    if text.len() != 32 || !text.is_ascii() {
+    if text.len() != DIGITS || !text.is_ascii() {
         return None;
     }
-    for (byte, at) in bytes.iter_mut().zip((0..32).step_by(2)) {
+    for (byte, at) in bytes.iter_mut().zip((0..DIGITS).step_by(2)) {
         *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
     }
     Some(ClaimId::from_bytes(bytes))

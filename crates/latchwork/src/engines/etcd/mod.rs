@@ -9,6 +9,7 @@ mod inspect;
 mod keys;
 mod lease;
 mod link;
+mod names;
 mod noticed;
 mod options;
 mod queue;
@@ -81,31 +82,37 @@ impl Etcd {
         link.ask(self.options(), TXN, txn).await
     }
 
+    /// Puts the key of a place. `None` if its lease ran out between two claims: the next one takes another.
+    async fn put(&self, link: &Link, place: &Place, request: TxnRequest) -> Result<Option<TxnResponse>> {
+        place.sending();
+        match self.txn(link, request).await {
+            Err(status) if failure::is_lease_gone(&status) => {
+                place.answered();
+                place.lease.end();
+                Ok(None)
+            }
+            Err(status) => Err(link.failed(&status)),
+            Ok(answer) => {
+                place.answered();
+                Ok(Some(answer))
+            }
+        }
+    }
+
     /// Takes a place in the queue: one change, which also says who was there before.
     async fn enrol(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
         let request = self.enrolment(claim, place, Compare::created_in(place.key.clone(), 0));
-        let answer = match self.txn(link, request).await {
-            // It ran out between two claims: the next one takes another.
-            Err(status) if failure::is_lease_gone(&status) => {
-                place.lease.end();
-                return Ok(Look::Gone);
-            }
-            answer => answer.map_err(|status| link.failed(&status))?,
-        };
-        self.enrolled(link, claim, place, answer).await
+        match self.put(link, place, request).await? {
+            Some(answer) => self.enrolled(link, claim, place, answer).await,
+            None => Ok(Look::Gone),
+        }
     }
 
     /// The same for a claim that only tries: it leaves nothing if anybody is there.
     async fn try_alone(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Option<Look>> {
         let anybody = keys::contenders(&self.options().namespace, &claim.name);
         let request = self.enrolment(claim, place, Compare::none_in(anybody));
-        let answer = match self.txn(link, request).await {
-            Err(status) if failure::is_lease_gone(&status) => {
-                place.lease.end();
-                return Ok(Some(Look::Gone));
-            }
-            answer => answer.map_err(|status| link.failed(&status))?,
-        };
+        let Some(answer) = self.put(link, place, request).await? else { return Ok(Some(Look::Gone)) };
         if answer.succeeded {
             return self.enrolled(link, claim, place, answer).await.map(Some);
         }
@@ -125,7 +132,7 @@ impl Etcd {
         let namespace = &self.options().namespace;
         let put = PutRequest {
             key: place.key.clone(),
-            value: claim.note.as_str().into(),
+            value: keys::value(claim.id, claim.note.as_str()),
             lease: place.lease.id,
             ignore_lease: false,
         };
@@ -145,7 +152,11 @@ impl Etcd {
         let (was_new, changed) =
             (answer.succeeded, answer.header.as_ref().map_or(0, |header| header.revision));
         let first = answer.ranges().next().unwrap_or_default();
-        let own = first.kvs.first().map(|kv| kv.create_revision);
+        let own = first.kvs.first();
+        if !was_new && own.is_some_and(|kv| keys::writer(&kv.value) != Some(claim.id)) {
+            return Err(failure::strange(&link.place)); // Nobody else may stand there.
+        }
+        let own = own.map(|kv| kv.create_revision);
         let Some(revision) = (if was_new { Some(changed) } else { own }) else { return Ok(Look::Gone) };
         self.session.note(claim.id, |place| place.revision = Some(revision));
         if !was_new {
@@ -191,7 +202,9 @@ impl Etcd {
         let look = self.enrol(link, claim, place).await?;
         if matches!(look, Look::Behind(..)) {
             // A try leaves nothing behind.
+            place.sending();
             self.delete(link, place.key.clone()).await?;
+            place.answered();
         }
         Ok(look)
     }
@@ -205,10 +218,11 @@ impl Etcd {
     /// would be over, but here it is kept alive for as long as the client holds or waits for anything.
     async fn pay(&self, link: &Link) {
         for (claim, key) in self.session.owed() {
-            // What fails stays owed.
-            if self.delete(link, key).await.is_ok() {
-                self.session.paid(claim);
+            // What fails stays owed, and so does the rest: a server that is silent would be waited for once for each.
+            if self.delete(link, key).await.is_err() {
+                return;
             }
+            self.session.paid(claim);
         }
     }
 
@@ -348,11 +362,14 @@ impl Engine for Etcd {
     async fn release(&self, claim: &Claim) -> Result<Released> {
         // No more news of it: that it goes is our own doing.
         self.session.note(claim.id, |place| (place.waiting, place.held) = (None, None));
-        let known = self.session.known(claim.id).map(|place| place.key);
-        let Some(key) = known.or_else(|| self.session.former(claim)) else { return Ok(Released::NotHeld) };
+        let known = self.session.known(claim.id);
+        let key = known.as_ref().map(|place| place.key.clone());
+        let Some(key) = key.or_else(|| self.session.former(claim.id)) else { return Ok(Released::NotHeld) };
+        known.iter().for_each(Place::sending);
         let owing = Owing::new(&self.session, claim.id, key.clone());
         let link = self.session.link().await?;
         let was_there = self.delete(&link, key).await?;
+        known.iter().for_each(Place::answered);
         owing.paid();
         Ok(if was_there { Released::Freed } else { Released::NotHeld })
     }

@@ -1,7 +1,7 @@
 //! What the handles of one client share: its connections, its leases, and where its claims stand.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::failure::unreachable;
 use super::keys;
 use super::lease::Lease;
 use super::link::Link;
+use super::names::Names;
 use super::options::Options;
 use super::waiting::Waiting;
 use super::watches::Watch;
@@ -29,6 +30,7 @@ pub(super) struct Session {
     /// One per ttl, in seconds.
     leases: Mutex<HashMap<i64, Slot>>,
     claims: Mutex<HashMap<ClaimId, Place>>,
+    names: Names,
     /// The keys of claims whose release was not answered. Their lease is kept alive for others, so that they would not go
     /// by themselves.
     owed: Mutex<HashMap<ClaimId, Vec<u8>>>,
@@ -50,12 +52,31 @@ pub(super) struct Place {
     pub(super) key: Vec<u8>,
     /// When its key was created, once that is known.
     pub(super) revision: Option<i64>,
+    /// How many requests that change its key were sent and not answered: they may still arrive.
+    unanswered: Arc<AtomicU32>,
     /// What it waits for.
     pub(super) waiting: Option<Arc<Waiting>>,
     /// Watches over its own key, once it was renewed.
     pub(super) held: Option<Arc<Watch>>,
     /// Why it is lost, once that is known.
     pub(super) loss: Option<Loss>,
+}
+
+impl Place {
+    /// Something that changes its key is about to be sent. Whoever is kept from hearing the answer never says that there
+    /// was one.
+    pub(super) fn sending(&self) {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It was answered, so it will not arrive any more.
+    pub(super) fn answered(&self) {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn is_answered(&self) -> bool {
+        self.unanswered.load(Ordering::Acquire) == 0
+    }
 }
 
 impl Session {
@@ -68,6 +89,7 @@ impl Session {
             version: Mutex::default(),
             leases: Mutex::default(),
             claims: Mutex::default(),
+            names: Names::default(),
             owed: Mutex::default(),
         }
     }
@@ -156,8 +178,9 @@ impl Session {
             }
         }
         let lease = self.lease(link, claim.ttl).await?;
-        let key = keys::key(&self.options.namespace, claim, lease.id)?;
-        let place = Place { lease, key, revision: None, waiting: None, held: None, loss: None };
+        let key = self.names.choose(keys::key(&self.options.namespace, claim, lease.id)?);
+        let unanswered = Arc::default();
+        let place = Place { lease, key, revision: None, unanswered, waiting: None, held: None, loss: None };
         locked(&self.claims).insert(claim.id, place.clone());
         Ok(place)
     }
@@ -167,10 +190,9 @@ impl Session {
         locked(&self.claims).get(&claim).cloned()
     }
 
-    /// Where a claim would stand that was released before: a request of it may still be under way.
-    pub(super) fn former(&self, claim: &Claim) -> Option<Vec<u8>> {
-        let lease = self.known_lease(whole_seconds(claim.ttl))?;
-        keys::key(&self.options.namespace, claim, lease.id).ok()
+    /// Where a claim stood that was released before, if a request of it may still be under way.
+    pub(super) fn former(&self, claim: ClaimId) -> Option<Vec<u8>> {
+        self.names.former(claim)
     }
 
     /// Notes something of a claim that is still known.
@@ -186,10 +208,14 @@ impl Session {
         drop(former);
     }
 
-    /// Forgets a claim: it is over.
+    /// Forgets a claim whose key is not there: it is over.
     pub(super) fn forget(&self, claim: ClaimId) {
         let former = locked(&self.claims).remove(&claim);
-        drop(former);
+        match former {
+            None => {}
+            Some(place) if place.is_answered() => self.names.give_back(place.key),
+            Some(place) => self.names.remember(claim, place.key),
+        }
     }
 
     /// The keys that are still to be deleted, and whose they were.

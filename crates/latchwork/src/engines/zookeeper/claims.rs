@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
+use super::node::Kind;
+use super::quiet::Standing;
 use super::wire::{Event, Watcher};
 use crate::Loss;
 use crate::engine::{Busy, ClaimId};
@@ -31,6 +33,8 @@ pub(super) struct Entry {
     /// Where it stands, if it waits.
     pub(super) place: Option<Place>,
     pub(super) lost: Option<Loss>,
+    /// What stood over the lock's own node when its node was made.
+    pub(super) watch: Option<Standing>,
     /// Rung when asking again makes sense.
     pub(super) bell: Arc<Notify>,
 }
@@ -79,6 +83,16 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// The path of the lock's own node.
+    pub(super) fn parent(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(parent, _)| parent)
+    }
+
+    /// Its number among the nodes of the lock.
+    pub(super) fn number(&self) -> Option<i32> {
+        Kind::of(self.name()).map(|(_, number)| number)
+    }
+
     /// Its name below the lock's own node.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
@@ -89,8 +103,8 @@ impl Claims {
     /// It will be asked for in this session. Noted before it is sent: afterwards it may be there, answered or not.
     pub(super) fn asked(&self, id: ClaimId, session: i64) {
         let bell = self.bell(id);
-        let own = Watch::default();
-        let entry = Entry { session, node: None, is_held: false, own, place: None, lost: None, bell };
+        let (own, watch, place) = (Watch::default(), None, None);
+        let entry = Entry { session, node: None, is_held: false, own, place, lost: None, watch, bell };
         locked(&self.entries).insert(id, entry);
     }
 

@@ -12,6 +12,7 @@ mod names;
 mod node;
 mod options;
 mod queue;
+mod quiet;
 mod shared;
 mod single;
 mod wire;

@@ -5,9 +5,10 @@ use super::data::Data;
 use super::failure;
 use super::names;
 use super::node::{self, Contender, Kind};
+use super::quiet::{Plan, Standing};
 use super::shared::{Shared, state_of, strange};
-use super::wire::{Create, Reply, Request, Session, Trouble};
-use crate::engine::{Busy, Claim, ClaimState, Mark, Released, Verdict, Wake};
+use super::wire::{Answer, Create, Reply, Request, Session, Trouble};
+use crate::engine::{Busy, Claim, ClaimState, Mark, Mode, Released, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// How often a queue may change under a claim that looks at it, before that is told.
@@ -116,7 +117,8 @@ impl Shared {
         Ok(Some(busy))
     }
 
-    /// Makes the claim's node and lists its rivals, in one write: a free lock costs one round trip. `None`: once more.
+    /// Makes the claim's node and lists its rivals, in one write: a free lock costs one round trip. There is no need to list
+    /// if it can be known that there are none. `None`: once more.
     async fn enrol(
         &self,
         session: &Session,
@@ -129,9 +131,18 @@ impl Shared {
             data: Data::of(claim),
             kind: Create::EphemeralSequential,
         };
-        let list = Request::Children { path: parent.to_owned() };
+        let plan = self.quiet.plan(parent, claim.mode);
+        let mut requests = vec![(create.clone(), None)];
+        if !matches!(plan, Plan::Alone(..)) {
+            requests.push((Request::Children { path: parent.to_owned() }, None));
+        }
+        if let Plan::Watch(watch) = &plan {
+            let read = Request::Read { path: parent.to_owned(), watch: true };
+            requests.push((read, Some(watch.watcher())));
+        }
         self.claims.asked(claim.id, session.id());
-        let [created, listed] = session.ask([(create.clone(), None), (list, None)]).await;
+        let mut answers = session.ask_all(requests).await.into_iter();
+        let Some(created) = answers.next() else { return Err(strange().with_effect(Effect::Unknown)) };
         let node = match created {
             Ok(Reply::Created { path, stat }) => Node { path, czxid: stat.czxid },
             // Whether it is there is found out by its name, when it is asked for again.
@@ -148,11 +159,42 @@ impl Shared {
             }
         };
         self.claims.update(claim.id, |entry| entry.node = Some(node.clone()));
+        let (listed, watched) = (answers.next(), answers.next());
+        let (watch, is_alone) = self.judge(plan, &node, watched);
+        self.claims.update(claim.id, |entry| entry.watch = watch);
+        let listed = match listed {
+            Some(listed) => listed,
+            None if is_alone => Ok(Reply::Children(vec![node.name().to_owned()])),
+            None => {
+                self.quiet.disturbed(parent);
+                let [listed] = session.ask([(Request::Children { path: parent.to_owned() }, None)]).await;
+                listed
+            }
+        };
         match listed {
             Ok(Reply::Children(children)) => Ok(Some((node, children))),
             Ok(_) => Err(strange().with_effect(Effect::Unknown)),
             Err(trouble) => Err(failure::half_done(&trouble, &self.options)),
         }
+    }
+
+    /// The watch that stood when the node was made, and whether it shows that nobody else is there.
+    fn judge(&self, plan: Plan, node: &Node, watched: Option<Answer>) -> (Option<Standing>, bool) {
+        let (watch, is_alone) = match plan {
+            Plan::List(watch) => (watch, false),
+            Plan::Alone(number, watch) => (Some(watch), node.number() == Some(number)),
+            Plan::Watch(watch) => match watched {
+                // Older than the node that was just made: it is the one that this was made in.
+                Some(Ok(Reply::Node { stat, .. })) if stat.czxid < node.czxid => {
+                    self.quiet.watched(node.parent(), &watch);
+                    (Some(watch), false)
+                }
+                _ => (None, false),
+            },
+        };
+        let watch = watch.filter(Standing::stands);
+        let is_alone = is_alone && watch.is_some();
+        (watch, is_alone)
     }
 
     /// Looks for a claim that was sent and not answered, or that was sent in a session that is over. A node of another
@@ -284,8 +326,9 @@ impl Shared {
     /// that is over: the server may not have got to it yet.
     pub(super) async fn release_in_queue(&self, claim: &Claim) -> Result<Released> {
         let session = self.session().await?;
-        let paths = match self.claims.get(claim.id) {
-            Some(Entry { node: Some(node), .. }) => vec![node.path],
+        let entry = self.claims.get(claim.id);
+        let paths = match &entry {
+            Some(Entry { node: Some(node), .. }) => vec![node.path.clone()],
             _ => {
                 let parent = self.path(&names::path_of(&claim.name));
                 let prefix = node::prefix_of(claim.id);
@@ -299,6 +342,11 @@ impl Shared {
             if self.ask(&session, Request::Delete { path }, &[Trouble::NO_NODE]).await?.is_some() {
                 released = Released::Freed;
             }
+        }
+        if let Some(Entry { node: Some(node), is_held: true, watch, .. }) = &entry
+            && let (Released::Freed, true, Some(number)) = (released, claim.mode != Mode::Read, node.number())
+        {
+            self.quiet.given_back(node.parent(), number, watch.as_ref());
         }
         self.claims.forget(claim.id);
         Ok(released)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::claims::Claims;
 use super::failure;
 use super::options::Options;
+use super::quiet::Quiet;
 use super::wire::{Create, Reply, Request, Session, State, Thread, Trouble};
 use crate::clock::Moment;
 use crate::engine::{ClaimId, ClaimState, Grant, Valid};
@@ -15,6 +16,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) claims: Arc<Claims>,
+    pub(super) quiet: Quiet,
     session: Mutex<Arc<Session>>,
     thread: Thread,
 }
@@ -28,7 +30,7 @@ impl Shared {
         })?;
         let claims = Arc::<Claims>::default();
         let session = Mutex::new(begin(&thread, &options, &claims));
-        Ok(Self { options, claims, session, thread })
+        Ok(Self { options, claims, quiet: Quiet::default(), session, thread })
     }
 
     /// The session as it stands, be it over.

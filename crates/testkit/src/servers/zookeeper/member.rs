@@ -48,6 +48,7 @@ pub struct ZooKeeperMember {
     folder: TempDir,
     ports: Ports,
     is_secure: bool,
+    is_measured: bool,
     process: Mutex<Option<Process>>,
 }
 
@@ -62,7 +63,8 @@ impl ZooKeeperMember {
         let file = options.file(&ports, all, folder.path());
         fs::write(folder.path().join("zoo.cfg"), file).expect("the folder is ours");
         fs::write(folder.path().join("myid"), format!("{}\n", number + 1)).expect("the folder is ours");
-        Self { folder, ports, is_secure: options.tls.is_some(), process: Mutex::default() }
+        let (is_secure, is_measured) = (options.tls.is_some(), options.is_measured);
+        Self { folder, ports, is_secure, is_measured, process: Mutex::default() }
     }
 
     /// Where clients reach it: by TLS, if it speaks that.
@@ -160,6 +162,14 @@ impl ZooKeeperMember {
         value.split('.').next().and_then(|digits| digits.parse().ok()).expect("a number")
     }
 
+    /// How many requests it has got since its last start; signs of life, and looks at this number, count as well.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn requests(&self) -> u64 {
+        self.figure("zk_packets_received")
+    }
+
     /// Everything it has printed.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
@@ -171,11 +181,14 @@ impl ZooKeeperMember {
         let missing = jars.iter().find(|jar| !PathBuf::from(jar).exists());
         assert!(missing.is_none(), "{} is missing; install the package zookeeper", missing.expect("one is"));
         let mut command = Command::new("java");
-        command.current_dir(self.folder.path()).args([
+        command.current_dir(self.folder.path());
+        if !self.is_measured {
+            // Half of a start is compiling what runs once.
+            command.arg("-XX:TieredStopAtLevel=1");
+        }
+        command.args([
             "-Xmx192m",
             "-XX:+UseSerialGC",
-            // Half of a start is compiling what runs once.
-            "-XX:TieredStopAtLevel=1",
             "-XX:-UsePerfData",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp",

@@ -2,6 +2,7 @@
 
 mod admin;
 mod member;
+mod meter;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use member::{GLANCE, START_LIMIT};
 
 pub use admin::ZooKeeperAdmin;
 pub use member::ZooKeeperMember;
+pub use meter::ZooKeeperMeter;
 pub use options::ZooKeeperOptions;
 
 use latchwork::clock::Clock;

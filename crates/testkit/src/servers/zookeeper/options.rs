@@ -15,6 +15,8 @@ pub struct ZooKeeperOptions {
     pub is_impatient: bool,
     /// Speaks TLS with clients that have a certificate of these, on a port of its own.
     pub tls: Option<Certificates>,
+    /// Is to be measured: Java compiles as well as it can, which takes it some seconds of work.
+    pub is_measured: bool,
 }
 
 impl ZooKeeperOptions {

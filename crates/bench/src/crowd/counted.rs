@@ -1,0 +1,62 @@
+//! What held locks cost their server, as it or the wire counts it.
+
+use testkit::servers::ZooKeeperMeter;
+
+use super::figures::Figures;
+use crate::Result;
+use crate::host::Host;
+use crate::plan::Engine;
+
+/// Seconds in which locks are taken and given back, beside those in which they are only held.
+const BESIDES: f64 = 5.0;
+
+/// A server, and what stands before it to count.
+pub(super) struct Counted {
+    host: Host,
+    meter: Option<ZooKeeperMeter>,
+}
+
+/// A figure, and what it may be at most.
+pub(super) type Bound = (&'static str, f64);
+
+impl Counted {
+    pub(super) fn start(engine: Engine) -> Self {
+        let host = Host::of(engine, false);
+        let meter = host.zookeeper().map(|server| ZooKeeperMeter::to(server.members()[0].address()));
+        Self { host, meter }
+    }
+
+    /// Its address for locks with this ttl, in seconds.
+    pub(super) fn url(&self, ttl: u64) -> Result<String> {
+        match &self.meter {
+            Some(meter) => Ok(format!("zookeeper://{}?session-ttl={ttl}s", meter.address())),
+            None => Ok(self.host.url().ok_or("held locks are counted on redis, etcd and zookeeper")?),
+        }
+    }
+
+    /// Adds what was counted, and says what it may be.
+    pub(super) fn add_to(&self, figures: &mut Figures, (locks, ttl): (u32, u64), seconds: u64) -> Vec<Bound> {
+        let (leases, mut bounds) = ((seconds as f64 + BESIDES) / ttl as f64, Vec::new());
+        if let Some(server) = self.host.redis() {
+            // What is not a claim or a release of one of the locks, or of the one that warmed the client up.
+            let calls = server.calls(&["evalsha"]).saturating_sub(2 * (u64::from(locks) + 1));
+            figures.add("renewal requests", calls as f64);
+        }
+        if let Some(server) = self.host.etcd() {
+            figures.add("keep-alives", server.calls(&["LeaseKeepAlive"]) as f64);
+            figures.add("looks at a lease", server.calls(&["LeaseTimeToLive"]) as f64);
+            figures.add("leases", server.calls(&["LeaseGrant"]) as f64);
+            // A renewal is due in a third of the ttl, a tenth earlier or later, and one keep-alive serves all that are due
+            // within a twelfth of the ttl. A single lease, because all have one ttl.
+            bounds.extend([("keep-alives", (leases * 6.0).ceil() + 1.0), ("leases", 1.0)]);
+        }
+        if let Some(meter) = &self.meter {
+            figures.add("pings", meter.pings() as f64);
+            figures.add("sessions", meter.sessions() as f64);
+            figures.add("other requests/lock", meter.others() as f64 / f64::from(locks));
+            // One in a fifth of the session's ttl, or in a sixth if a renewal asks for it.
+            bounds.extend([("pings", (leases * 6.0).ceil() + 1.0), ("sessions", 1.0)]);
+        }
+        bounds
+    }
+}

@@ -1,0 +1,101 @@
+//! Locks held on a server, with goals: what their renewal costs the client, how often the server hears of them, and that
+//! none is lost or comes late.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::counted::{Bound, Counted};
+use super::figures::Figures;
+use super::held::{self, Terms};
+use crate::Result;
+use crate::args::Held;
+use crate::pin::Pinning;
+use crate::plan::{Engine, spelled};
+
+/// Locks and seconds of their ttl.
+const ON_REDIS: [(u32, u64); 2] = [(10_000, 10), (100_000, 30)];
+const ON_OTHERS: [(u32, u64); 1] = [(1_000, 10)];
+/// Percent of a core that the renewals of the first on redis may cost.
+const CPU: f64 = 1.0;
+
+/// Prints the figures of each crowd; in a child, runs one and writes them home.
+pub(crate) fn held_on_server(held: &Held, pinning: &Pinning, json: bool) -> Result<()> {
+    let (asked, engine) = (held.locks.zip(held.ttl), held.engine);
+    if let (Some(url), Some((locks, ttl))) = (held.url.clone(), asked) {
+        let ttl = Duration::from_secs(ttl);
+        let terms = Terms { url, locks, ttl, late: late(engine, ttl), seconds: held.seconds };
+        print!("{}", super::in_one_thread(held::run(&terms))?.lines());
+        return Ok(());
+    }
+    if !json {
+        println!("held locks on {}, current-thread, {pinning}", spelled(engine));
+    }
+    let usual = if engine == Engine::Redis { &ON_REDIS[..] } else { &ON_OTHERS };
+    for crowd in asked.map_or(usual.to_vec(), |asked| vec![asked]) {
+        let counted = Counted::start(engine);
+        let mut figures = Figures::read(&send_out(crowd, held, &counted)?)?;
+        let mut bounds = counted.add_to(&mut figures, crowd, held.seconds);
+        bounds.extend([("late", 0.0), ("uncertain", 0.0), ("lost", 0.0)]);
+        if engine == Engine::Redis && crowd == ON_REDIS[0] {
+            bounds.push(("CPU % of a core", CPU));
+        }
+        let goals = goals(&bounds, &figures);
+        match json {
+            true => println!("{}", object(crowd, held, pinning, &figures, &goals)),
+            false => print!("{}", table(crowd, held.seconds, &figures, &goals)),
+        }
+    }
+    Ok(())
+}
+
+/// A renewal is due after a third of the ttl, a tenth of that more at most. On zookeeper a lock is certain for two thirds of
+/// the session's ttl after the newest sign of life, which may be a fifth of it old, and a tenth more.
+fn late(engine: Engine, ttl: Duration) -> Duration {
+    if engine == Engine::Zookeeper { ttl / 10 } else { ttl / 2 }
+}
+
+/// In a fresh process.
+fn send_out((locks, ttl): (u32, u64), held: &Held, counted: &Counted) -> Result<String> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["held", "--locks", &locks.to_string(), "--ttl", &ttl.to_string()]);
+    command.args(["--engine", &spelled(held.engine), "--url", &counted.url(ttl)?]);
+    command.args(["--seconds", &held.seconds.to_string()]);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("the process that holds {locks} locks failed: {}", output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// What is bounded, the bound, and whether it was kept.
+fn goals(bounds: &[Bound], figures: &Figures) -> Vec<(&'static str, f64, bool)> {
+    let met = |name, most| figures.get(name).is_some_and(|value| value <= most);
+    bounds.iter().map(|&(name, most)| (name, most, met(name, most))).collect()
+}
+
+fn table((locks, ttl): (u32, u64), seconds: u64, figures: &Figures, goals: &[(&str, f64, bool)]) -> String {
+    let mut text = format!("\n{locks} locks with a ttl of {ttl} s, held and renewed for {seconds} s\n");
+    text += &figures.table();
+    for (name, most, met) in goals {
+        text += &format!("  goal: {name} at most {most}: {}\n", if *met { "met" } else { "MISSED" });
+    }
+    text
+}
+
+fn object(
+    (locks, ttl): (u32, u64),
+    held: &Held,
+    pinning: &Pinning,
+    figures: &Figures,
+    goals: &[(&str, f64, bool)],
+) -> String {
+    let goals = goals.iter().map(|(name, most, met)| format!("\"{name} at most {most}\":{met}"));
+    format!(
+        "{{\"workload\":\"held\",\"engine\":\"{}\",\"locks\":{locks},\"ttl\":{ttl},\"seconds\":{},\"pinned\":{},\"figures\":{},\"goals\":{{{}}}}}",
+        spelled(held.engine),
+        held.seconds,
+        pinning.is_pinned(),
+        figures.object(),
+        goals.collect::<Vec<_>>().join(","),
+    )
+}

@@ -1,0 +1,108 @@
+//! The same node by the bytes alone, on a connection of the caller's runtime: what is left when there is no client.
+//! It gives no signs of life and cannot hear of anything.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use crate::Result;
+use crate::args::Job;
+use crate::contend::AsyncLock;
+
+const CREATE: i32 = 1;
+const DELETE: i32 = 2;
+const EPHEMERAL: i32 = 1;
+const ALL_RIGHTS: i32 = 31;
+const ANY_VERSION: i32 = -1;
+
+/// One connection, with its two requests ready to be sent.
+pub(crate) struct Connection {
+    stream: Mutex<TcpStream>,
+    create: Vec<u8>,
+    delete: Vec<u8>,
+}
+
+pub(crate) async fn connections(job: &Job) -> Result<Vec<Connection>> {
+    // Makes the parents.
+    let _ = super::session(job).await?;
+    let mut connections = Vec::new();
+    for task in 0..job.workload.tasks() {
+        let stream = open(super::place(job)?).await?;
+        let path = format!("{}/raw", super::parent(job, task));
+        let rights = [&int(1)[..], &int(ALL_RIGHTS), &text(b"world"), &text(b"anyone")].concat();
+        let create = [&text(path.as_bytes())[..], &text(super::DATA), &rights, &int(EPHEMERAL)].concat();
+        let delete = [&text(path.as_bytes())[..], &int(ANY_VERSION)].concat();
+        let stream = Mutex::new(stream);
+        connections.push(Connection {
+            stream,
+            create: request(CREATE, &create),
+            delete: request(DELETE, &delete),
+        });
+    }
+    Ok(connections)
+}
+
+/// A connection whose session is open.
+async fn open(place: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(place).await?;
+    stream.set_nodelay(true)?;
+    let timeout = super::SESSION.as_millis() as i32;
+    // Version, newest transaction seen, timeout, no session yet, and no password of one.
+    let greeting = [&int(0)[..], &[0; 8], &int(timeout), &[0; 8], &text(&[0; 16]), &[0]].concat();
+    stream.write_all(&text(&greeting)).await?;
+    receive(&mut stream).await?;
+    Ok(stream)
+}
+
+impl Connection {
+    async fn ask(&self, request: &[u8]) -> Result<()> {
+        let mut stream = self.stream.lock().await;
+        stream.write_all(request).await?;
+        let answer = receive(&mut stream).await?;
+        // Behind the number of the request and that of the transaction.
+        match answer.get(12..16) {
+            Some([0, 0, 0, 0]) => Ok(()),
+            code => Err(format!("the server refuses: {code:?}").into()),
+        }
+    }
+}
+
+async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>> {
+    let mut received = Vec::with_capacity(512);
+    loop {
+        if let Some((length, answer)) = received.split_first_chunk()
+            && answer.len() >= u32::from_be_bytes(*length) as usize
+        {
+            return Ok(answer.to_vec());
+        }
+        if stream.read_buf(&mut received).await? == 0 {
+            return Err("the server closed the connection".into());
+        }
+    }
+}
+
+/// Every request has the same number: there is never more than one.
+fn request(code: i32, body: &[u8]) -> Vec<u8> {
+    text(&[&int(1)[..], &int(code), body].concat())
+}
+
+fn int(value: i32) -> [u8; 4] {
+    value.to_be_bytes()
+}
+
+/// Behind its length.
+fn text(bytes: &[u8]) -> Vec<u8> {
+    [&int(bytes.len() as i32)[..], bytes].concat()
+}
+
+impl AsyncLock for Connection {
+    type Guard = ();
+
+    async fn acquire(&self) -> Result<()> {
+        self.ask(&self.create).await
+    }
+
+    async fn release(&self, (): ()) -> Result<()> {
+        self.ask(&self.delete).await
+    }
+}

@@ -1,0 +1,96 @@
+//! Counts on the wire what clients ask of a server: by itself it does not tell signs of life from other requests.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The kind of a request that is only a sign of life.
+const PING: [u8; 4] = 11_i32.to_be_bytes();
+
+/// Passes plain connections on to a server and counts their requests, for as long as the process lives.
+pub struct ZooKeeperMeter {
+    address: SocketAddr,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    sessions: AtomicU64,
+    pings: AtomicU64,
+    others: AtomicU64,
+}
+
+impl ZooKeeperMeter {
+    /// Listens on a free port of 127.0.0.1 for the server at `server`.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    pub fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let (address, counts) = (listener.local_addr().expect("it is bound"), Arc::<Counts>::default());
+        let counting = counts.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let counts = counting.clone();
+                std::thread::spawn(move || pass_on(client, server, &counts));
+            }
+        });
+        Self { address, counts }
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How often a session was asked for, be it a new one or one whose connection was lost.
+    pub fn sessions(&self) -> u64 {
+        self.counts.sessions.load(Relaxed)
+    }
+
+    /// How many signs of life were given that are nothing else.
+    pub fn pings(&self) -> u64 {
+        self.counts.pings.load(Relaxed)
+    }
+
+    /// How many other requests there were.
+    pub fn others(&self) -> u64 {
+        self.counts.others.load(Relaxed)
+    }
+}
+
+/// Until one of the two goes away.
+fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &Counts) -> io::Result<()> {
+    let mut server = TcpStream::connect(server)?;
+    [&client, &server].into_iter().try_for_each(|stream| stream.set_nodelay(true))?;
+    let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut answers, &mut back);
+        back.shutdown(Shutdown::Both)
+    });
+    let mut is_greeting = true;
+    while let Ok(message) = next(&mut client) {
+        let kind = message.get(8..12).unwrap_or_default();
+        match std::mem::take(&mut is_greeting) {
+            true => &counts.sessions,
+            false if kind == PING => &counts.pings,
+            false => &counts.others,
+        }
+        .fetch_add(1, Relaxed);
+        server.write_all(&message)?;
+    }
+    server.shutdown(Shutdown::Both)
+}
+
+/// The next message, its length in front: its number, its kind, and what it is about.
+fn next(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; 4];
+    client.read_exact(&mut message)?;
+    let length = u32::from_be_bytes([message[0], message[1], message[2], message[3]]);
+    client.take(u64::from(length)).read_to_end(&mut message)?;
+    match message.len() == 4 + length as usize {
+        true => Ok(message),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

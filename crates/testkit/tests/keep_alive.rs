@@ -1,0 +1,81 @@
+//! What a thousand held locks cost their server while they are only held: one sign of life serves them all.
+
+use std::time::Duration;
+
+use latchwork::{Client, Guard};
+use testkit::servers::{EtcdOptions, EtcdServer, ZooKeeperMeter, ZooKeeperOptions, ZooKeeperServer};
+
+const LOCKS: usize = 1_000;
+const HANDS: usize = 50;
+/// How long is counted. Every lock was renewed for the first time before, which has its node or key watched.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Every request that can be about a key or a lease.
+const ALL: [&str; 8] =
+    ["Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseTimeToLive", "LeaseRevoke"];
+
+async fn hold_all(client: &Client, ttl: Duration) -> Vec<Guard> {
+    let hand = |first: usize| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let mut guards = Vec::new();
+            for number in (first..LOCKS).step_by(HANDS) {
+                let lock = client.lock(format!("held/{number}")).ttl(ttl);
+                guards.push(lock.acquire().await.expect("it is free"));
+            }
+            guards
+        })
+    };
+    let mut guards = Vec::new();
+    for hand in (0..HANDS).map(hand).collect::<Vec<_>>() {
+        guards.append(&mut hand.await.expect("no panic"));
+    }
+    guards
+}
+
+/// Waits until the lease of each was renewed: it ends later than it did.
+async fn until_renewed(guards: &[Guard]) {
+    let first: Vec<_> = guards.iter().map(|guard| guard.lease_end()).collect();
+    let is_renewed = || guards.iter().zip(&first).all(|(guard, first)| guard.lease_end() > *first);
+    let waiting = async {
+        while !is_renewed() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("all are renewed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_locks_on_etcd_are_kept_by_one_lease() {
+    let server = EtcdServer::start(EtcdOptions::default());
+    let client = latchwork::connect(&format!("etcd://{}", server.address())).await.expect("it runs");
+    let guards = hold_all(&client, Duration::from_secs(3)).await;
+    until_renewed(&guards).await;
+    let [beats, all] = [&["LeaseKeepAlive"][..], &ALL[..]].map(|methods| server.calls(methods));
+    tokio::time::sleep(QUIET).await;
+    let (beats, all) = (server.calls(&["LeaseKeepAlive"]) - beats, server.calls(&ALL) - all);
+    println!("{beats} keep-alives, {all} requests in {QUIET:?}");
+    // A renewal is due in a third of the ttl, a tenth earlier or later, and one keep-alive serves all that are due within
+    // a twelfth of the ttl: three to six in a ttl, of three seconds. Every second one looks at the keys.
+    assert!((2..=9).contains(&beats), "{beats} keep-alives in {QUIET:?}");
+    assert!(all <= beats + beats / 2 + 1, "{all} requests in {QUIET:?}, {beats} of them keep-alives");
+    assert!(guards.iter().all(|guard| guard.is_certain()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_locks_on_zookeeper_are_kept_by_one_session() {
+    let server = ZooKeeperServer::start(ZooKeeperOptions::default());
+    let meter = ZooKeeperMeter::to(server.members()[0].address());
+    let url = format!("zookeeper://{}?session-ttl=3s", meter.address());
+    let client = latchwork::connect(&url).await.expect("it runs");
+    let guards = hold_all(&client, Duration::from_secs(3)).await;
+    until_renewed(&guards).await;
+    let (pings, others) = (meter.pings(), meter.others());
+    tokio::time::sleep(QUIET).await;
+    let (pings, others) = (meter.pings() - pings, meter.others() - others);
+    println!("{pings} pings, {others} other requests in {QUIET:?}");
+    // One in a fifth of the session's three seconds, or when a renewal finds the last one older than a sixth.
+    assert!((2..=10).contains(&pings), "{pings} pings in {QUIET:?}");
+    assert_eq!((others, meter.sessions()), (0, 1));
+    assert!(guards.iter().all(|guard| guard.is_certain()));
+}
