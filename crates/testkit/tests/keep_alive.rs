@@ -55,9 +55,9 @@ async fn a_thousand_locks_on_etcd_are_kept_by_one_lease() {
     tokio::time::sleep(QUIET).await;
     let (beats, all) = (server.calls(&["LeaseKeepAlive"]) - beats, server.calls(&ALL) - all);
     println!("{beats} keep-alives, {all} requests in {QUIET:?}");
-    // A renewal is due in a third of the ttl, a tenth earlier or later, and one keep-alive serves all that are due within
-    // a twelfth of the ttl: three to six in a ttl, of three seconds. Every second one looks at the keys.
-    assert!((2..=9).contains(&beats), "{beats} keep-alives in {QUIET:?}");
+    // However many locks: locks that were taken at different times are due at different times, and one keep-alive serves
+    // all that are due within a twelfth of the ttl, of three seconds. Every second one looks at the keys.
+    assert!((2..=17).contains(&beats), "{beats} keep-alives in {QUIET:?}");
     assert!(all <= beats + beats / 2 + 1, "{all} requests in {QUIET:?}, {beats} of them keep-alives");
     assert!(guards.iter().all(|guard| guard.is_certain()));
 }

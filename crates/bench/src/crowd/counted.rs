@@ -46,9 +46,9 @@ impl Counted {
             figures.add("keep-alives", server.calls(&["LeaseKeepAlive"]) as f64);
             figures.add("looks at a lease", server.calls(&["LeaseTimeToLive"]) as f64);
             figures.add("leases", server.calls(&["LeaseGrant"]) as f64);
-            // A renewal is due in a third of the ttl, a tenth earlier or later, and one keep-alive serves all that are due
-            // within a twelfth of the ttl. A single lease, because all have one ttl.
-            bounds.extend([("keep-alives", (leases * 6.0).ceil() + 1.0), ("leases", 1.0)]);
+            // What the engine keeps to, however many locks: one serves all that are due within a twelfth of the ttl. Three
+            // in a ttl would do. A single lease, because all have one ttl.
+            bounds.extend([("keep-alives", (leases * 12.0).ceil() + 1.0), ("leases", 1.0)]);
         }
         if let Some(meter) = &self.meter {
             figures.add("pings", meter.pings() as f64);

@@ -62,10 +62,14 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
             vec![goal(ours, Side::EtcdLock, Least(100.0)), goal(unpassed, Side::EtcdLock, Least(4.0))]
         }
         Workload::HandOver => {
-            // By the mean: of two waiters of etcd's own lock, one waits for a tick and the other profits by it, so that its
+            // Also by the mean: of two waiters of etcd's own lock, one waits for a tick and the other profits by it, so that its
             // median is the one or the other by chance.
             let mean = What::RatioOf("mean us", Side::EtcdLock);
-            vec![goal(ours, Side::EtcdQueue, Most(1.5)), Goal { side: ours, what: mean, bound: Most(0.05) }]
+            vec![
+                goal(ours, Side::EtcdQueue, Most(1.5)),
+                goal(ours, Side::EtcdLock, Most(0.05)),
+                Goal { side: ours, what: mean, bound: Most(0.05) },
+            ]
         }
         _ => Vec::new(),
     }
@@ -76,7 +80,9 @@ fn on_zookeeper(workload: Workload) -> Vec<Goal> {
     let goal = |side, floor, bound| Goal { side, what: What::Ratio(floor), bound };
     let (ours, unpassed, peer) = (Side::ZookeeperMulti, Side::ZookeeperUnpassed, Side::ZookeeperLock);
     match workload {
-        Workload::Free => vec![goal(ours, Side::ZookeeperCreate, Most(1.15))],
+        Workload::Free => {
+            vec![goal(ours, Side::ZookeeperCreate, Most(1.15)), goal(ours, Side::ZookeeperBytes, Most(1.15))]
+        }
         Workload::Contended => {
             vec![goal(ours, peer, Least(100.0)), goal(unpassed, peer, Least(1.0))]
         }
