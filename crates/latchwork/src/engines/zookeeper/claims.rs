@@ -52,20 +52,33 @@ pub(super) struct Place {
     pub(super) watch: Watch,
 }
 
-/// Whether the server will tell what happens to a node. It lives as long as what listens for that: until the server has told,
-/// the request has failed, or the connection is lost.
+/// Whether the server will tell what happens to a node. It stands as long as what listens for that: until the server has
+/// told, the request has failed, or the connection is lost.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watch(Weak<()>);
+pub(super) struct Watch(Weak<Listening>);
+
+/// Lives in what listens for a node.
+#[derive(Debug)]
+struct Listening {
+    bell: Arc<Notify>,
+}
+
+/// However it ends: who found the watch standing while its request was under way relies on being told of its failure.
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.bell.notify_one();
+    }
+}
 
 impl Watch {
     /// One that stands from now on, also while its request is under way: what the server says right behind the answer must
-    /// not be missed.
-    pub(super) fn begin(watcher: Watcher) -> (Self, Watcher) {
-        let life = Arc::new(());
-        let watch = Self(Arc::downgrade(&life));
+    /// not be missed. `bell` is rung when it stands no longer.
+    fn begin(bell: Arc<Notify>, heard: impl FnOnce(Event) + Send + 'static) -> (Self, Watcher) {
+        let listening = Arc::new(Listening { bell });
+        let watch = Self(Arc::downgrade(&listening));
         let listen = move |event| {
-            drop(life);
-            watcher(event);
+            heard(event);
+            drop(listening);
         };
         (watch, Box::new(listen))
     }
@@ -131,19 +144,19 @@ impl Claims {
     /// Listens for what happens to the node that decides over this claim: its own, or the one that it wants.
     pub(super) fn watcher(self: &Arc<Self>, id: ClaimId) -> Watcher {
         let claims = Arc::downgrade(self);
-        let (own, watcher) = Watch::begin(Box::new(move |event| {
+        let heard = move |event| {
             if let Some(claims) = claims.upgrade() {
                 claims.heard(id, event);
             }
-        }));
+        };
+        let (own, watcher) = Watch::begin(self.bell(id), heard);
         self.update(id, |entry| entry.own = own);
         watcher
     }
 
     /// Listens for the end of the node just ahead.
     pub(super) fn watcher_ahead(&self, id: ClaimId) -> Watcher {
-        let bell = self.bell(id);
-        let (watch, watcher) = Watch::begin(Box::new(move |_| bell.notify_one()));
+        let (watch, watcher) = Watch::begin(self.bell(id), |_| {});
         self.update(id, |entry| {
             if let Some(place) = &mut entry.place {
                 place.watch = watch;
@@ -158,9 +171,8 @@ impl Claims {
         if entry.is_held && event == Event::Deleted {
             entry.lost.get_or_insert(Loss::Removed);
         }
-        let (is_held, bell) = (entry.is_held, entry.bell.clone());
+        let is_held = entry.is_held;
         drop(entries);
-        bell.notify_one();
         if is_held {
             self.news.tell(id);
         }
@@ -175,5 +187,29 @@ impl Claims {
                 self.news.tell(*id);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn rings(bell: &Notify) -> bool {
+        tokio::time::timeout(Duration::from_millis(50), bell.notified()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_ends_rings_also_if_its_request_failed() {
+        let bell = Arc::new(Notify::new());
+        let (watch, watcher) = Watch::begin(bell.clone(), |_| {});
+        assert!(watch.stands() && !rings(&bell).await);
+        watcher(Event::Deleted);
+        assert!(!watch.stands() && rings(&bell).await, "told by the server");
+
+        let (watch, watcher) = Watch::begin(bell.clone(), |_| {});
+        drop(watcher);
+        assert!(!watch.stands() && rings(&bell).await, "the server never watched");
     }
 }
