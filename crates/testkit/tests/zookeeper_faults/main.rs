@@ -20,3 +20,4 @@ mod restarted;
 mod row;
 mod scene;
 mod tls;
+mod waiting;
