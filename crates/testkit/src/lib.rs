@@ -10,6 +10,7 @@ pub mod fixture;
 pub mod fixtures;
 pub mod flaky;
 pub mod history;
+pub mod in_vain;
 pub mod line;
 pub mod play;
 pub mod proxy;

@@ -1,16 +1,12 @@
 //! Without a majority nothing is granted, and whoever holds is told in time.
 
-use std::time::Duration;
-
 use latchwork::{ErrorKind, Loss};
 use testkit::crowd::{MARGIN, TTL};
 use testkit::history::Fault;
+use testkit::in_vain::InVain;
 use testkit::servers::EtcdCluster;
 
 use super::scene::{LOCK, LONG, SOON, Scene, Theatre, now, renewed, take, told};
-
-/// How long a claim waits in vain.
-const IN_VAIN: Duration = Duration::from_millis(1_500);
 
 /// One holder, one who waits for it, and others who ask in vain while there is no majority.
 async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
@@ -21,29 +17,16 @@ async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), h
     let line = scene.line_up(&clients[1..2], LONG).await;
     scene.recorder.fault_began(Fault::Partition);
     strike();
-    let in_vain = clients[2].lock("free").ttl(TTL).wait(IN_VAIN);
-    let in_vain = tokio::spawn(async move { (now(), in_vain.acquire().await, now()) });
-    let tried = clients[3].lock("free").ttl(TTL);
-    let tried =
-        tokio::spawn(async move { (now(), tried.try_acquire().await.map(|guard| guard.is_some()), now()) });
+    let [waited, tried] = [2, 3].map(|client| clients[client].lock("free").ttl(TTL));
+    let in_vain = InVain::asked(waited, tried);
     assert_eq!(told(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
-    let (begun, answer, ended) = in_vain.await.expect("no panic");
-    let error = answer.expect_err("nobody can grant it");
-    let waited = ended.since(begun);
-    println!("told {early:?} before the end; {error} after {waited:?}");
-    assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");
-    assert!(waited < IN_VAIN + Duration::from_secs(2), "{waited:?} is more than it wanted to wait");
-    let (begun, answer, ended) = tried.await.expect("no panic");
-    let error = answer.expect_err("nobody can grant it");
-    let waited = ended.since(begun);
-    println!("a try: {error} after {waited:?}");
-    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    println!("told {early:?} before the end");
+    let error = in_vain.refused().await;
     // Whether the member knew already when it was asked.
     let says = ["is a majority of its members running?", "is it hung, or cut off?"];
     assert!(says.iter().any(|hint| error.to_string().contains(hint)), "{error}");
-    assert!(waited < SOON, "{waited:?} for one look");
     assert!(line.stands(), "no false grant");
     assert!(patient.is_certain(), "its lease is long");
     heal();
