@@ -26,10 +26,11 @@ impl<F: Future> Future for AfterPolls<F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.left -= 1;
+        let Some(left) = self.left.checked_sub(1) else { return Poll::Ready(None) };
+        self.left = left;
         match self.future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.left == 0 => Poll::Ready(None),
+            Poll::Pending if left == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
     }
