@@ -16,6 +16,10 @@ static MACHINE: RwLock<()> = RwLock::new(());
 const CONTRACT: &str = include_str!("../../latchwork/src/engine/mod.rs");
 
 fn main() {
+    // Before any server starts: what it does not understand ends the process.
+    let mut arguments = Arguments::from_args();
+    // Most of a case is waiting for leases to end.
+    arguments.test_threads.get_or_insert(6);
     let pooled = EndsAll;
     let (mut trials, mut schemes, mut rules) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     macro_rules! collect {
@@ -40,9 +44,6 @@ fn main() {
             .then_some(())
             .ok_or(format!("rules {written:?}, cases {rules:?}").into())
     }));
-    let mut arguments = Arguments::from_args();
-    // Most of a case is waiting for leases to end.
-    arguments.test_threads.get_or_insert(6);
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Nothing is dropped by an exit.
     drop(pooled);
