@@ -51,11 +51,11 @@ impl Counted {
             bounds.extend([("keep-alives", (leases * 12.0).ceil() + 1.0), ("leases", 1.0)]);
         }
         if let Some(meter) = &self.meter {
-            figures.add("pings", meter.pings() as f64);
+            figures.add("signs of life", meter.signs() as f64);
             figures.add("sessions", meter.sessions() as f64);
             figures.add("other requests/lock", meter.others() as f64 / f64::from(locks));
-            // One in a fifth of the session's ttl, or in a sixth if a renewal asks for it.
-            bounds.extend([("pings", (leases * 6.0).ceil() + 1.0), ("sessions", 1.0)]);
+            // One in an eighth of the session's ttl.
+            bounds.extend([("signs of life", (leases * 8.0).ceil() + 1.0), ("sessions", 1.0)]);
         }
         bounds
     }

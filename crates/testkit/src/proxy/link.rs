@@ -98,10 +98,10 @@ impl Link {
         let mut buffer = vec![0; CHUNK];
         loop {
             let length = read(source, &mut buffer).await;
+            let mut bytes = buffer[..length].to_vec();
             if way == Way::Request && length > 0 {
-                self.entry.board().change(|switches| switches.requests += 1);
+                self.entry.board().change(|switches| switches.take_in(&mut bytes));
             }
-            let bytes = buffer[..length].to_vec();
             let _ = chunks.send(Chunk { bytes, arrived: Clock::boottime().now(), sent: None });
             if length == 0 {
                 return;

@@ -17,14 +17,19 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use latchwork::clock::Clock;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 pub use junction::Junction;
 
 use link::Link;
-use stream::{Listener, Place};
-use switches::{Board, Switches};
+use stream::{Listener, Place, Stream};
+use switches::{Board, Entry, Switches};
+
+/// How long a server is awaited, and how often.
+const AWAITED: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// A running proxy, on a thread of its own: what a test does to its own runtime does not touch it.
 pub struct Proxy {
@@ -37,6 +42,13 @@ impl Proxy {
     /// Listens on a free port of 127.0.0.1 for the server at `address`.
     pub fn to(address: SocketAddr) -> Self {
         Self::between(Place::Tcp(([127, 0, 0, 1], 0).into()), Place::Tcp(address), None)
+    }
+
+    /// The same for a server that may begin to listen a moment after its clients come: who comes early waits for it.
+    pub fn awaiting(address: SocketAddr) -> Self {
+        let proxy = Self::to(address);
+        proxy.board.change(|switches| switches.patience = AWAITED);
+        proxy
     }
 
     /// Listens on a Unix socket of its own for the server on the Unix socket at `path`.
@@ -130,6 +142,17 @@ impl Proxy {
     /// the reply: when it is cut, what the server did can have been looked at.
     pub fn silence_after(&self, needle: &[u8]) {
         self.board.change(|switches| switches.last_words.push(needle.to_owned()));
+    }
+
+    /// From now on `new` stands where a client said `old`, once in each chunk: a client that tells the server where it is
+    /// found is found elsewhere.
+    ///
+    /// # Panics
+    /// If they differ in length, which may stand in front of them.
+    pub fn replace(&self, old: &str, new: &str) {
+        assert_eq!(old.len(), new.len(), "{old} and {new}");
+        let both = [old, new].map(|text| text.as_bytes().to_owned());
+        self.board.change(|switches| switches.replaced = Some(both));
     }
 
     /// Drops the next chunk from client to server, and closes its connection: the server never sees it.
@@ -227,9 +250,22 @@ async fn accept(board: Arc<Board>, listener: Listener, back: Place) {
         let Some(entry) = Board::enter(&board) else { continue };
         let back = back.clone();
         tokio::spawn(async move {
-            if let Ok(server) = back.connect().await {
+            if let Some(server) = reach(&back, &entry).await {
                 Link::new(client, server, entry).run().await;
             }
         });
+    }
+}
+
+/// The server, as soon as it listens; `None` if it does not in time.
+async fn reach(back: &Place, entry: &Entry) -> Option<Stream> {
+    let (clock, patience) = (Clock::boottime(), entry.board().switches().patience);
+    let end = clock.now().after(patience);
+    loop {
+        match back.connect().await {
+            Ok(server) => return Some(server),
+            Err(_) if clock.now() < end => tokio::time::sleep(GLANCE).await,
+            Err(_) => return None,
+        }
     }
 }

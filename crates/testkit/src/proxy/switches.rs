@@ -9,12 +9,16 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub(super) struct Switches {
     pub(super) delay: Duration,
+    /// How long a server that does not listen is tried.
+    pub(super) patience: Duration,
     pub(super) refusing: bool,
     pub(super) holding: bool,
     pub(super) replies_to_lose: u32,
     pub(super) request_to_lose: bool,
     pub(super) needles: Vec<Vec<u8>>,
     pub(super) last_words: Vec<Vec<u8>>,
+    /// What stands in requests, and what takes its place.
+    pub(super) replaced: Option<[Vec<u8>; 2]>,
     pub(super) connections: usize,
     pub(super) requests: u64,
     pub(super) lost_replies: u64,
@@ -39,6 +43,15 @@ impl Switches {
         std::mem::take(&mut self.request_to_lose)
     }
 
+    /// Counts a request that came, and changes what is to be changed in it.
+    pub(super) fn take_in(&mut self, request: &mut [u8]) {
+        self.requests += 1;
+        let Some([old, new]) = &self.replaced else { return };
+        if let Some(at) = place_of(old, request) {
+            request[at..at + new.len()].copy_from_slice(new);
+        }
+    }
+
     /// Takes the order to lose the reply to this request, if there is one.
     pub(super) fn loses_reply_to(&mut self, request: &[u8]) -> bool {
         takes(&mut self.needles, request)
@@ -58,10 +71,13 @@ impl Switches {
     }
 }
 
+fn place_of(needle: &[u8], bytes: &[u8]) -> Option<usize> {
+    bytes.windows(needle.len()).position(|part| part == needle)
+}
+
 /// Takes the first of the needles that is in the request, if there is one.
 fn takes(needles: &mut Vec<Vec<u8>>, request: &[u8]) -> bool {
-    let within = |needle: &Vec<u8>| request.windows(needle.len()).any(|part| part == needle);
-    let found = needles.iter().position(within);
+    let found = needles.iter().position(|needle| place_of(needle, request).is_some());
     found.map(|at| needles.remove(at)).is_some()
 }
 

@@ -1,6 +1,7 @@
 //! Real servers, one process each, on a free port of 127.0.0.1 and in a folder of their own.
 
 pub mod certificates;
+mod division;
 pub mod etcd;
 pub mod pool;
 mod port;

@@ -2,6 +2,7 @@
 
 use latchwork::Loss;
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
+use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 use testkit::store::Written;
 
 use super::scene::{LASTING, LOCK, LONG, SOON, Scene, nodes, now, pause, renewed, take, told, until_nodes};
@@ -12,8 +13,8 @@ async fn is_told_in_time(
     [client, other]: [RecordedClient; 2],
     guard: RecordedGuard,
     [darken, light]: [&dyn Fn(); 2],
+    witness: &ZooKeeperMember,
 ) {
-    let admin = scene.admin_of(scene.server.leader().unwrap_or(scene.member())).await;
     let (old, mut store) = (guard.token().expect("certain"), scene.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
     scene.recorder.fault_began(Fault::Partition);
@@ -21,6 +22,7 @@ async fn is_told_in_time(
     assert_eq!(told(&guard).await, Loss::Unreachable);
     let (told, early) = (now(), guard.lease_end().since(now()));
     assert!(!early.is_zero(), "told after its lease had ended");
+    let admin = scene.admin_of(witness).await;
     assert_eq!(nodes(&admin, LOCK).await.len(), 1, "the node was dead before its holder was told");
     until_nodes(&admin, LOCK, 0).await;
     println!("told {early:?} before the lease could end, and {:?} before the node died", now().since(told));
@@ -49,7 +51,7 @@ async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
         }
         let [darken, light] =
             [true, false].map(|is_dark| move |scene: &Scene| scene.proxy().black_hole(is_dark));
-        is_told_in_time(&scene, pair, guard, [&|| darken(&scene), &|| light(&scene)]).await;
+        is_told_in_time(&scene, pair, guard, [&|| darken(&scene), &|| light(&scene)], scene.member()).await;
     }
 }
 
@@ -62,5 +64,31 @@ async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
     let pair = [scene.client_of(follower, "3s").await, scene.client_of(leader, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
     renewed(&guard).await;
-    is_told_in_time(&scene, pair, guard, [&|| follower.pause(), &|| follower.resume()]).await;
+    is_told_in_time(&scene, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
+}
+
+/// A member that lost its leader goes on serving for a while, and whatever it says by itself means nothing: the others do not hear
+/// of it.
+async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(&ZooKeeperMember) -> bool) {
+    let scene = Scene::new(options);
+    let members = scene.server.members();
+    let at = members.iter().position(which).expect("there is one");
+    let (lonely, next) = (&members[at], &members[(at + 1) % 3]);
+    let pair = [scene.client_of(lonely, "3s").await, scene.client_of(next, LASTING).await];
+    let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
+    renewed(&guard).await;
+    let [darken, light] = [&|| scene.server.cut_off(at), &|| scene.server.heal(at)] as [&dyn Fn(); 2];
+    is_told_in_time(&scene, pair, guard, [darken, light], next).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_member_is_cut_off_from_the_leader_is_told_before_its_node_dies() {
+    is_told_though_its_member_answers(ZooKeeperOptions::divisible(), |member| !member.is_leader()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_member_leads_nobody_any_more_is_told_before_its_node_dies() {
+    // Before it notices that nobody follows, it is leader enough to answer anything that changes nothing.
+    let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
+    is_told_though_its_member_answers(options, ZooKeeperMember::is_leader).await;
 }

@@ -2,24 +2,42 @@
 
 use std::time::Duration;
 
-use testkit::history::Fault;
+use testkit::history::{Fault, RecordedClient, RecordedGuard};
 use testkit::play::{Play, Theatre as _};
 use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 
-use super::scene::{Scene, pause};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take};
 
 /// Outlives an election and the time it takes to turn to another member.
 const PATIENT: Duration = Duration::from_secs(10);
 /// What whoever is in the crowd has.
 const SHORT: &str = "2s";
 
-/// Everybody uses this member first: the others cannot be reached when they come.
-async fn play_on(scene: Scene, member: usize) -> Play<Scene> {
+/// What happens to a member, and its end.
+type Trouble = [fn(&Scene, usize); 2];
+const STANDS_STILL: Trouble =
+    [|scene, at| scene.server.members()[at].pause(), |scene, at| scene.server.members()[at].resume()];
+/// The network between clients and it.
+const SILENT: Trouble =
+    [|scene, at| scene.proxies[at].black_hole(true), |scene, at| scene.proxies[at].black_hole(false)];
+/// The network between the others and it.
+const CUT_OFF: Trouble = [|scene, at| scene.server.cut_off(at), |scene, at| scene.server.heal(at)];
+
+/// Clients that use this member first: the others cannot be reached when they come.
+async fn clients_of(scene: &Scene, member: usize, sessions: &[&str]) -> Vec<RecordedClient> {
     let others = || scene.proxies.iter().enumerate().filter(|(at, _)| *at != member).map(|(_, proxy)| proxy);
     others().for_each(|proxy| proxy.refuse(true));
-    let queue = scene.clients(4, "10s").await;
-    let crowd = scene.clients(4, SHORT).await;
+    let mut clients = Vec::new();
+    for session in sessions {
+        clients.push(scene.client(session).await);
+    }
     others().for_each(|proxy| proxy.refuse(false));
+    clients
+}
+
+async fn play_on(scene: Scene, member: usize) -> Play<Scene> {
+    let queue = clients_of(&scene, member, &["10s"; 4]).await;
+    let crowd = clients_of(&scene, member, &[SHORT; 4]).await;
     Play { theatre: scene, queue, crowd, ttl: PATIENT }
 }
 
@@ -51,21 +69,31 @@ async fn the_leader_is_killed_and_then_all_are_restarted_one_after_the_other() {
 /// Connections stay open, and nobody answers: `SIGSTOP`, as a machine that is out of memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_member_that_all_clients_use_stands_still() {
-    let scene = Scene::new(ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::three() });
-    let first = leader(&scene);
-    // The leader, and then whoever follows.
-    let mut play = play_on(scene, (first + 1) % 3).await;
-    let stand_still = async |play: &Play<Scene>, member: usize| {
-        play.theatre.server.members()[member].pause();
+    let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::three() };
+    is_outlived(options, STANDS_STILL).await;
+}
+
+/// Clients can reach it, and until it has noticed, it answers whatever it can answer by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_member_that_all_clients_use_is_cut_off_from_the_others() {
+    let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
+    is_outlived(options, CUT_OFF).await;
+}
+
+/// Something happens to a member that follows, and then to the one that leads.
+async fn is_outlived(options: ZooKeeperOptions, [begin, end]: Trouble) {
+    let scene = Scene::new(options);
+    let follower = (leader(&scene) + 1) % 3;
+    let mut play = play_on(scene, follower).await;
+    let fault = async |play: &Play<Scene>, member: usize| {
+        begin(&play.theatre, member);
         pause(2_500).await;
-        play.theatre.server.members()[member].resume();
+        end(&play.theatre, member);
     };
-    let follower = async || stand_still(&play, (first + 1) % 3).await;
-    let mut tally = play.outlives(Fault::Failover, follower).await;
+    let mut tally = play.outlives(Fault::Failover, async || fault(&play, follower).await).await;
     let leader = leader(&play.theatre);
     play = play_on(play.theatre, leader).await;
-    let leader = async || stand_still(&play, leader).await;
-    tally += play.outlives(Fault::Failover, leader).await;
+    tally += play.outlives(Fault::Failover, async || fault(&play, leader).await).await;
     play.is_judged(&tally).await;
 }
 
@@ -87,4 +115,33 @@ async fn clients_are_cut_off_from_their_member_or_it_falls_silent() {
     };
     tally += play.outlives(Fault::Partition, silence).await;
     play.is_judged(&tally).await;
+}
+
+/// Its member falls silent, or answers only what it can answer by itself. Both for longer than the session lives, so that a
+/// holder who stays would lose its lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_turns_to_another_member_in_time() {
+    let scene = Scene::new(ZooKeeperOptions::divisible());
+    let follower = (leader(&scene) + 1) % 3;
+    let mut clients = Vec::new();
+    for [begin, end] in [SILENT, CUT_OFF] {
+        let client = clients_of(&scene, follower, &["6s"]).await.remove(0);
+        let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+        begin(&scene, follower);
+        is_kept(&guard).await;
+        end(&scene, follower);
+        scene.until_healthy();
+        guard.release().await.expect("held throughout");
+        clients.push(client);
+    }
+    scene.judge(&clients, SOON).await;
+}
+
+/// For longer than its session lives without a sign of life.
+async fn is_kept(guard: &RecordedGuard) {
+    let end = now().after(Duration::from_secs(7));
+    while now() < end {
+        assert!(guard.is_certain(), "it stayed");
+        pause(20).await;
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use latchwork::clock::Clock;
@@ -11,6 +11,7 @@ use latchwork::clock::Clock;
 use super::place::Place;
 use super::{EtcdOptions, EtcdServer, Etcdctl, GLANCE, MOST_PORTS, PortTaken, START_LIMIT};
 use crate::proxy::Junction;
+use crate::servers::division::Division;
 use crate::servers::pool::Pooled;
 
 const SIZE: usize = 3;
@@ -22,7 +23,7 @@ pub struct EtcdCluster {
     members: [EtcdServer; SIZE],
     /// In front of each member, where the others find it. None in a cluster that cannot be divided.
     junctions: Vec<Junction>,
-    cut_off: Mutex<[bool; SIZE]>,
+    division: Division,
 }
 
 impl EtcdCluster {
@@ -61,7 +62,7 @@ impl EtcdCluster {
                 place.cluster.clone_from(&cluster);
                 EtcdServer::prepare(place, options.clone())
             });
-            let cluster = Self { members, junctions, cut_off: Mutex::default() };
+            let cluster = Self { members, junctions, division: Division::default() };
             if cluster.launch().is_ok() {
                 super::close(&cluster.addresses(), options);
                 return cluster;
@@ -155,22 +156,13 @@ impl EtcdCluster {
 
     fn divide(&self, index: usize, divided: bool) {
         assert!(!self.junctions.is_empty(), "it was not started to be divided");
-        let mut cut_off = self.divided();
-        cut_off[index] = divided;
-        for (from, to) in lanes(index) {
-            // One that is healed stays apart from others that are still cut off.
-            self.junctions[to].black_hole(from, cut_off[from] || cut_off[to]);
-        }
+        let hold = |from, to: usize, is_held| self.junctions[to].black_hole(from, is_held);
+        self.division.change(index, divided, SIZE, hold);
     }
 
     /// The members that run and can reach the others.
     fn together(&self) -> impl Iterator<Item = usize> {
-        let cut_off = *self.divided();
-        (0..SIZE).filter(move |index| self.members[*index].runs() && !cut_off[*index])
-    }
-
-    fn divided(&self) -> MutexGuard<'_, [bool; SIZE]> {
-        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
+        (0..SIZE).filter(|index| self.members[*index].runs() && !self.division.is_cut_off(*index))
     }
 }
 
@@ -178,12 +170,6 @@ impl Pooled for EtcdCluster {
     fn is_healthy(&self) -> bool {
         self.members.iter().all(Pooled::is_healthy)
     }
-}
-
-/// The ways from and to a member, by who is at both ends.
-fn lanes(index: usize) -> impl Iterator<Item = (usize, usize)> {
-    let others = (0..SIZE).filter(move |other| *other != index);
-    others.flat_map(move |other| [(index, other), (other, index)])
 }
 
 /// Which member has the connection with these ends, the first of which is its own. All come from 127.0.0.1, and not all say who they are,

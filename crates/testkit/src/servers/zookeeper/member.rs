@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Error, Read, Result, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ pub struct ZooKeeperMember {
 pub(super) struct PortTaken;
 
 impl ZooKeeperMember {
-    /// One that was not started.
+    /// One that was not started, and finds itself and the others at these ports.
     pub(super) fn prepare(options: &ZooKeeperOptions, number: usize, all: &[Ports]) -> Self {
         let folder = tempfile::Builder::new().prefix("zookeeper").tempdir().expect("a temporary folder");
         let ports = all[number];
@@ -70,12 +70,12 @@ impl ZooKeeperMember {
     /// Where clients reach it: by TLS, if it speaks that.
     pub fn address(&self) -> SocketAddr {
         let port = if self.is_secure { self.ports.secure } else { self.ports.client };
-        (Ipv4Addr::LOCALHOST, port).into()
+        Ports::address(port)
     }
 
     /// Where it speaks plain text.
     pub fn plain_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.ports.client).into()
+        Ports::address(self.ports.client)
     }
 
     /// `kill -9`, and waits until it is gone.

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The kind of a request that is only a sign of life.
-const PING: [u8; 4] = 11_i32.to_be_bytes();
+/// The kinds of requests that are only signs of life: a ping, and a `sync`, which the leader answers.
+const SIGNS: [[u8; 4]; 2] = [11_i32.to_be_bytes(), 9_i32.to_be_bytes()];
 
 /// Passes plain connections on to a server and counts their requests, for as long as the process lives.
 pub struct ZooKeeperMeter {
@@ -17,7 +17,7 @@ pub struct ZooKeeperMeter {
 #[derive(Default)]
 struct Counts {
     sessions: AtomicU64,
-    pings: AtomicU64,
+    signs: AtomicU64,
     others: AtomicU64,
 }
 
@@ -50,8 +50,8 @@ impl ZooKeeperMeter {
     }
 
     /// How many signs of life were given that are nothing else.
-    pub fn pings(&self) -> u64 {
-        self.counts.pings.load(Relaxed)
+    pub fn signs(&self) -> u64 {
+        self.counts.signs.load(Relaxed)
     }
 
     /// How many other requests there were.
@@ -74,7 +74,7 @@ fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &Counts) -> io::Re
         let kind = message.get(8..12).unwrap_or_default();
         match std::mem::take(&mut is_greeting) {
             true => &counts.sessions,
-            false if kind == PING => &counts.pings,
+            false if SIGNS.iter().any(|sign| sign == kind) => &counts.signs,
             false => &counts.others,
         }
         .fetch_add(1, Relaxed);

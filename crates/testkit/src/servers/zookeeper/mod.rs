@@ -7,19 +7,24 @@ mod options;
 #[cfg(test)]
 mod tests;
 mod thief;
+mod ways;
 mod wire;
 mod words;
 
 use member::{GLANCE, START_LIMIT};
+use ways::Ways;
 
 pub use admin::ZooKeeperAdmin;
 pub use member::ZooKeeperMember;
 pub use meter::ZooKeeperMeter;
 pub use options::ZooKeeperOptions;
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use latchwork::clock::Clock;
 
 use super::Certificates;
+use super::division::Division;
 use super::pool::Pooled;
 use super::port::free_port;
 
@@ -30,6 +35,9 @@ const MOST_PORTS: u32 = 20;
 pub struct ZooKeeperServer {
     members: Vec<ZooKeeperMember>,
     options: ZooKeeperOptions,
+    /// Between the members, if they can be divided.
+    ways: Option<Ways>,
+    division: Division,
 }
 
 /// The ports of a member, all on 127.0.0.1.
@@ -46,6 +54,10 @@ impl Ports {
         let [client, secure, peer, election] = [(); 4].map(|()| free_port());
         Self { client, secure, peer, election }
     }
+
+    fn address(port: u16) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, port).into()
+    }
 }
 
 impl ZooKeeperServer {
@@ -57,11 +69,14 @@ impl ZooKeeperServer {
         let count = options.members.max(1);
         for _ in 0..MOST_PORTS {
             let ports: Vec<_> = (0..count).map(|_| Ports::free()).collect();
-            let prepare = |number| ZooKeeperMember::prepare(&options, number, &ports);
+            let ways = options.is_divisible.then(|| Ways::between(&ports));
+            let seen_from =
+                |number| ways.as_ref().map_or(ports.clone(), |ways| ways.seen_from(number, &ports));
+            let prepare = |number| ZooKeeperMember::prepare(&options, number, &seen_from(number));
             let members: Vec<_> = (0..count).map(prepare).collect();
             members.iter().for_each(ZooKeeperMember::launch);
             if members.iter().all(|member| member.until_it_serves().is_ok()) {
-                return Self { members, options };
+                return Self { members, options, ways, division: Division::default() };
             }
         }
         panic!("{MOST_PORTS} sets of ports were free and taken the next moment");
@@ -77,13 +92,13 @@ impl ZooKeeperServer {
         self.options.tls.as_ref()
     }
 
-    /// Waits until all members that run serve clients and, where there are several, one of them leads.
+    /// Waits until all members that run and are not cut off serve clients and, where there are several, one of them leads.
     ///
     /// # Panics
     /// If they do not.
     pub fn until_healthy(&self) {
         let end = Clock::boottime().now().after(START_LIMIT);
-        let serve = || self.members.iter().all(|member| !member.runs() || member.serves());
+        let serve = || self.together().all(ZooKeeperMember::serves);
         while !(serve() && (self.members.len() == 1 || self.leader().is_some())) {
             assert!(Clock::boottime().now() < end, "they do not get well:\n{}", self.output());
             std::thread::sleep(GLANCE);
@@ -95,9 +110,40 @@ impl ZooKeeperServer {
         self.members.iter().map(told).collect::<Vec<_>>().join("\n---\n")
     }
 
-    /// The member that leads the others.
+    /// The member that leads those that are not cut off.
     pub fn leader(&self) -> Option<&ZooKeeperMember> {
-        self.members.iter().find(|member| member.is_leader())
+        self.together().find(|member| member.is_leader())
+    }
+
+    /// Lets nothing through between this member and the others any more, in either direction; their connections stay
+    /// open, as in a network that is divided. Clients can reach it.
+    ///
+    /// # Panics
+    /// If they were not started to be divided.
+    pub fn cut_off(&self, index: usize) {
+        self.divide(index, true);
+    }
+
+    /// Ends [`ZooKeeperServer::cut_off`]. What was sent meanwhile arrives late.
+    ///
+    /// # Panics
+    /// If they were not started to be divided.
+    pub fn heal(&self, index: usize) {
+        self.divide(index, false);
+    }
+
+    fn divide(&self, index: usize, divided: bool) {
+        let ways = self.ways.as_ref().expect("they were started to be divided");
+        self.division
+            .change(index, divided, self.members.len(), |from, to, is_held| ways.hold(from, to, is_held));
+    }
+
+    /// The members that run and can reach the others.
+    fn together(&self) -> impl Iterator<Item = &ZooKeeperMember> {
+        let members = self.members.iter().enumerate();
+        members
+            .filter(|(index, member)| member.runs() && !self.division.is_cut_off(*index))
+            .map(|(_, member)| member)
     }
 }
 

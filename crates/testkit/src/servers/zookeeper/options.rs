@@ -13,6 +13,8 @@ pub struct ZooKeeperOptions {
     pub members: usize,
     /// Members give up on each other after a second and a half, not after five.
     pub is_impatient: bool,
+    /// Members can be cut off from each other. All that they say takes longer.
+    pub is_divisible: bool,
     /// Speaks TLS with clients that have a certificate of these, on a port of its own.
     pub tls: Option<Certificates>,
     /// Is to be measured: Java compiles as well as it can, which takes it some seconds of work.
@@ -23,6 +25,11 @@ impl ZooKeeperOptions {
     /// Three members.
     pub fn three() -> Self {
         Self { members: 3, ..Self::default() }
+    }
+
+    /// Three members that can be cut off from each other.
+    pub fn divisible() -> Self {
+        Self { is_divisible: true, ..Self::three() }
     }
 
     /// One that speaks TLS.

@@ -24,11 +24,33 @@ fn three_members_have_a_leader_and_get_another() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::three());
     let leader = server.leader().expect("there is one");
     leader.kill();
-    let clock = latchwork::clock::Clock::boottime();
-    let patience = clock.now().after(std::time::Duration::from_secs(30));
-    while server.leader().is_none() {
-        assert!(clock.now() < patience, "two of three lead on");
-    }
+    until(|| server.leader().is_some(), "two of three lead on");
     leader.restart();
     assert!(server.is_healthy());
+}
+
+#[test]
+fn a_leader_that_is_cut_off_leads_no_more_and_follows_when_that_is_healed() {
+    let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
+    let server = ZooKeeperServer::start(options);
+    let members = server.members();
+    let former = members.iter().position(ZooKeeperMember::is_leader).expect("there is one");
+    server.cut_off(former);
+    server.until_healthy();
+    let leader =
+        members.iter().position(|member| std::ptr::eq(member, server.leader().expect("it is healthy")));
+    assert_ne!(leader, Some(former));
+    until(|| !members[former].serves(), "it leads nobody");
+    server.heal(former);
+    server.until_healthy();
+    assert!(!members[former].is_leader() && server.is_healthy());
+}
+
+fn until(so: impl Fn() -> bool, what: &str) {
+    let clock = latchwork::clock::Clock::boottime();
+    let patience = clock.now().after(START_LIMIT);
+    while !so() {
+        assert!(clock.now() < patience, "{what}");
+        std::thread::sleep(GLANCE);
+    }
 }

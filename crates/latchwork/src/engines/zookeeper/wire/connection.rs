@@ -39,6 +39,8 @@ pub(super) struct Ticket {
 
 /// A connection whose session is open.
 pub(super) struct Connection {
+    /// Which of the servers it goes to.
+    pub(super) server: usize,
     pub(super) stream: Box<dyn Stream>,
     pub(super) ticket: Ticket,
     /// What the server agreed to.
@@ -62,19 +64,27 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Place {
-    /// Tries every server once, beginning with any.
-    pub(super) async fn connect(&self, ticket: &Ticket) -> Result<Connection, NoConnection> {
+    /// Tries every server once, beginning with any. The one that was used last comes last: there was a reason to leave it.
+    pub(super) async fn connect(
+        &self,
+        ticket: &Ticket,
+        last: Option<usize>,
+    ) -> Result<Connection, NoConnection> {
         let [first] = Clock::boottime().random_bytes::<1>();
+        let mut order: Vec<_> = (0..self.hosts.len()).collect();
+        order.rotate_left(usize::from(first) % self.hosts.len());
+        order.sort_by_key(|server| Some(*server) == last);
         let limit = self.patience(ticket);
         let mut reasons = Vec::new();
-        for number in 0..self.hosts.len() {
-            let (host, port) = &self.hosts[(usize::from(first) + number) % self.hosts.len()];
-            let tried = tokio::time::timeout(limit, self.open(host, *port, ticket));
+        for server in order {
+            let tried = tokio::time::timeout(limit, self.open(server, ticket));
             match tried.await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(NoConnection::Expired)) => return Err(NoConnection::Expired),
-                Ok(Err(NoConnection::Unreachable(why))) => reasons.push(format!("{host}:{port}: {why}")),
-                Err(_) => reasons.push(format!("{host}:{port} does not answer")),
+                Ok(Err(NoConnection::Unreachable(why))) => {
+                    reasons.push(format!("{}: {why}", self.name(server)))
+                }
+                Err(_) => reasons.push(format!("{} does not answer", self.name(server))),
             }
         }
         Err(NoConnection::Unreachable(reasons.join("; ")))
@@ -88,15 +98,21 @@ impl Place {
         }
     }
 
-    async fn open(&self, host: &str, port: u16, ticket: &Ticket) -> Result<Connection, NoConnection> {
+    fn name(&self, server: usize) -> String {
+        let (host, port) = &self.hosts[server];
+        format!("{host}:{port}")
+    }
+
+    async fn open(&self, server: usize, ticket: &Ticket) -> Result<Connection, NoConnection> {
+        let (host, port) = &self.hosts[server];
         let unreachable = |error: std::io::Error| NoConnection::Unreachable(error.to_string());
-        let stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
+        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
         // A small request must not wait for the acknowledgement of the one before.
         stream.set_nodelay(true).map_err(unreachable)?;
         let mut stream: Box<dyn Stream> = match &self.tls {
             None => Box::new(stream),
             Some(config) => {
-                let name = ServerName::try_from(host.to_owned())
+                let name = ServerName::try_from(host.clone())
                     .map_err(|error| NoConnection::Unreachable(error.to_string()))?;
                 let connecting = TlsConnector::from(config.clone()).connect(name, stream);
                 Box::new(connecting.await.map_err(unreachable)?)
@@ -119,7 +135,7 @@ impl Place {
         if ticket.id == 0 {
             return Err(NoConnection::Expired);
         }
-        Ok(Connection { stream, ticket, timeout, sent, received })
+        Ok(Connection { server, stream, ticket, timeout, sent, received })
     }
 
     /// Asks for the session, and says who asks, in one write.

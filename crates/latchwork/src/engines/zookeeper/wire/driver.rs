@@ -1,6 +1,6 @@
 //! The task of one session: keeps it alive, sends what it is asked to, and hands out what comes back.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,12 +13,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::connection::{AUTH_XID, Connection, NoConnection, Place, Stream, Ticket};
 use super::jute::{In, Out, next_message};
 use super::request::Request;
-use super::session::{Answer, Call, Event, Facts, Mail, State, Trouble, Watcher};
+use super::session::{Answer, Call, Event, Facts, State, Trouble, Watcher};
 use crate::clock::{Clock, Moment};
 
 const EVENT_XID: i32 = -1;
-const PING_XID: i32 = -2;
-const PING: i32 = 11;
 const CLOSE: i32 = -11;
 const SESSION_EXPIRED: i32 = -112;
 const SESSION_MOVED: i32 = -118;
@@ -28,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a session that is no longer wanted may take to say so.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-type Letters = mpsc::UnboundedReceiver<Mail>;
+type Letters = mpsc::UnboundedReceiver<Vec<Call>>;
 
 /// Why a connection is no longer served.
 enum Break {
@@ -52,13 +50,16 @@ pub(super) struct Driver {
     state: watch::Sender<State>,
     ended: Box<dyn Fn(i64) + Send>,
     ticket: Ticket,
+    /// The server that the last connection went to.
+    server: Option<usize>,
     timeout: Duration,
     xid: i32,
     pending: HashMap<i32, Pending>,
-    pings: VecDeque<(Moment, Vec<oneshot::Sender<()>>)>,
     watchers: HashMap<String, Vec<Watcher>>,
-    last_sent: Moment,
-    last_heard: Moment,
+    /// When something was last sent that the leader answers.
+    last_sign: Moment,
+    /// When such an answer last came.
+    last_confirmed: Moment,
 }
 
 impl Driver {
@@ -75,13 +76,13 @@ impl Driver {
             state,
             ended,
             ticket: Ticket::default(),
+            server: None,
             timeout,
             xid: 0,
             pending: HashMap::new(),
-            pings: VecDeque::new(),
             watchers: HashMap::new(),
-            last_sent: now,
-            last_heard: now,
+            last_sign: now,
+            last_confirmed: now,
         }
     }
 
@@ -110,8 +111,8 @@ impl Driver {
             if self.is_stale() {
                 return ControlFlow::Break(Break::Expired);
             }
-            let (place, ticket) = (self.place.clone(), self.ticket.clone());
-            let attempt = async move { place.connect(&ticket).await };
+            let (place, ticket, last) = (self.place.clone(), self.ticket.clone(), self.server);
+            let attempt = async move { place.connect(&ticket, last).await };
             let why = match unless_unwanted(attempt, letters, "there is no connection yet").await? {
                 Ok(connection) => return ControlFlow::Continue(connection),
                 Err(NoConnection::Expired) => return ControlFlow::Break(Break::Expired),
@@ -139,20 +140,19 @@ impl Driver {
     }
 
     async fn serve(&mut self, connection: Connection, letters: &mut Letters) -> Break {
-        let Connection { stream, ticket, timeout, sent, mut received } = connection;
-        (self.ticket, self.timeout) = (ticket, timeout);
+        let Connection { server, stream, ticket, timeout, sent, mut received } = connection;
+        (self.server, self.ticket, self.timeout) = (Some(server), ticket, timeout);
         self.facts.timeout_millis.store(timeout.as_millis() as u64, Ordering::Release);
         self.facts.id.store(self.ticket.id, Ordering::Release);
         self.facts.was_acknowledged(sent);
-        (self.last_sent, self.last_heard) = (sent, Facts::now());
+        (self.last_sign, self.last_confirmed) = (sent, Facts::now());
         self.state.send_replace(State::Connected);
         // What was watched through the last connection may have changed since.
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
             watcher(Event::Unsure);
         }
         let (mut reader, mut writer) = tokio::io::split(stream);
-        let tick = timeout / 10;
-        let mut alarm = Box::pin(Clock::boottime().sleep_until(Facts::now().after(tick)));
+        let mut alarm = Box::pin(Clock::boottime().sleep_until(self.next_sign()));
         loop {
             if let ControlFlow::Break(why) = self.hear(&mut received) {
                 return why;
@@ -162,10 +162,7 @@ impl Driver {
                 biased;
                 read = reader.read_buf(&mut received) => match read {
                     Ok(0) => lost("the server closed the connection"),
-                    Ok(_) => {
-                        self.last_heard = Facts::now();
-                        ControlFlow::Continue(())
-                    }
+                    Ok(_) => ControlFlow::Continue(()),
                     Err(error) => lost(&error.to_string()),
                 },
                 letter = letters.recv() => match letter {
@@ -176,8 +173,9 @@ impl Driver {
                     }
                 },
                 () = alarm.as_mut() => {
-                    alarm.set(Clock::boottime().sleep_until(Facts::now().after(tick)));
-                    self.look_after(&mut writer).await
+                    let looked_after = self.look_after(&mut writer).await;
+                    alarm.set(Clock::boottime().sleep_until(self.next_sign()));
+                    looked_after
                 }
             };
             if let ControlFlow::Break(why) = served {
@@ -189,46 +187,29 @@ impl Driver {
     /// Sends a letter, and what else lies in the box, in one write.
     async fn send(
         &mut self,
-        first: Mail,
+        first: Vec<Call>,
         letters: &mut Letters,
         writer: &mut WriteHalf<Box<dyn Stream>>,
     ) -> ControlFlow<Break> {
         let (sent, mut bytes) = (Facts::now(), Vec::with_capacity(512));
-        let mut beats = Vec::new();
         let more = std::iter::from_fn(|| letters.try_recv().ok());
-        for letter in std::iter::once(first).chain(more) {
-            match letter {
-                Mail::Beat(answer) => beats.push(answer),
-                Mail::Calls(calls) => calls.into_iter().for_each(|call| self.write(call, sent, &mut bytes)),
-            }
+        for call in std::iter::once(first).chain(more).flatten() {
+            self.write(call, sent, &mut bytes);
         }
-        if !beats.is_empty() {
-            self.ping(sent, beats, &mut bytes);
-        }
-        self.put(&bytes, sent, writer).await
+        self.put(&bytes, writer).await
     }
 
     fn write(&mut self, call: Call, sent: Moment, bytes: &mut Vec<u8>) {
         let Call { request, watcher, answer } = call;
         self.xid = self.xid.checked_add(1).unwrap_or(1);
         request.write(self.xid, self.place.digest.is_some(), bytes);
+        if request.is_answered_by_the_leader() {
+            self.last_sign = sent;
+        }
         self.pending.insert(self.xid, Pending { request, watcher, answer, sent });
     }
 
-    fn ping(&mut self, sent: Moment, answers: Vec<oneshot::Sender<()>>, bytes: &mut Vec<u8>) {
-        let mut out = Out::begin(bytes);
-        out.int(PING_XID).int(PING);
-        out.end();
-        self.pings.push_back((sent, answers));
-    }
-
-    async fn put(
-        &mut self,
-        bytes: &[u8],
-        sent: Moment,
-        writer: &mut WriteHalf<Box<dyn Stream>>,
-    ) -> ControlFlow<Break> {
-        self.last_sent = sent;
+    async fn put(&mut self, bytes: &[u8], writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
         let writing = async {
             writer.write_all(bytes).await?;
             writer.flush().await
@@ -240,19 +221,26 @@ impl Driver {
         }
     }
 
-    /// A sign of life when nothing else was sent for a while, and an end to a connection that nothing comes from: there
+    /// When the next sign of life is due. The leader learns of it a tick late at the worst, and of none after a cut: with an
+    /// eighth between two, a session of three ticks or more outlives the two thirds that count as certain.
+    fn next_sign(&self) -> Moment {
+        self.last_sign.after(self.timeout / 8)
+    }
+
+    /// A sign of life when nothing else was sent for a while, and an end to a connection behind which nobody decides: there
     /// must be time to try another server before the session ends.
     async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
         let now = Facts::now();
-        if now.since(self.last_heard) > self.timeout / 2 {
-            return lost("the server is silent");
+        if now.since(self.last_confirmed) > self.timeout * 3 / 8 {
+            return lost("the server is silent, or cut off from its leader");
         }
-        if now.since(self.last_sent) < self.timeout / 5 {
+        if now < self.next_sign() {
             return ControlFlow::Continue(());
         }
-        let mut bytes = Vec::new();
-        self.ping(now, Vec::new(), &mut bytes);
-        self.put(&bytes, now, writer).await
+        let (mut bytes, (answer, _)) = (Vec::new(), oneshot::channel());
+        let sign = Call { request: Request::sign_of_life(), watcher: None, answer };
+        self.write(sign, now, &mut bytes);
+        self.put(&bytes, writer).await
     }
 
     /// Takes in every whole message.
@@ -283,19 +271,15 @@ impl Driver {
                     watcher(event);
                 }
             }
-            PING_XID => {
-                let (sent, answers) = self.pings.pop_front()?;
-                self.facts.was_acknowledged(sent);
-                for answer in answers {
-                    let _ = answer.send(());
-                }
-            }
             AUTH_XID if code != 0 => return Some(lost("the server refuses the user")),
             AUTH_XID => {}
             _ => {
                 let Pending { request, watcher, answer, sent } = self.pending.remove(&xid)?;
                 self.ticket.zxid = self.ticket.zxid.max(zxid);
-                self.facts.was_acknowledged(sent);
+                if request.is_answered_by_the_leader() {
+                    self.facts.was_acknowledged(sent);
+                    self.last_confirmed = Facts::now();
+                }
                 let reply = match code {
                     0 => Ok(request.reply(&mut message)?),
                     code => Err(Trouble::Refused(code)),
@@ -310,7 +294,6 @@ impl Driver {
     }
 
     fn fail_pending(&mut self, why: &Arc<str>) {
-        self.pings.clear();
         for (_, pending) in self.pending.drain() {
             let _ = pending.answer.send(Err(Trouble::Unanswered(why.clone())));
         }
@@ -362,8 +345,7 @@ async fn unless_unwanted<T: Send>(
             done = work.as_mut() => return ControlFlow::Continue(done),
             letter = letters.recv() => match letter {
                 None => return ControlFlow::Break(Break::Unwanted),
-                Some(Mail::Beat(_)) => {}
-                Some(Mail::Calls(calls)) => {
+                Some(calls) => {
                     let why = Arc::<str>::from(why);
                     calls.into_iter().for_each(|call| drop(call.answer.send(Err(Trouble::NotSent(why.clone())))));
                 }

@@ -86,6 +86,17 @@ impl Request {
         }
     }
 
+    /// A sign of life that the leader hears of. A member answers a ping by itself, also when the leader has long ended the
+    /// session and the member was cut off before it could be told.
+    pub(super) fn sign_of_life() -> Self {
+        Self::Sync { path: "/".to_owned() }
+    }
+
+    /// Whether the leader decides on it, so that the answer says that the session lives. All else a member answers by itself.
+    pub(super) fn is_answered_by_the_leader(&self) -> bool {
+        self.changes_something() || matches!(self, Self::Sync { .. })
+    }
+
     /// Whether it can change what is stored.
     pub(in super::super) fn changes_something(&self) -> bool {
         matches!(self, Self::Create { .. } | Self::Delete { .. } | Self::Write { .. })

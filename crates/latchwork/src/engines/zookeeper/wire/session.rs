@@ -14,7 +14,7 @@ use crate::clock::{Clock, Moment};
 
 /// A session with the server or ensemble. It outlives its connections, and ends when its last handle is dropped.
 pub(in super::super) struct Session {
-    mail: mpsc::UnboundedSender<Mail>,
+    mail: mpsc::UnboundedSender<Vec<Call>>,
     state: watch::Receiver<State>,
     facts: Arc<Facts>,
 }
@@ -74,20 +74,12 @@ pub(super) struct Call {
 
 pub(in super::super) type Answer = Result<Reply, Trouble>;
 
-/// What a session is asked to do.
-pub(super) enum Mail {
-    /// To send these, in one write.
-    Calls(Vec<Call>),
-    /// To give a sign of life.
-    Beat(oneshot::Sender<()>),
-}
-
 /// What is known of a session on every thread.
 #[derive(Default)]
 pub(super) struct Facts {
     pub(super) id: AtomicI64,
     pub(super) timeout_millis: AtomicU64,
-    /// When the newest request that was acknowledged was sent, in microseconds.
+    /// When the newest request that the leader answered was sent, in microseconds.
     pub(super) acknowledged: AtomicU64,
     /// Rung by whoever cannot wait for the next attempt to connect.
     pub(super) nudge: Notify,
@@ -123,7 +115,7 @@ impl Session {
         Duration::from_millis(self.facts.timeout_millis.load(Ordering::Acquire))
     }
 
-    /// When the newest request that was acknowledged was sent.
+    /// When the newest request that the leader answered was sent.
     pub(in super::super) fn acknowledged(&self) -> Moment {
         Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire))
     }
@@ -177,7 +169,7 @@ impl Session {
             calls.push(Call { request, watcher, answer });
             answers.push(receiver);
         }
-        let _ = self.mail.send(Mail::Calls(calls));
+        let _ = self.mail.send(calls);
         let mut heard = Vec::with_capacity(answers.len());
         for answer in answers {
             heard.push(answer.await.unwrap_or_else(|_| Err(Trouble::Unanswered("the session ended".into()))));
@@ -185,11 +177,10 @@ impl Session {
         heard
     }
 
-    /// Gives a sign of life, and waits until it is acknowledged. False if it is not.
+    /// Gives a sign of life, and waits until the leader has answered. False if it does not.
     pub(in super::super) async fn beat(&self) -> bool {
-        let (answer, beaten) = oneshot::channel();
-        let _ = self.mail.send(Mail::Beat(answer));
-        beaten.await.is_ok()
+        let [answer] = self.ask([(Request::sign_of_life(), None)]).await;
+        answer.is_ok()
     }
 }
 
@@ -223,7 +214,7 @@ impl Thread {
 }
 
 impl Facts {
-    /// A request sent then was acknowledged.
+    /// A request sent then was answered by the leader.
     pub(super) fn was_acknowledged(&self, sent: Moment) {
         self.acknowledged.fetch_max(sent.as_micros(), Ordering::AcqRel);
     }
