@@ -86,8 +86,8 @@ fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarant
             clock_step: Promise::Exclusive,
             data_deleted: Promise::FencedOnly,
         },
-        beware: "a member that is cut off from its leader confirms signs of life that the leader never sees; the last \
-                 third of a session is kept back for that, which is a soft bound",
+        beware: "fenced only with a session-ttl below three of the server's ticks, and while a leader has not noticed \
+                 that its followers left it",
         warnings,
     }
 }
