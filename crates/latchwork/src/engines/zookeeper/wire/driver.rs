@@ -152,7 +152,7 @@ impl Driver {
             watcher(Event::Unsure);
         }
         let (mut reader, mut writer) = tokio::io::split(stream);
-        let mut alarm = Box::pin(Clock::boottime().sleep_until(self.next_sign()));
+        let mut alarm = Box::pin(Clock::boottime().sleep_until(self.next_look()));
         loop {
             if let ControlFlow::Break(why) = self.hear(&mut received) {
                 return why;
@@ -174,7 +174,7 @@ impl Driver {
                 },
                 () = alarm.as_mut() => {
                     let looked_after = self.look_after(&mut writer).await;
-                    alarm.set(Clock::boottime().sleep_until(self.next_sign()));
+                    alarm.set(Clock::boottime().sleep_until(self.next_look()));
                     looked_after
                 }
             };
@@ -227,11 +227,20 @@ impl Driver {
         self.last_sign.after(self.timeout / 8)
     }
 
+    /// When a leader that has not answered since is taken for unreachable: a sixth of the session is left for another server.
+    fn silence(&self) -> Moment {
+        self.last_confirmed.after(self.timeout / 2)
+    }
+
+    fn next_look(&self) -> Moment {
+        self.next_sign().min(self.silence())
+    }
+
     /// A sign of life when nothing else was sent for a while, and an end to a connection behind which nobody decides: there
     /// must be time to try another server before the session ends.
     async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
         let now = Facts::now();
-        if now.since(self.last_confirmed) > self.timeout * 3 / 8 {
+        if now >= self.silence() {
             return lost("the server is silent, or cut off from its leader");
         }
         if now < self.next_sign() {
