@@ -111,6 +111,7 @@ impl Driver {
             if self.is_stale() {
                 return ControlFlow::Break(Break::Expired);
             }
+            self.state.send_replace(State::Connecting);
             let (place, ticket, last) = (self.place.clone(), self.ticket.clone(), self.server);
             let attempt = async move { place.connect(&ticket, last).await };
             let why = match unless_unwanted(attempt, letters, "there is no connection yet").await? {

@@ -22,7 +22,7 @@ pub(in super::super) struct Session {
 /// How a session stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum State {
-    /// Every server is being tried, once.
+    /// Every server is tried, once.
     Connecting,
     Connected,
     /// None could be reached; they are tried again later, or when somebody asks.
@@ -141,7 +141,7 @@ impl Session {
                     return now;
                 }
                 State::Unreachable { round, .. } => {
-                    // The next attempt is this caller's: the reason may be old.
+                    // The next attempt is this caller's: this one may have begun long before.
                     failed = Some(round);
                     self.facts.nudge.notify_one();
                 }
