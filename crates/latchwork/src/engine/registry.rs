@@ -46,7 +46,13 @@ macro_rules! engines {
     };
 }
 
-#[cfg(any(feature = "etcd", feature = "memory", feature = "sqlite", feature = "zookeeper"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "memory",
+    feature = "redis",
+    feature = "sqlite",
+    feature = "zookeeper"
+))]
 async fn client<E: super::Engine>(connecting: impl Future<Output = Result<E>>) -> Result<Client> {
     Ok(Client::new(connecting.await?))
 }
@@ -61,6 +67,8 @@ impl Registry {
                 ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
                     [engines::Redis::promises, engines::redis::GetSet::promises];
+                ["redlock" "redlock+tls"], "redis", url => client(engines::redis::Redlock::connect(url)),
+                    [engines::redis::Redlock::promises];
                 ["zookeeper" "zookeeper+tls"], "zookeeper", url => client(engines::ZooKeeper::connect(url)),
                     [engines::ZooKeeper::promises, engines::ZooKeeper::promises_of_single];
             },

@@ -63,6 +63,26 @@ impl EngineUrl {
         Err(Error::new(ErrorKind::Invalid, format!("{scheme}: unknown URL option {key:?}; {hint}")))
     }
 
+    /// The URL of one of several hosts, counted from 1: the options `own` are this URL's own, `KEY.2=VALUE` is for the second
+    /// host only, and all others are for each.
+    pub(crate) fn of_host(&self, number: usize, scheme: &str, host: &str, own: &[&str]) -> Self {
+        let mut options = BTreeMap::new();
+        for (key, value) in &self.options {
+            match key.rsplit_once('.') {
+                Some((key, at)) if at.parse() == Ok(number) => {
+                    drop(options.insert(key.to_owned(), value.clone()))
+                }
+                Some((_, at)) if at.parse::<usize>().is_ok() => {}
+                _ if own.contains(&key.as_str()) => {}
+                _ => drop(options.entry(key.clone()).or_insert_with(|| value.clone())),
+            }
+        }
+        let mut login = |key: &str, common: &Option<String>| options.remove(key).or_else(|| common.clone());
+        let (user, password) = (login("user", &self.user), login("password", &self.password));
+        let (scheme, hosts, path) = (scheme.to_owned(), Some(host.to_owned()), self.path.clone());
+        Self { scheme, user, password, hosts, path, options }
+    }
+
     /// The value of an option.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.options.get(key).map(String::as_str)
@@ -209,6 +229,19 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Invalid);
             assert!(!format!("{error} {error:?}").contains("anary"), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_host_has_options_of_its_own_and_those_of_all() {
+        let url = parse("redlock://u:p@h1,h2,h3/1?prefix=a&prefix.2=b&password.2=q&allow-few=yes&x.9=1");
+        let host = |number, host| url.of_host(number, "redis", host, &["allow-few"]);
+        let (first, second) = (host(1, "h1"), host(2, "h2"));
+        assert_eq!((first.option("prefix"), first.password(), first.path()), (Some("a"), Some("p"), "/1"));
+        assert_eq!(
+            (second.option("prefix"), second.password(), second.user()),
+            (Some("b"), Some("q"), Some("u"))
+        );
+        assert_eq!(second.options.len(), 1, "{second:?}");
     }
 
     #[test]

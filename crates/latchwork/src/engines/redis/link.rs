@@ -28,7 +28,8 @@ const REQUESTS: usize = 1_024;
 /// A connection to the server. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
     connection: MultiplexedConnection,
-    shas: [String; Script::ALL.len()],
+    /// In the order of the scripts.
+    shas: Vec<String>,
     state: Arc<State>,
     /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
     pub(super) beats: Beats,
@@ -121,14 +122,14 @@ impl Link {
         let mut connection = connecting.await.map_err(|error| refused(&error, options))?;
         let mut greeting = redis::pipe();
         greeting.cmd("INFO");
-        for script in Script::ALL {
+        for script in Script::of(options) {
             greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
         }
         let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
         let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
         let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
         let info = answers.next().unwrap_or_default();
-        let shas = std::array::from_fn(|_| answers.next().unwrap_or_default());
+        let shas = answers.collect();
         let (listening, tracking) = (OnceCell::new(), OnceCell::new());
         Ok((Self { connection, shas, state, beats: Beats::default(), listening, tracking }, info))
     }
@@ -170,7 +171,7 @@ impl Link {
         looked.ok().map(|(is_there,)| is_there)
     }
 
-    /// Starts a call of `script` with `keys` keys to come.
+    /// Starts a call of `script`, one of those of its options, with `keys` keys to come.
     pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(keys * 3 + 8, bytes + 96);
         command.arg("EVALSHA").arg(&self.shas[script as usize]).arg(keys);

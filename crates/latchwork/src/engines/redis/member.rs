@@ -91,6 +91,7 @@ pub(super) fn owner(fence: &[u8]) -> Option<OwnerId> {
 /// Who holds: `value` is what stands in the shared key, `fence` the newest grant of ours.
 pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     let expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
+    let value = without_attempt(value);
     let granted = is_granted_to(fence, value).then(|| waiter(&fence[TOKEN..], token(fence))).flatten();
     let mut state =
         granted.map_or_else(|| stranger(value), |state| ClaimState { token: token(fence), ..state });
@@ -104,6 +105,13 @@ pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
 /// Whether the newest grant of ours is the one that stands in the shared key.
 pub(super) fn is_granted_to(fence: &[u8], value: &[u8]) -> bool {
     fence.get(TOKEN..TOKEN + ID) == Some(value.strip_prefix(b"!").unwrap_or(value))
+}
+
+/// The value of a claim that asked a majority more than once, `<id>-<attempt>`, as that of its first attempt.
+fn without_attempt(value: &[u8]) -> &[u8] {
+    let at = ID + usize::from(value.starts_with(b"!"));
+    let is_attempt = value.get(at) == Some(&b'-') && value[at + 1..].iter().all(u8::is_ascii_digit);
+    if is_attempt { &value[..at] } else { value }
 }
 
 /// A holder of another kind. Its value is not shown: who knows it can release the lock.

@@ -12,6 +12,7 @@ mod link;
 mod mailbox;
 mod member;
 mod options;
+mod redlock;
 mod reply;
 mod scripts;
 mod server;
@@ -37,6 +38,7 @@ use crate::engine::{
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
 pub use self::getset::GetSet;
+pub use self::redlock::Redlock;
 
 /// How many locks are asked about in one go.
 const INSPECT_BATCH: usize = 20;

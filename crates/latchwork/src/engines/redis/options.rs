@@ -1,6 +1,7 @@
 //! What a URL says: where the server is, and how to lock on it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{
@@ -8,6 +9,7 @@ use redis::{
     RedisConnectionInfo, TlsCertificates,
 };
 
+use super::redlock::Roster;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engines::settings::{choice, host_and_port, invalid, number, pem, span};
@@ -36,6 +38,8 @@ pub(super) enum Scheme {
     Setnx,
     /// `SETNX`, `GET`, `GETSET` with the time of expiry as the value, on keys of its own.
     GetSet,
+    /// `SET NX PX` on one of several masters, a majority of which decides.
+    Redlock,
 }
 
 /// When a server that forgets on restart may grant again.
@@ -63,6 +67,8 @@ pub(super) struct Options {
     /// For how long a released lock that others wait for stays free, so that clients that poll get it too. Zero: it is
     /// handed to the first waiter.
     pub(super) gap: Duration,
+    /// The masters that are counted together with this one.
+    pub(super) roster: Option<Arc<Roster>>,
 }
 
 impl Options {
@@ -100,6 +106,7 @@ impl Options {
                 (false, None) => Duration::ZERO,
                 (false, Some(_)) => return Err(invalid(url, "gap= goes with handover=wake".to_owned())),
             },
+            roster: None,
         })
     }
 }

@@ -11,11 +11,27 @@ pub(super) enum Script {
     Renew,
     Inspect,
     Revoke,
+    Raise,
+    Heal,
 }
 
 impl Script {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Claim, Self::Beat, Self::Release, Self::Renew, Self::Inspect, Self::Revoke];
+    /// In the order in which they are declared: those of every scheme, and then those of Redlock.
+    const ALL: [Self; 8] = [
+        Self::Claim,
+        Self::Beat,
+        Self::Release,
+        Self::Renew,
+        Self::Inspect,
+        Self::Revoke,
+        Self::Raise,
+        Self::Heal,
+    ];
+
+    /// The scripts that these options need.
+    pub(super) fn of(options: &Options) -> &'static [Self] {
+        &Self::ALL[..if options.scheme == Scheme::Redlock { 8 } else { 6 }]
+    }
 
     /// Its text. Of the options only numbers get into it, and nothing of a lock: that travels as KEYS and ARGV.
     pub(super) fn source(self, options: &Options) -> String {
@@ -27,6 +43,10 @@ impl Script {
             (Self::Claim, Scheme::GetSet) => &[include_str!("lua/getset_claim.lua")],
             (Self::Release, Scheme::GetSet) => &[include_str!("lua/getset_release.lua")],
             (Self::Renew, Scheme::GetSet) => &[include_str!("lua/getset_renew.lua")],
+            (Self::Claim, Scheme::Redlock) => &[include_str!("lua/redlock_claim.lua")],
+            (Self::Release, Scheme::Redlock) => &[include_str!("lua/redlock_release.lua")],
+            (Self::Raise, _) => &[include_str!("lua/redlock_raise.lua")],
+            (Self::Heal, _) => &[include_str!("lua/redlock_heal.lua")],
             (Self::Beat, _) => &[include_str!("lua/beat.lua")],
             (Self::Release, _) => &[include_str!("lua/release.lua")],
             (Self::Renew, _) => &[include_str!("lua/renew.lua")],

@@ -52,6 +52,9 @@ impl Session {
         let (link, info) = Link::open(&self.options, &self.mailbox).await?;
         let server = Server::of(&info);
         server.check(&self.options)?;
+        if let Some(roster) = &self.options.roster {
+            roster.admit(&self.options.place, &server.run_id)?;
+        }
         // Whoever waits must be heard of without a gap: the old connection goes when this one listens.
         if self.mailbox.waiting() > 0 {
             link.listen(&self.channel, &self.options).await?;

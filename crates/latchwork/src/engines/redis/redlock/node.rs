@@ -1,0 +1,127 @@
+//! One master.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::super::keys::Keys;
+use super::super::options::Options;
+use super::super::scripts::Script;
+use super::super::session::Session;
+use super::super::{Redis, reply};
+use crate::clock::Clock;
+use crate::engine::Renewal;
+use crate::{Effect, Error, ErrorKind, LockName, Result};
+
+/// How long an answer is waited for that nobody counts any more: whoever needs longer gets a new connection.
+const LATE: Duration = Duration::from_secs(2);
+/// The first pause before a master is asked again to let go; each is twice as long as the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// A master, as this client sees it.
+#[derive(Clone)]
+pub(super) struct Node {
+    session: Arc<Session>,
+}
+
+/// What is asked of several masters about one lock.
+pub(super) struct Ask {
+    pub(super) script: Script,
+    pub(super) name: LockName,
+    pub(super) args: Vec<Vec<u8>>,
+}
+
+/// What is asked about many locks: the values that stand in their keys, and their ttls in milliseconds.
+pub(super) struct Renew {
+    pub(super) locks: Vec<(LockName, Vec<u8>, u64)>,
+    pub(super) claims: Vec<Arc<crate::engine::Claim>>,
+}
+
+impl Node {
+    pub(super) fn new(options: Options) -> Self {
+        Self { session: Arc::new(Session::new(options)) }
+    }
+
+    /// Where it is, as it may be shown.
+    pub(super) fn place(&self) -> &str {
+        &self.session.options.place
+    }
+
+    /// The engine of this master alone.
+    pub(super) fn alone(&self) -> Redis {
+        Redis { session: self.session.clone() }
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Connects, if that was not done.
+    pub(super) async fn reach(&self) -> Result<()> {
+        self.session.link().await.map(drop)
+    }
+
+    /// Asks once. To let go it asks until there is an answer: a majority that has let go is success, and nobody would ask the
+    /// others again.
+    pub(super) async fn ask(&self, ask: &Ask) -> Result<Value> {
+        let (clock, mut pause) = (Clock::boottime(), FIRST_PAUSE);
+        loop {
+            match self.ask_once(ask).await {
+                Err(error)
+                    if matches!(ask.script, Script::Release) && error.kind() == ErrorKind::Unreachable =>
+                {
+                    clock.sleep_until(clock.now().after(pause)).await;
+                    pause *= 2;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn ask_once(&self, ask: &Ask) -> Result<Value> {
+        let (link, options) = (self.session.link().await?, &self.session.options);
+        // Who connects may learn that the master restarted.
+        if matches!(ask.script, Script::Claim) && self.session.quarantine().is_some() {
+            let message = format!("redis at {} is in quarantine", self.place());
+            return Err(Error::new(ErrorKind::Unreachable, message));
+        }
+        let keys = Keys::of(&options.prefix, &ask.name)?;
+        let mut command = link.script(ask.script, 2, 512);
+        keys.write_holder(&mut command);
+        keys.write_fence(&mut command);
+        for arg in &ask.args {
+            command.arg(&arg[..]);
+        }
+        link.call(ask.script, &command, options).await
+    }
+
+    /// Extends what is still ours.
+    pub(super) async fn renew(&self, renew: &Renew) -> Result<Vec<Renewal>> {
+        let (link, options, locks) = (self.session.link().await?, &self.session.options, &renew.locks);
+        let keys = locks.iter().map(|(name, ..)| Keys::of(&options.prefix, name));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let mut command = link.script(Script::Renew, 2 * locks.len(), 160 * locks.len());
+        keys.iter().for_each(|keys| keys.write_holder(&mut command));
+        keys.iter().for_each(|keys| keys.write_fence(&mut command));
+        for (_, value, _) in locks {
+            command.arg(&value[..]);
+        }
+        command.arg(locks.iter().map(|(.., ttl)| *ttl).collect::<Vec<_>>());
+        reply::renewed(link.call(Script::Renew, &command, options).await?, &renew.claims)
+    }
+
+    /// What it says, unless it takes so long that its connection must be given up.
+    pub(super) async fn in_time<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let clock = Clock::boottime();
+        let late = clock.sleep_until(clock.now().after(LATE));
+        tokio::select! {
+            biased;
+            answer = request => answer,
+            () = late => {
+                let message = format!("redis at {} does not answer", self.place());
+                Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
+            }
+        }
+    }
+}

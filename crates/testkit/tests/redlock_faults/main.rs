@@ -1,0 +1,9 @@
+//! What happens to masters of a majority, and to the network in front of them, while locks are held and asked for.
+//!
+//! On five real masters. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
+
+mod forgetful;
+mod minority;
+mod network;
+mod scene;
+mod tokens;

@@ -1,0 +1,68 @@
+//! Five masters of one test, a network that can be bad in front of each, a store that checks tokens, and a record.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use testkit::history::RecordedClient;
+use testkit::proxy::Proxy;
+use testkit::servers::{RedisOptions, RedisServer};
+use testkit::stage::{Judged, Stage};
+pub(crate) use testkit::stage::{LOCK, LONG, SOON, now, pause, renewed, take, told};
+
+pub(crate) const MASTERS: usize = 5;
+
+/// Masters with everything around them.
+pub(crate) struct Scene {
+    stage: Stage,
+    /// In front of each master.
+    pub(crate) proxies: Vec<Proxy>,
+    pub(crate) masters: Vec<RedisServer>,
+}
+
+impl Deref for Scene {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let masters: Vec<_> = (0..MASTERS).map(|_| RedisServer::start(RedisOptions::default())).collect();
+        let proxies = masters.iter().map(|master| Proxy::to(master.address())).collect();
+        Self { stage: Stage::new(), proxies, masters }
+    }
+
+    /// The masters behind the proxies, with options.
+    pub(crate) fn url(&self, options: &str) -> String {
+        let places: Vec<_> = self.proxies.iter().map(|proxy| proxy.address().to_string()).collect();
+        format!("redlock://{}?{options}", places.join(","))
+    }
+
+    pub(crate) async fn client(&self, options: &str) -> RecordedClient {
+        self.connect(&self.url(options)).await
+    }
+
+    /// How many masters have a key of this name.
+    pub(crate) fn keys(&self, lock: &str) -> usize {
+        let has = |master: &&RedisServer| master.command(&["EXISTS", lock]).integer() == 1;
+        self.masters.iter().filter(has).count()
+    }
+
+    /// Waits until no master has one.
+    pub(crate) async fn until_no_keys(&self, lock: &str, within: Duration) {
+        let end = now().after(within);
+        while self.keys(lock) > 0 {
+            assert!(now() < end, "{} masters still have the key", self.keys(lock));
+            pause(10).await;
+        }
+    }
+
+    /// Judges the record, and sees to it that the masters have no claim left.
+    pub(crate) async fn judge(&self, clients: &[RecordedClient]) -> Judged {
+        let judged = self.stage.judge(clients, 2 * SOON).await;
+        self.until_no_keys(LOCK, SOON).await;
+        judged
+    }
+}
