@@ -34,6 +34,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether the server keeps no time of day, and so does not know since when a lock is held.
     const HAS_NO_WALL_CLOCK: bool = false;
 
+    /// Whether those who ask at the same instant can get a part of the votes each, and none of them the lock.
+    const SPLITS_VOTES: bool = false;
+
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
     const WAITERS_TTL: Duration = Duration::from_secs(30);
 

@@ -1,7 +1,8 @@
 //! The engine contract: what a lock server (or file) must do for the core, and nothing more.
 //!
 //! Engines are passive. An engine turns the verbs below into its server's commands; it owns no timer and no
-//! retry (a verb may open a lost connection once, before it sends). Waiting, renewing, deadlines and cancelling are the core's, written once for every engine.
+//! retry (a verb may open a lost connection once, before it sends; one that asks several servers at once does not wait for all,
+//! and goes on asking those that were late to let go). Waiting, renewing, deadlines and cancelling are the core's, written once for every engine.
 //!
 //! # The contract
 //!

@@ -163,7 +163,7 @@ pub(super) async fn a_hundred_ids_of_one_session_get_one_grant<F: Fixture>(fixtu
     for claim in claims.collect::<Vec<_>>() {
         grants += usize::from(claim.await.expect("no panic"));
     }
-    assert_eq!(grants, 1);
+    assert!(grants == 1 || F::SPLITS_VOTES && grants == 0, "{grants} grants");
 }
 
 pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked<F: Fixture>(
