@@ -65,6 +65,7 @@ impl EngineUrl {
 
     /// The URL of one of several hosts, counted from 1: the options `own` are this URL's own, `KEY.2=VALUE` is for the second
     /// host only, and all others are for each.
+    #[cfg(feature = "redis")]
     pub(crate) fn of_host(&self, number: usize, scheme: &str, host: &str, own: &[&str]) -> Self {
         let mut options = BTreeMap::new();
         for (key, value) in &self.options {
@@ -231,6 +232,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "redis")]
     #[test]
     fn a_host_has_options_of_its_own_and_those_of_all() {
         let url = parse("redlock://u:p@h1,h2,h3/1?prefix=a&prefix.2=b&password.2=q&allow-few=yes&x.9=1");
