@@ -16,7 +16,7 @@ async fn lost_answers_of_two_masters_leave_nothing_behind() {
         }
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
         guard.release().await.expect("held");
-        scene.until_no_keys(LOCK, SOON).await;
+        scene.until_keys(LOCK, 0, SOON).await;
     }
     scene.judge(&[client]).await;
 }
@@ -34,7 +34,7 @@ async fn late_answers_are_not_waited_for_and_leave_nothing_behind() {
     }
     late().for_each(|proxy| proxy.delay(std::time::Duration::ZERO));
     pause(500).await;
-    scene.until_no_keys(LOCK, SOON).await;
+    scene.until_keys(LOCK, 0, SOON).await;
     scene.judge(&[client, rival]).await;
 }
 

@@ -50,11 +50,11 @@ impl Scene {
         self.masters.iter().filter(has).count()
     }
 
-    /// Waits until no master has one.
-    pub(crate) async fn until_no_keys(&self, lock: &str, within: Duration) {
+    /// Waits until so many masters have one.
+    pub(crate) async fn until_keys(&self, lock: &str, count: usize, within: Duration) {
         let end = now().after(within);
-        while self.keys(lock) > 0 {
-            assert!(now() < end, "{} masters still have the key", self.keys(lock));
+        while self.keys(lock) != count {
+            assert!(now() < end, "{} masters have the key, not {count}", self.keys(lock));
             pause(10).await;
         }
     }
@@ -62,7 +62,7 @@ impl Scene {
     /// Judges the record, and sees to it that the masters have no claim left.
     pub(crate) async fn judge(&self, clients: &[RecordedClient]) -> Judged {
         let judged = self.stage.judge(clients, 2 * SOON).await;
-        self.until_no_keys(LOCK, SOON).await;
+        self.until_keys(LOCK, 0, SOON).await;
         judged
     }
 }

@@ -73,8 +73,8 @@ struct Heard {
     holders: Vec<ClaimState>,
     failures: Vec<String>,
     is_denied: bool,
-    /// How many certainly did nothing.
-    inert: usize,
+    /// Who certainly did nothing.
+    inert: Vec<usize>,
 }
 
 impl Redlock {
@@ -155,7 +155,7 @@ impl Redlock {
             .for_each(|at| tally.note(at, Said::Silent));
         let ask = Ask { script: Script::Claim, name: claim.name.clone(), args };
         let mut round = self.ask(awake.iter().copied(), patience, ask);
-        self.count(&mut round, &mut tally, |answer| heard.claimed(answer)).await;
+        self.count(&mut round, &mut tally, |at, answer| heard.claimed(at, answer)).await;
         let mut decision = tally.decide();
         for _ in 0..MOST_RAISES {
             let Decision::Raise(token) = decision else { break };
@@ -168,10 +168,12 @@ impl Redlock {
                 if !self.is_answered(&tally) {
                     // What the rest says tells whether anything was done at all.
                     while let Some((at, answer)) = round.next().await {
-                        tally.note(at, heard.claimed(answer));
+                        tally.note(at, heard.claimed(at, answer));
                     }
                 }
-                let is_undone = heard.inert == awake.len() || self.undo(claim, patience, value).await;
+                // Who did nothing has nothing to undo, and may not be there to be waited for.
+                let acted = awake.iter().copied().filter(|at| !heard.inert.contains(at));
+                let is_undone = self.undo(claim, patience, value, acted.collect()).await;
                 self.failed(claim, &tally, heard, is_undone)
             }
         }
@@ -182,11 +184,11 @@ impl Redlock {
         &self,
         round: &mut Round<Value>,
         tally: &mut Tally,
-        mut read: impl FnMut(Result<Value>) -> Said,
+        mut read: impl FnMut(usize, Result<Value>) -> Said,
     ) {
         while tally.decide() == Decision::Open {
             match round.next().await {
-                Some((at, answer)) => tally.note(at, read(answer)),
+                Some((at, answer)) => tally.note(at, read(at, answer)),
                 None => tally.close(),
             }
         }
@@ -209,7 +211,7 @@ impl Redlock {
         let args = vec![value.to_owned(), member.to_owned(), format!("{token:016}").into_bytes()];
         let ask = Ask { script: Script::Raise, name: claim.name.clone(), args };
         let mut round = self.ask(ours.into_iter(), patience, ask);
-        let raised = |answer: Result<Value>| match answer {
+        let raised = |_, answer: Result<Value>| match answer {
             Ok(Value::BulkString(token)) => member::token(&token).map_or(Said::Silent, Said::Ours),
             _ => Said::Silent,
         };
@@ -223,18 +225,18 @@ impl Redlock {
         Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) })
     }
 
-    /// Lets go everywhere, also where the key seemed to be another's, and where the answer is late: this goes behind it. Says
-    /// whether every master has answered.
-    async fn undo(&self, claim: &Claim, patience: Duration, value: Vec<u8>) -> bool {
+    /// Lets go on every master that may have acted, also where the key seemed to be another's, and where the answer is late:
+    /// this goes behind it. Says whether all have answered.
+    async fn undo(&self, claim: &Claim, patience: Duration, value: Vec<u8>, acted: Vec<usize>) -> bool {
         self.change(claim.id, |standing| standing.attempt += 1);
         let args = vec![value, Vec::new()];
         let ask = Ask { script: Script::Release, name: claim.name.clone(), args };
-        let mut round = self.ask(0..self.shared.nodes.len(), patience, ask);
+        let mut round = self.ask(acted.iter().copied(), patience, ask);
         let mut answered = 0;
         while let Some((_, answer)) = round.next().await {
             answered += usize::from(answer.is_ok());
         }
-        answered == self.shared.nodes.len()
+        answered == acted.len()
     }
 
     fn failed(&self, claim: &Claim, tally: &Tally, heard: Heard, is_undone: bool) -> Result<Verdict> {
@@ -309,7 +311,7 @@ impl Redlock {
 }
 
 impl Heard {
-    fn claimed(&mut self, answer: Result<Value>) -> Said {
+    fn claimed(&mut self, master: usize, answer: Result<Value>) -> Said {
         match answer.and_then(reply::claimed) {
             Ok(reply::Claimed::Granted(token)) => Said::Ours(token),
             Ok(reply::Claimed::Busy(state)) => {
@@ -319,6 +321,9 @@ impl Heard {
             Ok(reply::Claimed::Full) => Said::Silent,
             Err(error) => {
                 self.failed(&error);
+                if error.effect() == Effect::None {
+                    self.inert.push(master);
+                }
                 Said::Silent
             }
         }
@@ -326,7 +331,6 @@ impl Heard {
 
     fn failed(&mut self, error: &Error) {
         self.is_denied |= error.kind() == ErrorKind::Denied;
-        self.inert += usize::from(error.effect() == Effect::None);
         self.failures.push(error.to_string());
     }
 
