@@ -407,14 +407,20 @@ impl Engine for Redis {
 
 impl Redis {
     async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let values: Vec<_> = claims.iter().map(|claim| member::digits(claim.id)).collect();
+        self.renew_values(claims, &values).await
+    }
+
+    /// The same for claims of which these values stand in the shared keys.
+    async fn renew_values(&self, claims: &[Arc<Claim>], values: &[impl AsRef<[u8]>]) -> Result<Vec<Renewal>> {
         let (options, link) = (self.options(), self.session.link().await?);
         let keys =
             claims.iter().map(|claim| Keys::of(&options.prefix, &claim.name)).collect::<Result<Vec<_>>>()?;
         let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
         keys.iter().for_each(|keys| keys.write_holder(&mut command));
         keys.iter().for_each(|keys| keys.write_fence(&mut command));
-        for claim in claims {
-            command.arg(&member::digits(claim.id)[..]);
+        for value in values {
+            command.arg(value.as_ref());
         }
         command.arg(claims.iter().map(|claim| millis(claim.ttl)).collect::<Vec<_>>());
         reply::renewed(link.call(Script::Renew, &command, options).await?, claims)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::node::{Ask, Node, Renew};
+use super::node::{Ask, Node};
 use super::round::Round;
 use super::{Heard, RELEASE_LIMIT, Redlock, Script, Standing, value};
 use crate::engine::{Claim, Engine, Filter, LockState, Renewal, Valid};
@@ -24,16 +24,13 @@ struct Votes {
 impl Redlock {
     pub(super) async fn renew_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let standings: Vec<_> = claims.iter().map(|claim| self.standing(claim)).collect();
-        let lock = |(claim, standing): (&Arc<Claim>, &Standing)| {
-            (claim.name.clone(), value(claim.id, standing.attempt), millis(claim.ttl))
-        };
-        let locks = claims.iter().zip(&standings).map(lock).collect();
-        let renew = Arc::new(Renew { locks, claims: claims.to_vec() });
+        let values = claims.iter().zip(&standings).map(|(claim, standing)| value(claim.id, standing.attempt));
+        let asked = Arc::new((claims.to_vec(), values.collect::<Vec<_>>()));
         let shortest = claims.iter().map(|claim| claim.ttl).min().unwrap_or_default();
         let mut round =
             Round::begin(self.everybody(), self.clock().now().after(patience(shortest)), |node| {
-                let renew = renew.clone();
-                async move { node.renew(&renew).await }
+                let asked = asked.clone();
+                async move { node.alone().renew_values(&asked.0, &asked.1).await }
             });
         let (mut votes, mut heard, mut answered) = (Vec::new(), Heard::default(), 0);
         votes.resize_with(claims.len(), Votes::default);

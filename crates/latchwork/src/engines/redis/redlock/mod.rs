@@ -4,6 +4,7 @@
 //! what is left of the ttl. There is no queue: who fails lets go everywhere, and tries again after a random while. Tokens
 //! come from a counter on every master that a majority must agree on.
 
+mod heard;
 mod keep;
 mod node;
 mod options;
@@ -18,12 +19,13 @@ use std::time::Duration;
 
 use redis::{ToRedisArgs, Value};
 
+use self::heard::Heard;
 use self::node::{Ask, Node};
 use self::options::Manner;
 use self::round::Round;
 use self::tally::{Decision, Said, Tally};
 use super::scripts::Script;
-use super::{member, millis, reply};
+use super::{member, millis};
 use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
@@ -65,16 +67,6 @@ struct Standing {
     vainly: u32,
     /// What it got.
     token: u64,
-}
-
-/// What the masters said besides yes and no.
-#[derive(Default)]
-struct Heard {
-    holders: Vec<ClaimState>,
-    failures: Vec<String>,
-    is_denied: bool,
-    /// Who certainly did nothing.
-    inert: Vec<usize>,
 }
 
 impl Redlock {
@@ -307,38 +299,6 @@ impl Redlock {
         let mut busy = Busy::new(left);
         busy.holder = Some(holder);
         Verdict::Busy(busy)
-    }
-}
-
-impl Heard {
-    fn claimed(&mut self, master: usize, answer: Result<Value>) -> Said {
-        match answer.and_then(reply::claimed) {
-            Ok(reply::Claimed::Granted(token)) => Said::Ours(token),
-            Ok(reply::Claimed::Busy(state)) => {
-                self.holders.extend(state.holder());
-                Said::Busy
-            }
-            Ok(reply::Claimed::Full) => Said::Silent,
-            Err(error) => {
-                self.failed(&error);
-                if error.effect() == Effect::None {
-                    self.inert.push(master);
-                }
-                Said::Silent
-            }
-        }
-    }
-
-    fn failed(&mut self, error: &Error) {
-        self.is_denied |= error.kind() == ErrorKind::Denied;
-        self.failures.push(error.to_string());
-    }
-
-    /// Whom most of the masters name, and at least so many.
-    fn named_by(self, least: usize) -> Option<ClaimState> {
-        let named = |id: ClaimId| self.holders.iter().filter(|holder| holder.id == id).count();
-        let (count, most) = self.holders.iter().map(|holder| (named(holder.id), holder.id)).max()?;
-        self.holders.into_iter().find(|holder| holder.id == most && count >= least)
     }
 }
 

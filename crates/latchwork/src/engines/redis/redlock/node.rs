@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::super::Redis;
 use super::super::keys::Keys;
 use super::super::options::Options;
 use super::super::scripts::Script;
 use super::super::session::Session;
-use super::super::{Redis, reply};
 use crate::clock::Clock;
-use crate::engine::Renewal;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How long an answer is waited for that nobody counts any more: whoever needs longer gets a new connection.
@@ -30,12 +29,6 @@ pub(super) struct Ask {
     pub(super) script: Script,
     pub(super) name: LockName,
     pub(super) args: Vec<Vec<u8>>,
-}
-
-/// What is asked about many locks: the values that stand in their keys, and their ttls in milliseconds.
-pub(super) struct Renew {
-    pub(super) locks: Vec<(LockName, Vec<u8>, u64)>,
-    pub(super) claims: Vec<Arc<crate::engine::Claim>>,
 }
 
 impl Node {
@@ -94,21 +87,6 @@ impl Node {
             command.arg(&arg[..]);
         }
         link.call(ask.script, &command, options).await
-    }
-
-    /// Extends what is still ours.
-    pub(super) async fn renew(&self, renew: &Renew) -> Result<Vec<Renewal>> {
-        let (link, options, locks) = (self.session.link().await?, &self.session.options, &renew.locks);
-        let keys = locks.iter().map(|(name, ..)| Keys::of(&options.prefix, name));
-        let keys = keys.collect::<Result<Vec<_>>>()?;
-        let mut command = link.script(Script::Renew, 2 * locks.len(), 160 * locks.len());
-        keys.iter().for_each(|keys| keys.write_holder(&mut command));
-        keys.iter().for_each(|keys| keys.write_fence(&mut command));
-        for (_, value, _) in locks {
-            command.arg(&value[..]);
-        }
-        command.arg(locks.iter().map(|(.., ttl)| *ttl).collect::<Vec<_>>());
-        reply::renewed(link.call(Script::Renew, &command, options).await?, &renew.claims)
     }
 
     /// What it says, unless it takes so long that its connection must be given up.

@@ -222,7 +222,7 @@ impl Driver {
         }
     }
 
-    /// When the next sign of life is due. The leader learns of it a tick late at the worst, and of none after a cut: with an
+    /// When the next sign of life is due. The leader learns of it half a tick late at the worst, and of none after a cut: with an
     /// eighth between two, a session of three ticks or more outlives the two thirds that count as certain.
     fn next_sign(&self) -> Moment {
         self.last_sign.after(self.timeout / 8)
