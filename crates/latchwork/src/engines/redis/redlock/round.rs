@@ -1,6 +1,7 @@
 //! One request to several masters at once.
 
-use std::future::Future;
+use std::future::{Future, ready};
+use std::task::{Context, Poll, Waker};
 
 use tokio::task::JoinSet;
 
@@ -16,7 +17,8 @@ pub(super) struct Round<T: 'static> {
 }
 
 impl<T: Send + 'static> Round<T> {
-    /// Asks these masters, by their numbers.
+    /// Asks these masters, by their numbers. Each request is on its way when this returns, if there is a connection: a claim
+    /// that began to run later could come behind the release of its own lock, and stay.
     pub(super) fn begin<F>(
         masters: impl Iterator<Item = (usize, Node)>,
         ends: Moment,
@@ -28,7 +30,11 @@ impl<T: Send + 'static> Round<T> {
         let mut asked = JoinSet::new();
         for (number, node) in masters {
             let asking = ask(node.clone());
-            asked.spawn(async move { (number, node.in_time(asking).await) });
+            let mut asking = Box::pin(async move { (number, node.in_time(asking).await) });
+            match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(answer) => asked.spawn(ready(answer)),
+                Poll::Pending => asked.spawn(asking),
+            };
         }
         Self { asked, ends }
     }
@@ -65,4 +71,33 @@ impl<T: 'static> Drop for Round<T> {
 
 fn ended() -> Error {
     Error::new(ErrorKind::Unreachable, "the runtime of this request ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::options::Manner;
+    use super::*;
+
+    #[tokio::test]
+    async fn every_request_has_begun_before_the_next_round_can() {
+        let (masters, _) = Manner::of(&"redlock://a,b,c".parse().unwrap()).unwrap();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let mut round = Round::begin(masters.into_iter().map(Node::new).enumerate(), Moment::NEVER, |_| {
+            let begun = begun.clone();
+            async move {
+                begun.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Ok(())
+            }
+        });
+        assert_eq!(begun.load(Ordering::Relaxed), 3);
+        let mut answers = 0;
+        while let Some((_, Ok(()))) = round.next().await {
+            answers += 1;
+        }
+        assert_eq!(answers, 3);
+    }
 }
