@@ -6,4 +6,5 @@ mod forgetful;
 mod minority;
 mod network;
 mod scene;
+mod scripts;
 mod tokens;

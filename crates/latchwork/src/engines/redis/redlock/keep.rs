@@ -6,20 +6,12 @@ use std::time::Duration;
 
 use super::node::{Ask, Node};
 use super::round::Round;
+use super::votes::{Outcome, Votes};
 use super::{Heard, RELEASE_LIMIT, Redlock, Script, Standing, value};
 use crate::engine::{Claim, Engine, Filter, LockState, Renewal, Valid};
 use crate::engines::redis::millis;
 use crate::locked::locked;
 use crate::{Error, LockName, Loss, Result};
-
-/// What the masters said of one claim.
-#[derive(Default)]
-struct Votes {
-    kept: usize,
-    /// Who lacks it, by number.
-    lacking: Vec<usize>,
-    revoked: usize,
-}
 
 impl Redlock {
     pub(super) async fn renew_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
@@ -38,7 +30,7 @@ impl Redlock {
             match answer {
                 Ok(renewals) => {
                     answered += 1;
-                    votes.iter_mut().zip(renewals).for_each(|(votes, renewal)| votes.note(master, renewal));
+                    votes.iter_mut().zip(renewals).for_each(|(votes, renewal)| note(votes, master, renewal));
                 }
                 Err(error) => heard.failed(&error),
             }
@@ -58,17 +50,13 @@ impl Redlock {
         locked(&self.shared.claims).get(&claim.id).copied().unwrap_or_default()
     }
 
-    /// A majority that still had the key keeps it, a majority that had not has lost it.
     fn judge(&self, claim: &Claim, votes: &Votes, no_majority: impl Fn() -> Error) -> Result<Renewal> {
-        let (masters, lost) = (self.shared.nodes.len(), votes.lacking.len() + votes.revoked);
-        if votes.kept >= self.quorum() {
-            return Ok(Renewal::Kept(Valid::For(claim.ttl)));
+        match votes.judge(self.shared.nodes.len()) {
+            Outcome::Kept => Ok(Renewal::Kept(Valid::For(claim.ttl))),
+            Outcome::Removed => Ok(Renewal::Lost(Loss::Removed)),
+            Outcome::Revoked => Ok(Renewal::Lost(Loss::Revoked)),
+            Outcome::Unknown => Err(no_majority()),
         }
-        if lost > masters - self.quorum() {
-            let loss = if votes.revoked > 0 { Loss::Revoked } else { Loss::Removed };
-            return Ok(Renewal::Lost(loss));
-        }
-        Err(no_majority())
     }
 
     /// Puts the key back where it is missing. It counts from the next renewal on, and is taken away again if the claim was given
@@ -126,13 +114,11 @@ impl Redlock {
     }
 }
 
-impl Votes {
-    fn note(&mut self, master: usize, renewal: Renewal) {
-        match renewal {
-            Renewal::Kept(_) => self.kept += 1,
-            Renewal::Lost(Loss::Revoked) => self.revoked += 1,
-            Renewal::Lost(_) => self.lacking.push(master),
-        }
+fn note(votes: &mut Votes, master: usize, renewal: Renewal) {
+    match renewal {
+        Renewal::Kept(_) => votes.kept += 1,
+        Renewal::Lost(Loss::Revoked) => votes.revoked += 1,
+        Renewal::Lost(_) => votes.lacking.push(master),
     }
 }
 

@@ -11,6 +11,7 @@ mod options;
 mod roster;
 mod round;
 mod tally;
+mod votes;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

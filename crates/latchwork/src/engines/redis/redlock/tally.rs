@@ -1,7 +1,7 @@
 //! What the masters said to one claim, and what follows from it. Pure, so that it can be tried with every order of answers.
 
 /// What one master said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Said {
     /// The key is ours there, and this is the token that stands beside it.
     Ours(u64),
