@@ -4,6 +4,7 @@
 //! `worker pass URL NAME MILLIS` takes it likewise, prints `held TOKEN`, releases it and ends.
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
+//! `worker rivals URL NAME FILE HISTORY CLIENTS TIMES` does so with clients that pass nothing on to each other.
 //! `worker flock FILE` holds a plain `flock` until it is killed, for comparison.
 //! `worker turns ...` is one process of a crowd whose requests are counted.
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
@@ -28,7 +29,17 @@ async fn main() {
         ["hold", url, name, millis] => hold(url, name, number(millis)).await,
         ["pass", url, name, millis] => pass(url, name, number(millis)).await,
         ["count", url, name, file, history, tasks, times] => {
-            count(url, name, [file, history], number(tasks), number(times)).await
+            let client = Recorder::shared(Path::new(history)).client(connect(url).await);
+            let locks = (0..number(tasks)).map(|_| client.lock(name)).collect();
+            count(locks, file, number(times)).await
+        }
+        ["rivals", url, name, file, history, clients, times] => {
+            let (recorder, mut locks) = (Recorder::shared(Path::new(history)), Vec::new());
+            for _ in 0..number(clients) {
+                let client = recorder.client(connect(url).await);
+                locks.push(client.lock(name).with(|lock| lock.local_handoff(false)));
+            }
+            count(locks, file, number(times)).await
         }
         ["turns", ref crowd @ ..] => testkit::requests::work(crowd).await,
         ["flock", file] => flock(file),
@@ -76,10 +87,9 @@ fn flock(file: &str) {
     }
 }
 
-async fn count(url: &str, name: &str, [file, history]: [&str; 2], tasks: u64, times: u64) {
-    let client = Recorder::shared(Path::new(history)).client(connect(url).await);
-    let add = |_| {
-        let (lock, file) = (client.lock(name), file.to_owned());
+async fn count(locks: Vec<RecordedLock>, file: &str, times: u64) {
+    let add = |lock: RecordedLock| {
+        let file = file.to_owned();
         tokio::spawn(async move {
             for _ in 0..times {
                 let guard = lock.acquire().await.expect("the lock comes free");
@@ -90,7 +100,7 @@ async fn count(url: &str, name: &str, [file, history]: [&str; 2], tasks: u64, ti
             }
         })
     };
-    for task in (0..tasks).map(add).collect::<Vec<_>>() {
+    for task in locks.into_iter().map(add).collect::<Vec<_>>() {
         task.await.expect("no panic");
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! On five real masters. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
 
+mod clock;
+mod contenders;
 mod forgetful;
 mod minority;
+mod neighbours;
 mod network;
 mod scene;
 mod scripts;

@@ -27,7 +27,8 @@ async fn two_of_five_may_be_dead_and_three_may_not() {
     let error = lock.acquire().await.expect_err("two are no majority");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("2 of 5 masters answered, 3 must"), "{error}");
-    assert!(now().since(begun) < 3 * limit, "within the wait limit");
+    println!("refused after {:?}", now().since(begun));
+    assert!(now().since(begun) < limit * 3 / 2, "within the wait limit");
     let alive = &scene.masters[3..];
     let keys = || alive.iter().filter(|master| master.command(&["EXISTS", LOCK]).integer() == 1).count();
     assert_eq!(keys(), 0, "left on the living");

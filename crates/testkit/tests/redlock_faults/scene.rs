@@ -11,6 +11,11 @@ pub(crate) use testkit::stage::{LOCK, LONG, SOON, now, pause, renewed, take, tol
 
 pub(crate) const MASTERS: usize = 5;
 
+/// Every two of the masters.
+pub(crate) fn pairs() -> impl Iterator<Item = [usize; 2]> {
+    (0..MASTERS).flat_map(|one| (one + 1..MASTERS).map(move |other| [one, other]))
+}
+
 /// Masters with everything around them.
 pub(crate) struct Scene {
     stage: Stage,
@@ -29,7 +34,11 @@ impl Deref for Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        let masters: Vec<_> = (0..MASTERS).map(|_| RedisServer::start(RedisOptions::default())).collect();
+        Self::with(|_| RedisOptions::default())
+    }
+
+    pub(crate) fn with<'a>(options: impl Fn(usize) -> RedisOptions<'a>) -> Self {
+        let masters: Vec<_> = (0..MASTERS).map(|at| RedisServer::start(options(at))).collect();
         let proxies = masters.iter().map(|master| Proxy::to(master.address())).collect();
         Self { stage: Stage::new(), proxies, masters }
     }
@@ -42,6 +51,13 @@ impl Scene {
 
     pub(crate) async fn client(&self, options: &str) -> RecordedClient {
         self.connect(&self.url(options)).await
+    }
+
+    /// The first so many masters without proxies, for other processes.
+    pub(crate) fn direct_url(&self, masters: usize, options: &str) -> String {
+        let places: Vec<_> =
+            self.masters[..masters].iter().map(|master| master.address().to_string()).collect();
+        format!("redlock://{}?{options}", places.join(","))
     }
 
     /// How many masters have a key of this name.

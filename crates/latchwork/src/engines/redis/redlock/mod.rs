@@ -68,6 +68,8 @@ struct Standing {
     vainly: u32,
     /// What it got.
     token: u64,
+    /// Whether a master may have its key: it was asked, and not all that may have acted said that they let go.
+    is_open: bool,
 }
 
 impl Redlock {
@@ -137,7 +139,7 @@ impl Redlock {
     }
 
     async fn claim_now(&self, claim: &Claim, awake: &[usize]) -> Result<Verdict> {
-        let standing = *locked(&self.shared.claims).entry(claim.id).or_default();
+        let standing = self.open(claim.id);
         let patience = self.shared.manner.patience(claim.ttl);
         let [value, member] = self.written(claim, standing.attempt);
         let proposal = format!("{:016}", self.proposal()).into_bytes();
@@ -170,6 +172,14 @@ impl Redlock {
                 self.failed(claim, &tally, heard, is_undone)
             }
         }
+    }
+
+    /// From here on masters may have the claim's key.
+    fn open(&self, id: ClaimId) -> Standing {
+        let mut claims = locked(&self.shared.claims);
+        let standing = claims.entry(id).or_default();
+        standing.is_open = true;
+        *standing
     }
 
     /// Counts answers until they decide, or nobody is waited for any more.
@@ -229,7 +239,9 @@ impl Redlock {
         while let Some((_, answer)) = round.next().await {
             answered += usize::from(answer.is_ok());
         }
-        answered == acted.len()
+        let is_undone = answered == acted.len();
+        self.change(claim.id, |standing| standing.is_open &= !is_undone);
+        is_undone
     }
 
     fn failed(&self, claim: &Claim, tally: &Tally, heard: Heard, is_undone: bool) -> Result<Verdict> {
@@ -401,8 +413,13 @@ impl Engine for Redlock {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let standing = locked(&self.shared.claims).remove(&claim.id).unwrap_or_default();
-        let args = vec![value(claim.id, standing.attempt), member::digits(claim.id).to_vec()];
+        let standing = locked(&self.shared.claims).remove(&claim.id);
+        if standing.is_some_and(|standing| !standing.is_open) {
+            // Every attempt was undone. To ask the masters again would only wait for those that are gone.
+            return Ok(Released::NotHeld);
+        }
+        let attempt = standing.unwrap_or_default().attempt;
+        let args = vec![value(claim.id, attempt), member::digits(claim.id).to_vec()];
         let ask = Ask { script: Script::Release, name: claim.name.clone(), args };
         let mut round = self.ask(0..self.shared.nodes.len(), self.shared.manner.patience(claim.ttl), ask);
         let (mut freed, mut answered, mut heard) = (0, 0, Heard::default());
