@@ -41,10 +41,38 @@ impl Heard {
         self.failures.push(error.to_string());
     }
 
-    /// Whom most of the masters name, and at least so many.
-    pub(super) fn named_by(self, least: usize) -> Option<ClaimState> {
+    /// Whom most of the masters name, and at least so many. A master that was asked late may have counted further than those
+    /// that granted, so it is described as most of them do.
+    pub(super) fn named_by(mut self, least: usize) -> Option<ClaimState> {
         let named = |id: ClaimId| self.holders.iter().filter(|holder| holder.id == id).count();
         let (count, most) = self.holders.iter().map(|holder| (named(holder.id), holder.id)).max()?;
-        self.holders.into_iter().find(|holder| holder.id == most && count >= least)
+        if count < least {
+            return None;
+        }
+        self.holders.retain(|holder| holder.id == most);
+        let same = |token| self.holders.iter().filter(|holder| holder.token == token).count();
+        let (_, token) = self.holders.iter().map(|holder| (same(holder.token), holder.token)).max()?;
+        self.holders.into_iter().find(|holder| holder.token == token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(holders: &[(u8, u64)]) -> Heard {
+        let state = |(id, token): &(u8, u64)| {
+            let mut state = ClaimState::new(ClaimId::from_bytes([*id; 16]));
+            state.token = Some(*token);
+            state
+        };
+        Heard { holders: holders.iter().map(state).collect(), ..Heard::default() }
+    }
+
+    #[test]
+    fn who_is_named_by_enough_is_described_as_most_do() {
+        let named = heard(&[(7, 3), (9, 8), (7, 2), (7, 2)]).named_by(3).expect("three are enough");
+        assert_eq!((named.id, named.token), (ClaimId::from_bytes([7; 16]), Some(2)));
+        assert!(heard(&[(7, 2), (9, 8), (7, 2)]).named_by(3).is_none());
     }
 }
