@@ -1,4 +1,4 @@
-//! What must be running for the sides of an engine: for redis, etcd and zookeeper one server, which all of them use in
+//! What must be running for the sides of an engine: for redis, etcd and zookeeper one server, for redlock five, which all of them use in
 //! turns.
 
 use std::cell::Cell;
@@ -14,6 +14,8 @@ use crate::floors;
 use crate::metrics::Metric;
 use crate::plan::{Engine, Side};
 
+/// Of redlock.
+const MASTERS: usize = 5;
 /// How long ZooKeeper is made to work before it is measured.
 const WARM_UP: Duration = Duration::from_secs(10);
 /// How many calls the slow log keeps; some seconds' worth, of which only the newest count.
@@ -22,6 +24,8 @@ const LOGGED: &str = "20000";
 /// Started before the first side, ended after the last. Pinned with this process, whose child the server is.
 pub(crate) struct Host {
     redis: Option<RedisServer>,
+    /// For redlock.
+    masters: Vec<RedisServer>,
     etcd: Option<EtcdServer>,
     zookeeper: Option<ZooKeeperServer>,
     /// What the server had been asked when it began: the counters of etcd and zookeeper only grow.
@@ -32,7 +36,14 @@ pub(crate) struct Host {
 impl Host {
     /// For sides that need nothing to run.
     pub(crate) fn none() -> Self {
-        Self { redis: None, etcd: None, zookeeper: None, asked: Cell::new(0), splits: false }
+        Self {
+            redis: None,
+            masters: Vec::new(),
+            etcd: None,
+            zookeeper: None,
+            asked: Cell::new(0),
+            splits: false,
+        }
     }
 
     /// `splits`: claims and releases are timed apart.
@@ -41,9 +52,11 @@ impl Host {
     /// If the server does not start.
     pub(crate) fn of(engine: Engine, splits: bool) -> Self {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
+        let masters = if engine == Engine::Redlock { MASTERS } else { 0 };
+        let masters = (0..masters).map(|_| start_redis(false)).collect();
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
         let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
-        Self { redis, etcd, zookeeper, asked: Cell::new(0), splits }
+        Self { redis, masters, etcd, zookeeper, asked: Cell::new(0), splits }
     }
 
     /// The server itself.
@@ -66,12 +79,14 @@ impl Host {
         let etcd = self.etcd.as_ref().map(|server| format!("etcd://{}", server.address()));
         let zookeeper = self.zookeeper.as_ref();
         let zookeeper = zookeeper.map(|server| format!("zookeeper://{}", server.members()[0].address()));
-        redis.or(etcd).or(zookeeper)
+        let places: Vec<_> = self.masters.iter().map(|master| master.address().to_string()).collect();
+        let redlock = format!("redlock://{}?quarantine=off", places.join(","));
+        redis.or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }
 
     /// Forgets what the side before has left.
     pub(crate) fn clear(&self) {
-        self.redis.iter().for_each(|server| drop(server.command(&["FLUSHALL"])));
+        self.all_redis().for_each(|server| drop(server.command(&["FLUSHALL"])));
         self.etcd.iter().for_each(|server| drop(server.etcdctl(&["del", "--prefix", ""])));
         self.zookeeper.iter().for_each(clear_zookeeper);
     }
@@ -81,7 +96,7 @@ impl Host {
         self.etcd.iter().for_each(|server| self.asked.set(server.calls(side.requests())));
         self.zookeeper.iter().for_each(|server| self.asked.set(server.members()[0].requests()));
         for command in [&["CONFIG", "RESETSTAT"], &["SLOWLOG", "RESET"]] {
-            self.redis.iter().for_each(|server| drop(server.command(command)));
+            self.all_redis().for_each(|server| drop(server.command(command)));
         }
     }
 
@@ -95,17 +110,22 @@ impl Host {
             let calls = (server.members()[0].requests() - self.asked.get()) as f64;
             return vec![Metric::median_of("requests/turn", calls / turns as f64)];
         }
-        let Some(server) = &self.redis else { return Vec::new() };
-        let calls = server.calls(side.requests()) as f64;
-        let busy = server.time_in(side.requests()).as_secs_f64() * 1e6;
+        if self.all_redis().next().is_none() {
+            return Vec::new();
+        }
+        let calls = self.all_redis().map(|server| server.calls(side.requests())).sum::<u64>() as f64;
+        let busy = self.all_redis().map(|server| server.time_in(side.requests())).sum::<Duration>();
+        let busy = busy.as_secs_f64() * 1e6;
         let mut metrics = vec![
             Metric::median_of("requests/turn", calls / turns as f64),
             Metric::median_of("us/request", busy / calls),
         ];
-        if self.splits {
-            metrics.extend(split(server));
-        }
+        metrics.extend(self.redis.iter().filter(|_| self.splits).flat_map(split));
         metrics
+    }
+
+    fn all_redis(&self) -> impl Iterator<Item = &RedisServer> {
+        self.redis.iter().chain(&self.masters)
     }
 }
 

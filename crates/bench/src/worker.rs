@@ -47,6 +47,8 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         #[cfg(feature = "peers")]
         Side::Rslock | Side::RslockQuick => awaited(job, crate::peers::managers(job)),
         #[cfg(feature = "peers")]
+        Side::DistributedLock => awaited(job, crate::peers::distributed_lock::locks(job)),
+        #[cfg(feature = "peers")]
         Side::EtcdTxn => awaited(job, crate::peers::etcd::txns(job)),
         #[cfg(feature = "peers")]
         Side::EtcdQueue => awaited(job, crate::peers::etcd::queues(job)),

@@ -1,6 +1,8 @@
 //! Other locks on the same server, for comparison. Whatever is not there is left out, with a note.
 
 #[cfg(feature = "peers")]
+pub(crate) mod distributed_lock;
+#[cfg(feature = "peers")]
 pub(crate) mod etcd;
 mod python;
 #[cfg(feature = "peers")]
@@ -14,6 +16,13 @@ use crate::plan::Side;
 pub(crate) use self::python::command;
 #[cfg(feature = "peers")]
 pub(crate) use self::rslock::managers;
+
+/// The servers of a URL, each by itself.
+#[cfg(feature = "peers")]
+fn each(url: &str) -> Vec<String> {
+    let places = url.split("://").nth(1).unwrap_or(url).split('?').next().unwrap_or_default();
+    places.split(',').map(|place| format!("redis://{place}")).collect()
+}
 
 /// Why a side cannot be measured, if it is a peer that is not there.
 pub(crate) fn missing(side: Side, args: &Args) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Crate rslock: `SET NX PX`, and asking again after a random part of its delay.
+//! Crate rslock on one server or on several: `SET NX PX`, and asking again after a random part of its delay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) struct Managed {
 
 /// The locks of this process's tasks, from one manager, which is already warm.
 pub(crate) async fn managers(job: &Job) -> Result<Vec<Managed>> {
-    let mut manager = LockManager::new(vec![job.url()?]);
+    let mut manager = LockManager::new(super::each(job.url()?));
     if job.side == Side::RslockQuick {
         manager.set_retry(RETRIES, QUICK);
     }

@@ -34,6 +34,7 @@ pub(crate) enum Bound {
 pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
     match engine {
         Engine::Redis => {}
+        Engine::Redlock => return on_redlock(workload),
         Engine::Etcd => return on_etcd(workload),
         Engine::Zookeeper => return on_zookeeper(workload),
         Engine::Sqlite | Engine::Memory => return Vec::new(),
@@ -49,6 +50,18 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
         ],
     ];
     both.into_iter().flat_map(|sides| of_flavor(workload, sides)).collect()
+}
+
+fn on_redlock(workload: Workload) -> Vec<Goal> {
+    let ours = [Side::RedlockMulti, Side::RedlockCurrent];
+    let faster = |side, peer| Goal { side, what: What::RatioOf("pairs/s", peer), bound: Bound::Least(1.25) };
+    match workload {
+        Workload::Free | Workload::Distinct => {
+            let both = |side| [Side::Rslock, Side::DistributedLock].map(|peer| faster(side, peer));
+            ours.into_iter().flat_map(both).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn on_etcd(workload: Workload) -> Vec<Goal> {

@@ -17,6 +17,7 @@ pub(crate) enum Engine {
     Sqlite,
     Memory,
     Redis,
+    Redlock,
     Etcd,
     Zookeeper,
 }

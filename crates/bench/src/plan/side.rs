@@ -21,6 +21,10 @@ pub(crate) enum Side {
     /// As [`Side::SqliteUnpassed`].
     RedisUnpassed,
     RedisUnpassedCurrent,
+    RedlockMulti,
+    RedlockCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    RedlockUnpassed,
     EtcdMulti,
     EtcdCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -61,6 +65,8 @@ pub(crate) enum Side {
     Rslock,
     /// The same, asking again after 10 ms instead of 200.
     RslockQuick,
+    /// A peer: the Redlock of distributed-lock 0.2, a fresh name each time.
+    DistributedLock,
     /// A peer: python-redis-lock.
     PyRedisLock,
     /// A peer: the lock of redis-py.
@@ -86,6 +92,9 @@ impl Side {
             Self::RedisCurrent => "ours: redis, current-thread",
             Self::RedisUnpassed => "ours: never passed, multi",
             Self::RedisUnpassedCurrent => "ours: never passed, current",
+            Self::RedlockMulti => "ours: redlock, multi-thread",
+            Self::RedlockCurrent => "ours: redlock, current-thread",
+            Self::RedlockUnpassed => "ours: redlock, never passed",
             Self::EtcdMulti => "ours: etcd, multi-thread",
             Self::EtcdCurrent => "ours: etcd, current-thread",
             Self::EtcdUnpassed => "ours: etcd, never passed",
@@ -111,6 +120,7 @@ impl Side {
             Self::BlpopCurrent => "floor: raw BLPOP, current",
             Self::Rslock => "peer: rslock",
             Self::RslockQuick => "peer: rslock, retry 10 ms",
+            Self::DistributedLock => "peer: distributed-lock 0.2",
             Self::PyRedisLock => "peer: python-redis-lock",
             Self::PyRedis => "peer: redis-py",
         }
@@ -122,6 +132,10 @@ impl Side {
             Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
                 self.redis_floors(workload)
             }
+            Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => match workload {
+                Workload::Free | Workload::Distinct => &[Self::Rslock, Self::DistributedLock],
+                _ => &[Self::RslockQuick],
+            },
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::EtcdTxn],
                 _ => &[Self::EtcdQueue, Self::EtcdLock],
@@ -174,6 +188,7 @@ impl Side {
             | Self::ZookeeperCurrent
             | Self::RedisCurrent
             | Self::RedisUnpassedCurrent
+            | Self::RedlockCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
             | Self::BlpopCurrent => Flavor::Current,
@@ -189,6 +204,7 @@ impl Side {
             Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
                 Some(Engine::Redis)
             }
+            Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => Some(Engine::Redlock),
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
                 Some(Engine::Zookeeper)
@@ -204,6 +220,7 @@ impl Side {
             Self::SqliteUnpassed
                 | Self::RedisUnpassed
                 | Self::RedisUnpassedCurrent
+                | Self::RedlockUnpassed
                 | Self::EtcdUnpassed
                 | Self::ZookeeperUnpassed
         )
@@ -221,11 +238,15 @@ impl Side {
             Self::BlpopMulti | Self::BlpopCurrent => &["blpop", "lpush"],
             // They set the key by a command of its own, and look at it before they take what is not theirs.
             Self::Rslock | Self::RslockQuick | Self::PyRedis => &["set", "evalsha"],
+            Self::DistributedLock => &["set", "eval"],
             Self::PyRedisLock => &["set", "blpop", "evalsha"],
             Self::RedisMulti
             | Self::RedisCurrent
             | Self::RedisUnpassed
             | Self::RedisUnpassedCurrent
+            | Self::RedlockMulti
+            | Self::RedlockCurrent
+            | Self::RedlockUnpassed
             | Self::ScriptsMulti
             | Self::ScriptsCurrent => &["evalsha"],
             Self::EtcdMulti
@@ -244,6 +265,7 @@ impl Side {
             self,
             Self::Rslock
                 | Self::RslockQuick
+                | Self::DistributedLock
                 | Self::EtcdTxn
                 | Self::EtcdQueue
                 | Self::EtcdLock

@@ -102,6 +102,7 @@ impl Workload {
             (Engine::Sqlite, _) => self.on_sqlite(),
             (Engine::Memory, _) => self.in_memory(),
             (Engine::Redis, _) => self.on_redis(),
+            (Engine::Redlock, _) => self.on_redlock(),
             (Engine::Etcd, _) => self.on_etcd(),
             (Engine::Zookeeper, _) => self.on_zookeeper(),
         }
@@ -121,6 +122,15 @@ impl Workload {
         match self {
             Self::Processes | Self::Working | Self::HandOver => &[],
             _ => &[MemoryMulti, MutexMulti, MemoryCurrent, MutexCurrent],
+        }
+    }
+
+    fn on_redlock(self) -> &'static [Side] {
+        use Side::{DistributedLock, RedlockCurrent, RedlockMulti, RedlockUnpassed, Rslock, RslockQuick};
+        match self {
+            Self::Free | Self::Distinct => &[RedlockMulti, RedlockCurrent, Rslock, DistributedLock],
+            Self::HandOver => &[RedlockMulti, RedlockCurrent, Rslock, RslockQuick],
+            _ => &[RedlockMulti, RedlockCurrent, RedlockUnpassed, Rslock, RslockQuick],
         }
     }
 
