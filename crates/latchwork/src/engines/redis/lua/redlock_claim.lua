@@ -2,22 +2,23 @@
 --      member it was granted to
 -- ARGV 1 value   2 member   3 ttl ms   4 the token that the client proposes to every master, 16 digits
 -- ->   token | {-1, ms until the key is free, fence, holder}
-local call, K, F, me = redis.call, KEYS[1], KEYS[2], ARGV[1]
-local is_new = call('SET', K, me, 'NX', 'PX', ARGV[3])
-local both = is_new and {} or call('MGET', K, F) -- A key of another type reads as nil.
-if not is_new and both[1] ~= me then return {-1, call('PTTL', K), both[2] or '', both[1] or '?'} end
-if not is_new then
+local call, K, F, token, last = redis.call, KEYS[1], KEYS[2], ARGV[4], nil
+if call('SET', K, ARGV[1], 'NX', 'PX', ARGV[3]) then
+  last = call('SET', F, token .. ARGV[2], 'PX', '86400000', 'GET')
+  -- The usual case: above the last, and not far above.
+  if last and last < token and token - string.sub(last, 1, 16) < 3600000000 then return token end
+else
+  local both = call('MGET', K, F) -- A key of another type reads as nil.
+  if both[1] ~= ARGV[1] then return {-1, call('PTTL', K), both[2] or '', both[1] or '?'} end
   call('PEXPIRE', K, ARGV[3])
+  last = both[2]
   -- Asked again, after a lost reply: the same answer.
-  if both[2] and string.sub(both[2], 17, 48) == string.sub(ARGV[2], 1, 32) then return string.sub(both[2], 1, 16) end
+  if last and string.sub(last, 17, 48) == string.sub(ARGV[2], 1, 32) then return string.sub(last, 1, 16) end
 end
 -- The token: max(last + 1, what was proposed). A client whose clock is far ahead must not use up the numbers of years.
-local now, token = call('TIME'), ARGV[4]
+local now = call('TIME')
 local limit = string.format('%.0f', now[1] + 3600) .. string.sub(1000000 + now[2], 2)
 if token > limit then token = limit end
-local last = call('SET', F, token .. ARGV[2], 'PX', '86400000', 'GET')
-if last and string.sub(last, 1, 16) >= token then
-  token = string.format('%.0f', string.sub(last, 1, 16) + 1)
-  call('SET', F, token .. ARGV[2], 'PX', '86400000')
-end
+if last and string.sub(last, 1, 16) >= token then token = string.format('%.0f', string.sub(last, 1, 16) + 1) end
+call('SET', F, token .. ARGV[2], 'PX', '86400000')
 return token

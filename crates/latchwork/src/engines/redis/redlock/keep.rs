@@ -68,14 +68,18 @@ impl Redlock {
         let [value, member] = self.written(claim, standing.attempt);
         let token = format!("{:016}", standing.token).into_bytes();
         let args = vec![value.clone(), member, token, millis(claim.ttl).to_string().into_bytes()];
-        let ask = Ask { script: Script::Heal, name: claim.name.clone(), args };
+        let ask = Ask { script: Script::Heal, name: claim.name.clone(), args, gate: None };
         let mut healing = self.ask(lacking.iter().copied(), patience(claim.ttl), ask);
         let (engine, claim) = (self.clone(), claim.clone());
         tokio::spawn(async move {
             while healing.next().await.is_some() {}
             if !locked(&engine.shared.claims).contains_key(&claim.id) {
-                let ask =
-                    Ask { script: Script::Release, name: claim.name.clone(), args: vec![value, Vec::new()] };
+                let ask = Ask {
+                    script: Script::Release,
+                    name: claim.name.clone(),
+                    args: vec![value, Vec::new()],
+                    gate: None,
+                };
                 let mut undoing = engine.ask(lacking.into_iter(), patience(claim.ttl), ask);
                 while undoing.next().await.is_some() {}
             }

@@ -4,6 +4,7 @@
 //! what is left of the ttl. There is no queue: who fails lets go everywhere, and tries again after a random while. Tokens
 //! come from a counter on every master that a majority must agree on.
 
+mod gate;
 mod heard;
 mod keep;
 mod node;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use redis::{ToRedisArgs, Value};
 
+use self::gate::Keeper;
 use self::heard::Heard;
 use self::node::{Ask, Node};
 use self::options::Manner;
@@ -148,7 +150,9 @@ impl Redlock {
         (0..self.shared.nodes.len())
             .filter(|at| !awake.contains(at))
             .for_each(|at| tally.note(at, Said::Silent));
-        let ask = Ask { script: Script::Claim, name: claim.name.clone(), args };
+        let keeper = Keeper(Arc::default());
+        let gate = Some(keeper.0.clone());
+        let ask = Ask { script: Script::Claim, name: claim.name.clone(), args, gate };
         let mut round = self.ask(awake.iter().copied(), patience, ask);
         self.count(&mut round, &mut tally, |at, answer| heard.claimed(at, answer)).await;
         let mut decision = tally.decide();
@@ -166,6 +170,7 @@ impl Redlock {
                         tally.note(at, heard.claimed(at, answer));
                     }
                 }
+                drop(keeper);
                 // Who did nothing has nothing to undo, and may not be there to be waited for.
                 let acted = awake.iter().copied().filter(|at| !heard.inert.contains(at));
                 let is_undone = self.undo(claim, patience, value, acted.collect()).await;
@@ -212,7 +217,7 @@ impl Redlock {
             .filter(|at| !ours.contains(at))
             .for_each(|at| tally.note(at, Said::Silent));
         let args = vec![value.to_owned(), member.to_owned(), format!("{token:016}").into_bytes()];
-        let ask = Ask { script: Script::Raise, name: claim.name.clone(), args };
+        let ask = Ask { script: Script::Raise, name: claim.name.clone(), args, gate: None };
         let mut round = self.ask(ours.into_iter(), patience, ask);
         let raised = |_, answer: Result<Value>| match answer {
             Ok(Value::BulkString(token)) => member::token(&token).map_or(Said::Silent, Said::Ours),
@@ -233,7 +238,7 @@ impl Redlock {
     async fn undo(&self, claim: &Claim, patience: Duration, value: Vec<u8>, acted: Vec<usize>) -> bool {
         self.change(claim.id, |standing| standing.attempt += 1);
         let args = vec![value, Vec::new()];
-        let ask = Ask { script: Script::Release, name: claim.name.clone(), args };
+        let ask = Ask { script: Script::Release, name: claim.name.clone(), args, gate: None };
         let mut round = self.ask(acted.iter().copied(), patience, ask);
         let mut answered = 0;
         while let Some((_, answer)) = round.next().await {
@@ -420,7 +425,7 @@ impl Engine for Redlock {
         }
         let attempt = standing.unwrap_or_default().attempt;
         let args = vec![value(claim.id, attempt), member::digits(claim.id).to_vec()];
-        let ask = Ask { script: Script::Release, name: claim.name.clone(), args };
+        let ask = Ask { script: Script::Release, name: claim.name.clone(), args, gate: None };
         let mut round = self.ask(0..self.shared.nodes.len(), self.shared.manner.patience(claim.ttl), ask);
         let (mut freed, mut answered, mut heard) = (0, 0, Heard::default());
         let mut is_late = false;

@@ -10,11 +10,10 @@ use super::super::keys::Keys;
 use super::super::options::Options;
 use super::super::scripts::Script;
 use super::super::session::Session;
+use super::gate::Gate;
 use crate::clock::Clock;
-use crate::{Effect, Error, ErrorKind, LockName, Result};
+use crate::{Error, ErrorKind, LockName, Result};
 
-/// How long an answer is waited for that nobody counts any more: whoever needs longer gets a new connection.
-const LATE: Duration = Duration::from_secs(2);
 /// The first pause before a master is asked again to let go; each is twice as long as the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -29,6 +28,8 @@ pub(super) struct Ask {
     pub(super) script: Script,
     pub(super) name: LockName,
     pub(super) args: Vec<Vec<u8>>,
+    /// Of a claim.
+    pub(super) gate: Option<Arc<Gate>>,
 }
 
 impl Node {
@@ -86,20 +87,10 @@ impl Node {
         for arg in &ask.args {
             command.arg(&arg[..]);
         }
-        link.call(ask.script, &command, options).await
-    }
-
-    /// What it says, unless it takes so long that its connection must be given up.
-    pub(super) async fn in_time<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
-        let clock = Clock::boottime();
-        let late = clock.sleep_until(clock.now().after(LATE));
-        tokio::select! {
-            biased;
-            answer = request => answer,
-            () = late => {
-                let message = format!("redis at {} does not answer", self.place());
-                Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
-            }
-        }
+        let request = link.call(ask.script, &command, options);
+        let Some(gate) = &ask.gate else { return request.await };
+        let too_late =
+            || Error::new(ErrorKind::Unreachable, format!("redis at {} came too late", self.place()));
+        gate.pass(request).await.unwrap_or_else(|| Err(too_late()))
     }
 }

@@ -1,0 +1,62 @@
+//! What keeps a claim that was not sent yet from being sent behind its own release.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use crate::locked::locked;
+
+/// Open while a claim counts its answers. A master may still be connected to then: nothing is sent to it any more once the gate
+/// is closed, because what follows may already have gone there by the new connection.
+#[derive(Default)]
+pub(super) struct Gate {
+    is_closed: Mutex<bool>,
+}
+
+/// Closes the gate at the latest when it is dropped.
+pub(super) struct Keeper(pub(super) Arc<Gate>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        *locked(&self.0.is_closed) = true;
+    }
+}
+
+impl Gate {
+    /// Carries out a request that is sent when it is first polled; `None` if the gate was closed before.
+    pub(super) async fn pass<F: Future>(&self, request: F) -> Option<F::Output> {
+        let mut request = pin!(request);
+        match self.begin(request.as_mut()).await? {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => Some(request.await),
+        }
+    }
+
+    async fn begin<F: Future>(&self, mut request: Pin<&mut F>) -> Option<Poll<F::Output>> {
+        poll_fn(|context| {
+            // Held while it is sent: who closes the gate waits for that.
+            let is_closed = locked(&self.is_closed);
+            Poll::Ready((!*is_closed).then(|| request.as_mut().poll(context)))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_sent_through_a_closed_gate_and_what_was_sent_is_answered() {
+        let keeper = Keeper(Arc::default());
+        let gate = keeper.0.clone();
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let mut sent = pin!(gate.pass(answered));
+        assert!(poll_fn(|context| Poll::Ready(sent.as_mut().poll(context).is_pending())).await);
+        drop(keeper);
+        answer.send(1).unwrap();
+        assert_eq!(sent.await, Some(Ok(1)));
+        assert_eq!(gate.pass(async { panic!("sent") }).await, None::<()>);
+    }
+}
