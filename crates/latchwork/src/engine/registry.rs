@@ -49,6 +49,7 @@ macro_rules! engines {
 #[cfg(any(
     feature = "etcd",
     feature = "memory",
+    feature = "postgres",
     feature = "redis",
     feature = "sqlite",
     feature = "zookeeper"
@@ -65,6 +66,8 @@ impl Registry {
                 ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
                 ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
                 ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
+                ["postgres"], "postgres", url => client(engines::Postgres::connect(url)),
+                    [engines::Postgres::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
                     [engines::Redis::promises, engines::redis::GetSet::promises];
                 ["redlock" "redlock+tls"], "redis", url => client(engines::redis::Redlock::connect(url)),

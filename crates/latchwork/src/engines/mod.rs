@@ -2,18 +2,24 @@
 
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(any(feature = "redis", feature = "etcd"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
 mod links;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod mailbox;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod news;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "memory", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "postgres", feature = "sqlite"))]
 mod rule;
-#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
 mod settings;
+#[cfg(feature = "postgres")]
+mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
@@ -25,6 +31,8 @@ pub mod zookeeper;
 pub use etcd::Etcd;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 #[cfg(feature = "redis")]
 pub use redis::Redis;
 #[cfg(feature = "sqlite")]

@@ -292,7 +292,9 @@ impl Model for World {
             }
         }
         if state.may_fail {
-            acts.extend((0..MASTERS).map(Act::Fail));
+            // One that was never told anything has nothing to forget.
+            let can_forget = |lane: &usize| state.lanes[*lane].master.fence > 0;
+            acts.extend((0..MASTERS).filter(can_forget).map(Act::Fail));
         }
     }
 

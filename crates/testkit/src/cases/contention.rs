@@ -95,7 +95,7 @@ pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F
     let (one, two, three) = (fixture.client().await, fixture.client().await, fixture.client().await);
     let guard = hold(&one, "middle").await;
     let middle =
-        tokio::spawn(async move { two.lock("middle").wait(Duration::from_millis(150)).acquire().await });
+        tokio::spawn(async move { two.lock("middle").wait(Duration::from_millis(600)).acquire().await });
     waiters(&one, "middle", 1).await;
     let last = tokio::spawn(async move { hold(&three, "middle").await });
     waiters(&one, "middle", 2).await;

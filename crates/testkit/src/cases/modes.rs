@@ -74,8 +74,8 @@ pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>)
                 left.push((engine, claim, answer));
             }
             let (dead, its_claim, _) = left.remove(dies);
-            // An engine that sees no death has to be told.
-            if fixture.url().is_none() {
+            // An engine that sees no death, or not before the ttl is over, has to be told.
+            if fixture.url().is_none() || F::guarantees().dead_holder.contains("ttl") {
                 dead.release(&its_claim).await.expect("answers");
             }
             drop(dead);

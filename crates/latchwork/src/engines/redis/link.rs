@@ -13,11 +13,11 @@ use tokio::sync::OnceCell;
 
 use super::beats::Beats;
 use super::failure::{Failure, code, refused, unanswered};
-use super::mailbox::{Mailbox, News};
 use super::options::Options;
 use super::scripts::Script;
 use crate::engine::ClaimId;
 use crate::engines::links::Connection;
+use crate::engines::mailbox::{Mailbox, News};
 use crate::{Error, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.

@@ -9,7 +9,6 @@ mod failure;
 mod getset;
 mod keys;
 mod link;
-mod mailbox;
 mod member;
 mod options;
 mod redlock;
@@ -26,7 +25,6 @@ use redis::{Cmd, ToRedisArgs, Value};
 use self::beats::Due;
 use self::keys::Keys;
 use self::link::Link;
-use self::mailbox::News;
 use self::options::{Options, Quarantine, Scheme};
 use self::scripts::Script;
 use self::session::Session;
@@ -35,6 +33,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
     Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
 };
+use crate::engines::mailbox::News;
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
 pub use self::getset::GetSet;

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::link::Link;
-use super::mailbox::Mailbox;
 use super::member;
 use super::options::{Options, Quarantine};
 use super::server::Server;
 use crate::Result;
 use crate::clock::{Clock, Moment};
 use crate::engines::links::Links;
+use crate::engines::mailbox::Mailbox;
 use crate::locked::locked;
 
 /// Before every channel.

@@ -1,4 +1,8 @@
 //! What the server told this client's waiting claims.
+#![cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "only Redis is shared with clients that tell nobody")
+)]
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +16,7 @@ use crate::names::AsItIs;
 
 /// News for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(in crate::engines) enum News {
     /// The lock was handed over, with this token.
     Granted(u64),
     /// Something changed, or may have: ask.
@@ -21,7 +25,7 @@ pub(super) enum News {
 
 /// The waiting claims of one client, and their news.
 #[derive(Default)]
-pub(super) struct Mailbox {
+pub(in crate::engines) struct Mailbox {
     /// Their ids are random, which is all that a hash is for.
     claims: Mutex<HashMap<ClaimId, Slot, AsItIs>>,
 }
@@ -39,7 +43,7 @@ struct Slot {
 impl Mailbox {
     /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
     /// whether it was expected before, and only gives a sign of life now.
-    pub(super) fn expect(&self, id: ClaimId) -> bool {
+    pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
         match locked(&self.claims).entry(id) {
             Entry::Occupied(slot) => slot.get().silent == 0,
             Entry::Vacant(slot) => {
@@ -50,17 +54,17 @@ impl Mailbox {
     }
 
     /// How many claims are expected to hear something.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::engines) fn waiting(&self) -> usize {
         locked(&self.claims).len()
     }
 
     /// Forgets a claim.
-    pub(super) fn forget(&self, id: ClaimId) {
+    pub(in crate::engines) fn forget(&self, id: ClaimId) {
         locked(&self.claims).remove(&id);
     }
 
     /// Counts how often in a row this claim met a silent holder.
-    pub(super) fn met(&self, id: ClaimId, is_silent: bool) -> u32 {
+    pub(in crate::engines) fn met(&self, id: ClaimId, is_silent: bool) -> u32 {
         match locked(&self.claims).entry(id) {
             Entry::Vacant(_) => 0,
             Entry::Occupied(mut slot) => {
@@ -72,14 +76,14 @@ impl Mailbox {
     }
 
     /// From now on, a change of `key` is news for `id`.
-    pub(super) fn watch(&self, id: ClaimId, key: &str) {
+    pub(in crate::engines) fn watch(&self, id: ClaimId, key: &str) {
         if let Some(slot) = locked(&self.claims).get_mut(&id) {
             slot.watched = Some(key.into());
         }
     }
 
     /// A key was changed by somebody who tells nobody: whoever watches it asks.
-    pub(super) fn changed(&self, key: &[u8]) {
+    pub(in crate::engines) fn changed(&self, key: &[u8]) {
         let watches =
             |slot: &&mut Slot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
         let readers: Vec<_> = locked(&self.claims)
@@ -91,20 +95,20 @@ impl Mailbox {
     }
 
     /// Puts news into the box of `id`, if it is expected.
-    pub(super) fn deliver(&self, id: ClaimId, news: News) {
+    pub(in crate::engines) fn deliver(&self, id: ClaimId, news: News) {
         let reader = locked(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(news));
         reader.into_iter().for_each(Waker::wake);
     }
 
     /// The connection that news come through is gone, and maybe some news with it: everybody asks.
-    pub(super) fn recheck_all(&self) {
+    pub(in crate::engines) fn recheck_all(&self) {
         let readers: Vec<_> =
             locked(&self.claims).values_mut().filter_map(|slot| slot.deliver(News::Recheck)).collect();
         readers.into_iter().for_each(Waker::wake);
     }
 
     /// The next news for `id`. May be dropped at any time: news stay until they are returned.
-    pub(super) async fn next(&self, id: ClaimId) -> News {
+    pub(in crate::engines) async fn next(&self, id: ClaimId) -> News {
         poll_fn(|context| {
             let mut claims = locked(&self.claims);
             let Some(slot) = claims.get_mut(&id) else { return Poll::Ready(News::Recheck) };

@@ -1,0 +1,278 @@
+//! One connection: statements that were prepared, and messages that arrive.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
+
+use super::Shared;
+use super::failure::{failed, refused};
+use super::texts::{tables, text, types};
+use crate::clock::{Clock, Moment};
+use crate::engine::ClaimId;
+use crate::engines::mailbox::{Mailbox, News};
+use crate::engines::sql::{Answer, Ask, Statement, Value};
+use crate::{Error, ErrorKind, Result};
+
+/// How long to try to reach the server. The core bounds every request as well.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Whoever gives up waiting after so long does not trust the connection any more.
+const SUSPICIOUS: Duration = Duration::from_millis(900);
+
+/// A connection. It never comes back to life: whoever finds it closed opens another.
+pub(super) struct Connection {
+    client: Client,
+    /// In the order of [`Statement`].
+    statements: Vec<tokio_postgres::Statement>,
+    state: Arc<State>,
+    shared: Arc<Shared>,
+}
+
+/// What the connection's driver knows of it.
+struct State {
+    closed: AtomicBool,
+    mailbox: Arc<Mailbox>,
+}
+
+/// Lives in the driver. Dropped with it: also when its runtime ends.
+struct Driven(Arc<State>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl State {
+    fn close(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.mailbox.recheck_all();
+        }
+    }
+}
+
+impl Connection {
+    /// Connects and prepares the statements; makes the tables if they are missing.
+    ///
+    /// # Errors
+    /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
+    pub(super) async fn open(shared: Arc<Shared>) -> Result<Self> {
+        let options = &shared.options;
+        let unreachable =
+            |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
+        let limit = tokio::time::timeout(CONNECT_LIMIT, options.config.connect(NoTls));
+        let (client, mut connection) = limit
+            .await
+            .map_err(|_| unreachable("no answer to the connection"))?
+            .map_err(|e| refused(&e, options))?;
+        let state = Arc::new(State { closed: AtomicBool::new(false), mailbox: shared.mailbox.clone() });
+        let driven = Driven(state.clone());
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(message) = message
+                    && let Some((id, token)) = read_message(message.payload())
+                {
+                    driven.0.mailbox.deliver(id, News::Granted(token));
+                }
+            }
+        });
+        let mut open = Self { client, statements: Vec::new(), state, shared: shared.clone() };
+        match open.prepare().await {
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                open.make_tables().await?;
+                open.prepare().await.map_err(|error| refused(&error, options))?;
+            }
+            prepared => prepared.map_err(|error| refused(&error, options))?,
+        }
+        Ok(open)
+    }
+
+    async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {
+        let (client, table) = (&self.client, &self.shared.options.table);
+        let preparing = Statement::ALL.map(|statement| async move {
+            client.prepare_typed(&text(statement, table), types(statement)).await
+        });
+        self.statements = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
+        Ok(())
+    }
+
+    async fn make_tables(&self) -> Result<()> {
+        let options = &self.shared.options;
+        let tables = tables(&options.table);
+        for _ in 0..3 {
+            match self.client.batch_execute(&tables).await {
+                // Two that make the same table at once: one finds half of what the other has just made.
+                Err(error)
+                    if matches!(
+                        error.code(),
+                        Some(
+                            &SqlState::UNIQUE_VIOLATION
+                                | &SqlState::DUPLICATE_TABLE
+                                | &SqlState::DUPLICATE_OBJECT
+                        )
+                    ) => {}
+                Err(error) => {
+                    let (why, user) = (refused(&error, options), &options.user);
+                    let message = format!(
+                        "{why}\nthe tables are missing, and {user:?} may not make them; let an owner run:\n{tables}"
+                    );
+                    return Err(Error::new(why.kind(), message));
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.closed.load(Ordering::Acquire) || self.client.is_closed()
+    }
+
+    /// Statements in one round trip, each for itself or all in the open transaction.
+    ///
+    /// # Errors
+    /// The first that failed.
+    pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+        let unheard = Unheard { state: &self.state, since: Clock::boottime().now() };
+        let answers = all(asks.iter().map(|ask| self.ask(ask))).await;
+        unheard.heard();
+        answers
+            .into_iter()
+            .map(|answer| answer.map_err(|error| failed(&error, &self.shared.options)))
+            .collect()
+    }
+
+    /// The same between two commands without values.
+    pub(super) async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
+        let unheard = Unheard { state: &self.state, since: Clock::boottime().now() };
+        let command = |text: String| async move {
+            if !text.is_empty() {
+                self.client.batch_execute(&text).await?;
+            }
+            Ok(Answer::default())
+        };
+        let asked: Vec<Pin<Box<dyn Future<Output = Asked> + Send>>> =
+            [Box::pin(command(before.to_owned())) as _]
+                .into_iter()
+                .chain(asks.iter().map(|ask| Box::pin(self.ask(ask)) as _))
+                .chain([Box::pin(command(after.to_owned())) as _])
+                .collect();
+        let answers = all(asked).await;
+        unheard.heard();
+        let mut read = Vec::with_capacity(asks.len());
+        for answer in answers {
+            read.push(answer.map_err(|error| failed(&error, &self.shared.options))?);
+        }
+        read.remove(0);
+        read.truncate(asks.len());
+        Ok(read)
+    }
+
+    pub(super) async fn command(&self, text: &str) -> Result<()> {
+        self.client.batch_execute(text).await.map_err(|error| failed(&error, &self.shared.options))
+    }
+
+    async fn ask(&self, ask: &Ask) -> Asked {
+        let values: Vec<_> = ask.values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+        let rows = self.client.query(&self.statements[ask.statement as usize], &values).await?;
+        let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(Answer { changed: rows.len() as u64, rows })
+    }
+}
+
+type Asked = std::result::Result<Answer, tokio_postgres::Error>;
+
+/// A request whose answer nobody waited for, long after it was sent: the server may hang.
+struct Unheard<'a> {
+    state: &'a State,
+    since: Moment,
+}
+
+impl Unheard<'_> {
+    fn heard(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if Clock::boottime().now().since(self.since) > SUSPICIOUS {
+            self.state.close();
+        }
+    }
+}
+
+/// Carries all out, in the order in which they stand here: each sends its request when it is first polled.
+async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context: &mut Context<'_>| {
+        let mut is_pending = false;
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(done) => *output = Some(done),
+                Poll::Pending => is_pending = true,
+            }
+        }
+        if is_pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
+}
+
+/// `ID TOKEN`.
+fn read_message(text: &str) -> Option<(ClaimId, u64)> {
+    let (id, token) = text.split_once(' ')?;
+    let id = u128::from_str_radix(id, 16).ok().filter(|_| id.len() == 32)?;
+    Some((ClaimId::from_bytes(id.to_be_bytes()), token.parse().ok()?))
+}
+
+fn read_row(row: &Row) -> std::result::Result<Vec<Value>, tokio_postgres::Error> {
+    (0..row.len()).map(|column| row.try_get(column)).collect()
+}
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(
+        kind: &Type,
+        raw: &'a [u8],
+    ) -> std::result::Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(match *kind {
+            Type::INT8 => Self::Int(i64::from_sql(kind, raw)?),
+            Type::BOOL => Self::Int(bool::from_sql(kind, raw)?.into()),
+            _ => Self::Bytes(raw.to_vec()),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> std::result::Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8 | Type::BYTEA | Type::BOOL)
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) => number.to_sql(kind, out),
+            Self::Bytes(bytes) => bytes.as_slice().to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8 | Type::BYTEA)
+    }
+
+    to_sql_checked!();
+}

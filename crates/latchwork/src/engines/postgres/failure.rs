@@ -1,0 +1,78 @@
+//! What a failed statement means: whether the server may have acted, and what the caller can do about it.
+
+use tokio_postgres::error::SqlState;
+
+use super::options::Options;
+use crate::{Effect, Error, ErrorKind};
+
+/// Another transaction was in the way: the source of an error that is worth a repetition.
+#[derive(Debug)]
+struct InTheWay;
+
+impl std::fmt::Display for InTheWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another transaction was in the way, and this one did nothing")
+    }
+}
+
+impl std::error::Error for InTheWay {}
+
+pub(super) fn is_in_the_way(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<InTheWay>())
+}
+
+/// A statement that may have been carried out, unless the server says that it was not.
+pub(super) fn failed(error: &tokio_postgres::Error, options: &Options) -> Error {
+    let told = refused(error, options);
+    // What the server itself refuses, it rolls back.
+    let is_refused = error.as_db_error().is_some_and(|error| !is_the_end(error.code()));
+    told.with_effect(if is_refused { Effect::None } else { Effect::Unknown })
+}
+
+/// A connection that was never made, or a transaction that never ended: nothing was done.
+pub(super) fn refused(error: &tokio_postgres::Error, options: &Options) -> Error {
+    let (place, user) = (&options.place, &options.user);
+    let Some(error) = error.as_db_error() else {
+        let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+        return Error::new(ErrorKind::Unreachable, format!("postgres at {place}: {error}{source}"));
+    };
+    let (code, words) = (error.code(), error.message());
+    let (kind, hint) = match code {
+        code if is_conflict(code) => {
+            let message = format!("postgres at {place}: {words}");
+            return Error::new(ErrorKind::Unreachable, message).with_source(InTheWay);
+        }
+        &SqlState::INSUFFICIENT_PRIVILEGE => {
+            (ErrorKind::Denied, "; docs/engines/postgres.md has the grant this user needs")
+        }
+        code if code.code().starts_with("28") => {
+            (ErrorKind::Denied, "; look at user and password in the URL")
+        }
+        &SqlState::INVALID_CATALOG_NAME => {
+            (ErrorKind::Invalid, "; the URL names a database that is not there")
+        }
+        &SqlState::READ_ONLY_SQL_TRANSACTION => {
+            (ErrorKind::Unreachable, "; it is a standby; name the primary")
+        }
+        code if is_the_end(code) || code.code().starts_with("53") => (ErrorKind::Unreachable, ""),
+        _ => (ErrorKind::Corrupt, ""),
+    };
+    let message = match kind {
+        ErrorKind::Denied => format!("postgres at {place} refuses user {user:?}: {words}{hint}"),
+        _ => format!("postgres at {place}: {words} ({}){hint}", code.code()),
+    };
+    Error::new(kind, message)
+}
+
+/// Deadlock, serialization, a lock that was waited for too long.
+fn is_conflict(code: &SqlState) -> bool {
+    [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED, &SqlState::LOCK_NOT_AVAILABLE]
+        .contains(&code)
+}
+
+/// The connection or the server ends.
+fn is_the_end(code: &SqlState) -> bool {
+    code.code().starts_with("57P")
+        || code.code().starts_with("08")
+        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+}

@@ -1,0 +1,162 @@
+//! What the algorithm needs of a database.
+
+use std::future::Future;
+
+use crate::Result;
+use crate::engine::ClaimId;
+use crate::engines::mailbox::News;
+
+/// What is sent and what comes back: everything is a number or bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum Value {
+    Null,
+    Int(i64),
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    pub(super) fn bytes(bytes: &[u8]) -> Self {
+        Self::Bytes(bytes.to_vec())
+    }
+
+    pub(super) fn id(id: ClaimId) -> Self {
+        Self::bytes(id.as_bytes())
+    }
+}
+
+/// The statements, each spelled by every database. Their values come in the order that stands here; so do their columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engines) enum Statement {
+    /// Takes a lock that nobody holds or waits for: name, id, ttl, note, owner. A row with its token, or none.
+    ClaimFree,
+    /// Gives back a lock that nobody waits for: name, id.
+    ReleaseFree,
+    /// Locks the row of a lock: name. Token, whether it is contended, the last ticket; then the holder's id, end, since, whether
+    /// revoked, note, owner.
+    LockRow,
+    /// The time. By itself, because a row may have been waited for after the time in the same statement was read.
+    Now,
+    /// Makes the row of a lock, if there is none: name.
+    MakeRow,
+    /// Writes the row of a lock whose queue is open, or was: name, token, whether it is contended, the last ticket.
+    WriteRow,
+    /// Takes over from the holder of a lock that nobody waits for: name, token, id, end, since, note, owner.
+    TakeRow,
+    /// One entry of the queue: name, id.
+    Find,
+    /// Entries of the queue behind a ticket: name, ticket, how many.
+    Page,
+    /// How many stand before a ticket, up to a thousand: name, ticket.
+    Ahead,
+    /// Writes an entry: name, and all that an entry has.
+    Enrol,
+    /// Deletes an entry: name, ticket.
+    Leave,
+    /// Lets a waiting entry hold: name, ticket, token, end, since.
+    Grant,
+    /// A sign of life of a waiter: name, id, for how long. A row with its ticket, how long the first lease ahead of
+    /// it still lasts (null: there is none), how many stand before it, and the newest token.
+    Touch,
+    /// Extends a claim that nobody waits for: name, id, ttl.
+    RenewFree,
+    /// Extends a claim in the queue: name, id, ttl.
+    RenewQueued,
+    /// Takes the lock from a holder: name, id, whether at once.
+    RevokeFree,
+    RevokeQueued,
+    /// Holders of locks that nobody waits for, from a name on: name. Now, name, token, id, end, since, revoked, note, owner.
+    ListFree,
+    /// Entries of queues, from a name on: name. Now, name, and the entry.
+    ListQueued,
+    /// Tells a client: its channel, the message.
+    Tell,
+}
+
+impl Statement {
+    /// In the order of their numbers.
+    pub(in crate::engines) const ALL: [Self; 21] = [
+        Self::ClaimFree,
+        Self::ReleaseFree,
+        Self::LockRow,
+        Self::Now,
+        Self::MakeRow,
+        Self::WriteRow,
+        Self::TakeRow,
+        Self::Find,
+        Self::Page,
+        Self::Ahead,
+        Self::Enrol,
+        Self::Leave,
+        Self::Grant,
+        Self::Touch,
+        Self::RenewFree,
+        Self::RenewQueued,
+        Self::RevokeFree,
+        Self::RevokeQueued,
+        Self::ListFree,
+        Self::ListQueued,
+        Self::Tell,
+    ];
+}
+
+/// One statement with its values.
+#[derive(Clone, Debug)]
+pub(in crate::engines) struct Ask {
+    pub(in crate::engines) statement: Statement,
+    pub(in crate::engines) values: Vec<Value>,
+}
+
+impl Ask {
+    pub(super) fn new(statement: Statement, values: impl Into<Vec<Value>>) -> Self {
+        Self { statement, values: values.into() }
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engines) struct Answer {
+    pub(in crate::engines) rows: Vec<Vec<Value>>,
+    /// How many rows were changed.
+    pub(in crate::engines) changed: u64,
+}
+
+/// A database, with connections of its own.
+pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
+    type Transaction: Transaction;
+
+    /// The scheme of its URL.
+    fn engine(&self) -> &'static str;
+
+    /// The channel that this client hears messages on, once it listens; `None` if it must ask.
+    fn channel(&self) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
+
+    /// Waits for a message to a claim of this client.
+    fn heard(&self, id: ClaimId) -> impl Future<Output = News> + Send;
+
+    /// Keeps what is heard for a claim from now on.
+    fn expect(&self, id: ClaimId) -> bool;
+
+    /// Keeps nothing of it any more.
+    fn forget(&self, id: ClaimId);
+
+    /// Statements that each stand for themselves, in one round trip where the server allows it.
+    fn run(&self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
+
+    /// Begins a transaction with these.
+    fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
+
+    /// Whether this error says that nothing was done, and that the same may well succeed now.
+    fn is_worth_repeating(&self, error: &crate::Error) -> bool;
+}
+
+/// A transaction on a connection of its own. Dropped without a commit, it has done nothing.
+pub(in crate::engines) trait Transaction: Send {
+    /// More statements in it.
+    fn run(&mut self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
+
+    /// Runs these and commits.
+    fn commit(self, asks: Vec<Ask>) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ends it without doing anything.
+    fn roll_back(self) -> impl Future<Output = ()> + Send;
+}

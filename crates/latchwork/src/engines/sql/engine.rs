@@ -1,0 +1,316 @@
+//! The engine on rows: which statement or transaction answers which verb.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
+use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, strange};
+use super::queue::{Outcome, Queue, again_in, opening};
+use super::work::{Claiming, Releasing, Revoking, Work};
+use crate::clock::Clock;
+use crate::engine::{
+    Busy, Claim, ClaimId, Engine, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal, Revoke,
+    Revoked, Valid, Verdict, Wake,
+};
+use crate::engines::mailbox::News;
+use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
+
+/// How often a transaction is tried that another got in the way of.
+const TRIES: u32 = 8;
+/// How many claims are renewed in one transaction.
+const BATCH: usize = 256;
+
+/// Locks as rows of a database.
+pub(in crate::engines) struct Rows<D> {
+    database: Arc<D>,
+    warnings: Vec<String>,
+}
+
+impl<D> Clone for Rows<D> {
+    fn clone(&self) -> Self {
+        Self { database: self.database.clone(), warnings: self.warnings.clone() }
+    }
+}
+
+/// What rows promise on every database.
+pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guarantees {
+    Guarantees {
+        engine,
+        tokens: Some("max(counter + 1, the database's clock in us)"),
+        tokens_survive_data_loss: true,
+        fair: true,
+        pushes,
+        tells_losses: false,
+        lives_with_session: false,
+        read_write: true,
+        permits: true,
+        takes_over: true,
+        survives_blocked_runtime: true,
+        outlives_wrapper: false,
+        min_ttl: Duration::from_millis(100),
+        max_ttl: Duration::from_secs(24 * 60 * 60),
+        ttl_option: None,
+        dead_holder: "the ttl",
+        faults: Faults {
+            holder_crash: Promise::Exclusive,
+            holder_pause: Promise::FencedOnly,
+            restart: Promise::Exclusive,
+            failover: Promise::FencedOnly,
+            partition: Promise::Exclusive,
+            clock_step: Promise::FencedOnly,
+            data_deleted: Promise::FencedOnly,
+        },
+        beware: "every grant and every release is a durable commit; a replica that takes over may lack the newest",
+        warnings: Vec::new(),
+    }
+}
+
+fn name(claim: &Claim) -> Value {
+    Value::bytes(claim.name.as_str().as_bytes())
+}
+
+impl<D: Database> Rows<D> {
+    pub(in crate::engines) fn new(database: D, warnings: Vec<String>) -> Self {
+        Self { database: Arc::new(database), warnings }
+    }
+
+    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
+        let answers = self.database.run(vec![Ask::new(statement, values)]).await?;
+        answers.into_iter().next().ok_or_else(strange)
+    }
+
+    /// One statement for a lock that nobody holds.
+    async fn claim_free(&self, claim: &Claim) -> Result<Option<Grant>> {
+        let (note, owner) = (Value::bytes(claim.note.as_str().as_bytes()), owner_value(claim.owner.as_ref()));
+        let values = [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl)), note, owner];
+        let answer = self.run(Statement::ClaimFree, values).await?;
+        let Some(token) = answer.rows.first().and_then(|row| row.first()) else { return Ok(None) };
+        Ok(Some(Grant { token: Some(int(token)? as u64), valid: Valid::For(claim.ttl) }))
+    }
+
+    /// A waiter's sign of life. `None`: it is not waiting any more, or whoever is ahead of it may be gone.
+    async fn touch(&self, claim: &Claim, is_told: bool) -> Result<Option<Busy>> {
+        let values = [name(claim), Value::id(claim.id), Value::Int(micros(claim.wait_lease))];
+        let answer = self.run(Statement::Touch, values).await?;
+        let Some([_, Value::Int(left @ 1..), ahead, token]) = answer.rows.first().map(Vec::as_slice) else {
+            return Ok(None);
+        };
+        let (left, ahead) = (Duration::from_micros(*left as u64), int(ahead)? as u32);
+        let mut busy = Busy::new(again_in(claim, Some(left), ahead, is_told));
+        busy.position = Some(ahead);
+        busy.floor = Some(int(token)? as u64);
+        Ok(Some(busy))
+    }
+
+    /// Does `work` in a transaction on its lock; again, if another got in its way.
+    async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
+        for _ in 1..TRIES {
+            match self.try_on_lock(work).await {
+                Err(error) if self.database.is_worth_repeating(&error) => {}
+                answer => return answer,
+            }
+        }
+        self.try_on_lock(work).await
+    }
+
+    async fn try_on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
+        let (mut transaction, mut answers) = self.database.begin(opening(work.lock(), work.id())).await?;
+        if answers.first().is_some_and(|row| row.rows.is_empty()) {
+            if let Some(answer) = work.never_used() {
+                transaction.roll_back().await;
+                return Ok(answer);
+            }
+            let lock = Value::bytes(work.lock().as_str().as_bytes());
+            let make = Ask::new(Statement::MakeRow, [lock]);
+            transaction.run(vec![make]).await?;
+            answers = transaction.run(opening(work.lock(), work.id())).await?;
+        }
+        let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
+            return Err(strange());
+        };
+        match work.on(queue, mine).await? {
+            Outcome::Commit(answer, writes) => {
+                transaction.commit(writes).await?;
+                Ok(answer)
+            }
+            Outcome::Nothing(answer) => {
+                transaction.roll_back().await;
+                Ok(answer)
+            }
+        }
+    }
+
+    async fn claim_or_queue(&self, claim: &Claim) -> Result<Verdict> {
+        let is_try = claim.wait_lease.is_zero();
+        // Before the entry is written: what is told between the two would be missed.
+        let channel = if is_try { None } else { self.database.channel().await? };
+        if !is_try && self.database.expect(claim.id) {
+            // Who has an owner may take over by now.
+            if claim.owner.is_none()
+                && let Some(busy) = self.touch(claim, channel.is_some()).await?
+            {
+                return Ok(Verdict::Busy(busy));
+            }
+        } else if claim.mode == Mode::Exclusive
+            && let Some(grant) = self.claim_free(claim).await?
+        {
+            return Ok(Verdict::Granted(grant));
+        }
+        self.on_lock(&Claiming { claim, channel: channel.as_deref() }).await
+    }
+
+    async fn renew_batch(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let renew = |statement| {
+            move |claim: &Arc<Claim>| {
+                Ask::new(statement, [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl))])
+            }
+        };
+        // Where nobody waits, then in the queue: a holder goes from the one to the other, and not back.
+        let free = claims.iter().map(renew(Statement::RenewFree));
+        let queued = claims.iter().map(renew(Statement::RenewQueued));
+        let (transaction, answers) = self.database.begin(free.chain(queued).collect()).await?;
+        transaction.commit(Vec::new()).await?;
+        let (free, queued) = answers.split_at(claims.len());
+        let mut renewals = Vec::with_capacity(claims.len());
+        for ((claim, free), queued) in claims.iter().zip(free).zip(queued) {
+            renewals.push(match free.changed + queued.changed {
+                0 => Renewal::Lost(self.why_lost(claim).await?),
+                _ => Renewal::Kept(Valid::For(claim.ttl)),
+            });
+        }
+        Ok(renewals)
+    }
+
+    async fn why_lost(&self, claim: &Claim) -> Result<Loss> {
+        let locks = self.list(claim.name.as_str().as_bytes(), claim.name.as_str().as_bytes()).await?;
+        let Some((_, entries)) = locks.into_iter().next() else { return Ok(Loss::Removed) };
+        let mine = entries.iter().find(|(entry, _)| entry.id == claim.id);
+        Ok(match mine {
+            Some((mine, _)) if mine.revoked => Loss::Revoked,
+            Some((mine, _)) if mine.holds() => Loss::Expired,
+            _ if entries.iter().any(|(entry, _)| entry.is_taken_over_by(claim)) => Loss::TakenOver,
+            _ => Loss::Removed,
+        })
+    }
+
+    /// All holders and waiters of the locks between two names, each with the time it was read.
+    async fn list(&self, from: &[u8], to: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<(Entry, i64)>>> {
+        let ask = |statement| Ask::new(statement, [Value::bytes(from), Value::bytes(to)]);
+        let asks = vec![ask(Statement::ListFree), ask(Statement::ListQueued)];
+        let answers = self.database.run(asks).await?;
+        let [free, queued] = &answers[..] else { return Err(strange()) };
+        let mut locks = BTreeMap::<_, Vec<_>>::new();
+        for row in &free.rows {
+            let [now, name, token, holder @ ..] = &row[..] else { return Err(strange()) };
+            if let Some(entry) = Entry::quiet(int(token)?, holder)? {
+                locks.entry(bytes(name)?.to_vec()).or_default().push((entry, int(now)?));
+            }
+        }
+        for row in &queued.rows {
+            let [now, name, entry @ ..] = &row[..] else { return Err(strange()) };
+            locks.entry(bytes(name)?.to_vec()).or_default().push((Entry::read(entry)?, int(now)?));
+        }
+        Ok(locks)
+    }
+}
+
+impl<D: Database> Engine for Rows<D> {
+    fn guarantees(&self) -> Guarantees {
+        let mut promises = promises(self.database.engine(), true);
+        promises.warnings = self.warnings.clone();
+        promises
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    /// The same session: every runtime has connections of its own.
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.lifetime != Lifetime::Lease {
+            let message = format!("{}: only claims with a lease", self.database.engine());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let verdict = self.claim_or_queue(claim).await;
+        if matches!(verdict, Ok(Verdict::Granted(_))) {
+            self.database.forget(claim.id);
+        }
+        verdict
+    }
+
+    async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
+        loop {
+            match self.database.heard(claim.id).await {
+                News::Recheck => return Ok(Wake::Recheck),
+                // The database counts the lease from when it was handed over, which is later than the newest claim.
+                News::Granted(token) if Some(token) > busy.floor => {
+                    self.database.forget(claim.id);
+                    let valid = Valid::For(hand_over(claim));
+                    return Ok(Wake::Granted(Grant { token: Some(token), valid }));
+                }
+                News::Granted(_) => {}
+            }
+        }
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let mut answers = Vec::with_capacity(claims.len());
+        for batch in claims.chunks(BATCH) {
+            match self.renew_batch(batch).await {
+                Ok(renewals) => answers.extend(renewals.into_iter().map(Ok)),
+                Err(error) => answers.extend(batch.iter().map(|_| Err(error.again()))),
+            }
+        }
+        answers
+    }
+
+    /// The database says nothing of a claim that nobody asks about.
+    async fn news(&self) -> Vec<ClaimId> {
+        std::future::pending().await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.database.forget(claim.id);
+        let values = [name(claim), Value::id(claim.id)];
+        if self.run(Statement::ReleaseFree, values).await?.changed > 0 {
+            return Ok(Released::Freed);
+        }
+        self.on_lock(&Releasing(claim)).await
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let (from, to) = match filter {
+            Filter::Name(name) => (name.as_str().as_bytes(), name.as_str().as_bytes().to_vec()),
+            // No name has this byte.
+            Filter::Prefix(prefix) => (prefix.as_bytes(), [prefix.as_bytes(), &[0xff]].concat()),
+        };
+        let mut states = Vec::new();
+        for (name, entries) in self.list(from, &to).await? {
+            let name = String::from_utf8(name).map_err(|_| strange())?;
+            let mut state = LockState::new(LockName::new(name).map_err(|_| strange())?);
+            for (entry, now) in entries.iter().filter(|(entry, now)| !entry.is_over(*now)) {
+                let place = if entry.holds() { &mut state.holders } else { &mut state.waiters };
+                place.push(entry.describe(*now));
+            }
+            if !(state.holders.is_empty() && state.waiters.is_empty()) {
+                states.push(state);
+            }
+        }
+        Ok(states)
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let mut done = Revoked::NotHeld;
+        for holder in &lock.holders {
+            if self.on_lock(&Revoking { lock: &lock.name, id: holder.id, how }).await? == Revoked::Done {
+                done = Revoked::Done;
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,186 @@
+//! A PostgreSQL server of one test: the real `postgres`, which can be asked, stopped, killed and started again.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use tempfile::TempDir;
+
+use super::pool::Pooled;
+use super::port::free_port;
+use super::process::Process;
+
+/// A start takes a tenth of a second on an idle machine, and the data directory a whole one.
+const START_LIMIT: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(10);
+/// How many ports are tried before somebody must look into it.
+const MOST_PORTS: u32 = 20;
+/// Who may do everything, without a password.
+const OWNER: &str = "owner";
+
+/// A running `postgres` on a port of 127.0.0.1, in a folder of its own. Killed when dropped.
+pub struct PostgresServer {
+    folder: TempDir,
+    port: u16,
+    process: Mutex<Option<Process>>,
+}
+
+/// Why a server did not start.
+struct PortTaken;
+
+impl PostgresServer {
+    /// Starts one and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not; with what it printed.
+    pub fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("postgres").tempdir().expect("a temporary folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
+        let mut server = Self { folder, port: 0, process: Mutex::default() };
+        server.make_data();
+        for _ in 0..MOST_PORTS {
+            server.port = free_port();
+            if server.launch().is_ok() {
+                return server;
+            }
+        }
+        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+    }
+
+    /// Where clients find it, from the first start to the last.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The user and the database that tests use.
+    pub fn url(&self, address: SocketAddr, options: &str) -> String {
+        format!("postgres://{OWNER}@{address}/postgres?{options}")
+    }
+
+    /// Its folder: its data and what it printed.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Everything it has printed since its last start.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&self) {
+        *self.process() = None;
+    }
+
+    /// Kills it, if it runs, and starts it on the same port with the data that it had.
+    ///
+    /// # Panics
+    /// As [`PostgresServer::start`].
+    pub fn restart(&self) {
+        self.kill();
+        let begun = Clock::boottime().now();
+        while self.launch().is_err() {
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// What `psql` prints for this, as one who may do everything.
+    ///
+    /// # Panics
+    /// If it fails; with what it said.
+    pub fn psql(&self, sql: &str) -> String {
+        let output = self.try_psql(sql);
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// How many statements it has carried out since its last start, those of [`PostgresServer::psql`] not counted.
+    pub fn statements(&self) -> u64 {
+        self.output().lines().filter(|line| line.contains("LOG:  execute ")).count() as u64
+    }
+
+    fn try_psql(&self, sql: &str) -> std::process::Output {
+        let mut command = Command::new("psql");
+        command.args(["-X", "-q", "-A", "-t", "-h", "127.0.0.1", "-U", OWNER, "-d", "postgres", "-c", sql]);
+        command.args(["-p", &self.port.to_string()]).env_remove("PGOPTIONS").env("PGCONNECT_TIMEOUT", "5");
+        command.output().expect("psql starts; it is in the package postgresql-client")
+    }
+
+    fn make_data(&self) {
+        let mut command = as_postgres("initdb");
+        command.arg("-D").arg(self.file("data"));
+        command.args(["-A", "trust", "-U", OWNER, "--no-sync", "--locale=C.UTF-8", "--encoding=UTF8"]);
+        let made = command.output().expect("initdb starts");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    /// Starts the process and waits until it answers.
+    fn launch(&self) -> Result<(), PortTaken> {
+        let output = self.file("output");
+        let _ = fs::remove_file(&output);
+        let mut command = as_postgres("postgres");
+        command.arg("-D").arg(self.file("data")).args(["-p", &self.port.to_string()]);
+        // Data must survive a kill of the server, not of the machine. Every statement is printed, so that they can be counted.
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "fsync=off",
+            "log_statement=all",
+            "max_connections=400",
+        ] {
+            command.args(["-c", setting]);
+        }
+        let mut process = Process::start(&mut command, "postgresql", &output);
+        let begun = Clock::boottime().now();
+        while !self.try_psql("SELECT 1").status.success() {
+            if process.has_ended() {
+                let output = self.output();
+                let is_taken = output.contains("Address already in use") || output.contains("postmaster.pid");
+                assert!(is_taken, "postgres ended:\n{output}");
+                return Err(PortTaken);
+            }
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "postgres does not answer:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+        *self.process() = Some(process);
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        // A test that failed while it asked must still be able to end the process.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pooled for PostgresServer {
+    fn is_healthy(&self) -> bool {
+        self.try_psql("SELECT 1").status.success()
+    }
+}
+
+/// A program of the package postgresql, which are not in the path. It refuses to run as root.
+fn as_postgres(program: &str) -> Command {
+    let versions = fs::read_dir("/usr/lib/postgresql").expect("the package postgresql is installed");
+    let mut programs: Vec<_> =
+        versions.filter_map(|version| Some(version.ok()?.path().join("bin").join(program))).collect();
+    programs.sort();
+    let program = programs.pop().expect("the package postgresql is installed");
+    if !nix::unistd::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
+    command
+}
