@@ -14,7 +14,7 @@ pub mod zookeeper;
 pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
 pub use pool::{Leased, Pool, Pooled};
-pub use postgres::PostgresServer;
+pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer, RedisTls};
 pub use resp::{Reply, Resp};
 pub use zookeeper::{ZooKeeperAdmin, ZooKeeperMember, ZooKeeperMeter, ZooKeeperOptions, ZooKeeperServer};

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
+use crate::shim::Clocks;
 
 /// A start takes a tenth of a second on an idle machine, and the data directory a whole one.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -27,7 +28,15 @@ const OWNER: &str = "owner";
 pub struct PostgresServer {
     folder: TempDir,
     port: u16,
+    environment: Vec<(&'static str, PathBuf)>,
     process: Mutex<Option<Process>>,
+}
+
+/// How to set it up.
+#[derive(Clone, Copy, Default)]
+pub struct PostgresOptions<'a> {
+    /// Clocks that can be moved.
+    pub clocks: Option<&'a Clocks>,
 }
 
 /// Why a server did not start.
@@ -38,10 +47,13 @@ impl PostgresServer {
     ///
     /// # Panics
     /// If it does not; with what it printed.
-    pub fn start() -> Self {
+    pub fn start(options: PostgresOptions<'_>) -> Self {
         let folder = tempfile::Builder::new().prefix("postgres").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
-        let mut server = Self { folder, port: 0, process: Mutex::default() };
+        let environment = options.clocks.map_or_else(Vec::new, |clocks| {
+            vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
+        });
+        let mut server = Self { folder, port: 0, environment, process: Mutex::default() };
         server.make_data();
         for _ in 0..MOST_PORTS {
             server.port = free_port();
@@ -137,6 +149,7 @@ impl PostgresServer {
         ] {
             command.args(["-c", setting]);
         }
+        command.envs(self.environment.iter().cloned());
         let mut process = Process::start(&mut command, "postgresql", &output);
         let begun = Clock::boottime().now();
         while !self.try_psql("SELECT 1").status.success() {

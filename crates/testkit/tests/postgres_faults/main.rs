@@ -1,0 +1,9 @@
+//! What happens to a PostgreSQL server, and to the network in front of it, while locks are held and asked for.
+//!
+//! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
+
+mod clocks;
+mod cut;
+mod killed;
+mod rights;
+mod scene;

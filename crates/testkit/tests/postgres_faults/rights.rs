@@ -1,0 +1,90 @@
+//! What a user may not do, and names that try to.
+
+use latchwork::{ErrorKind, connect};
+
+use super::scene::{SOON, Scene, take};
+
+fn url_of(scene: &Scene, user: &str, options: &str) -> String {
+    format!("postgres://{user}@{}/postgres?{options}", scene.server.address())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_the_grant() {
+    let scene = Scene::new();
+    scene.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    let error = connect(&url_of(&scene, "app", "")).await.expect_err("there are no tables");
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    let tables = error.to_string().split_once("run:\n").expect("what to run").1.to_owned();
+    scene.server.psql(&tables);
+    let error = connect(&url_of(&scene, "app", "")).await.expect("they are there");
+    let error = error.lock("x").acquire().await.expect_err("not granted");
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    scene.server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_lock, latchwork_claim TO app");
+    let client = scene.connect(&url_of(&scene, "app", "")).await;
+    take(&client.lock("x")).await.release().await.expect("held");
+    scene.judge(&[client], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_only_reads_says_so() {
+    let scene = Scene::new();
+    let client = scene.client().await;
+    take(&client.lock("x")).await.release().await.expect("held");
+    scene.server.psql("ALTER SYSTEM SET default_transaction_read_only = on");
+    scene.server.psql("SELECT pg_reload_conf()");
+    scene.terminate_all();
+    let lock = client.lock("x").wait(std::time::Duration::from_secs(1));
+    let error = lock.acquire().await.expect_err("it writes nothing");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert!(error.to_string().contains("read-only"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_not_there_and_tables_that_are_no_names_are_refused() {
+    let scene = Scene::new();
+    let url = format!("postgres://owner@{}/nowhere", scene.server.address());
+    let error = connect(&url).await.expect_err("not there");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    for table in ["x;drop", "x%22y", "Upper", "a.b.c", "", "x%20y"] {
+        let error = connect(&url_of(&scene, "owner", &format!("table={table}"))).await.expect_err("no name");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{table}: {error}");
+        assert!(error.to_string().contains("table="), "{error}");
+    }
+}
+
+/// Names, notes and owners are values: none of these is anything but a lock of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_names_are_names() {
+    let scene = Scene::new();
+    let client = latchwork::connect(&scene.url())
+        .await
+        .expect("it runs")
+        .with_note("'; DROP TABLE latchwork_lock; --");
+    let client = scene.recorder.client(client);
+    let names = [
+        "'; DROP TABLE latchwork_lock; --",
+        "$1",
+        "\\x00",
+        "a",
+        "A",
+        "a ",
+        "\u{e4}",
+        "a\u{308}",
+        "%",
+        "_",
+        "{lock}",
+    ];
+    let mut guards = Vec::new();
+    for name in names {
+        let owner = format!("{name}' OR 1=1");
+        guards.push(take(&client.lock(name).with(|lock| lock.owner(&owner))).await);
+    }
+    assert_eq!(
+        scene.server.psql("SELECT count(*) FROM latchwork_lock WHERE id IS NOT NULL"),
+        names.len().to_string()
+    );
+    for guard in guards {
+        guard.release().await.expect("held");
+    }
+    scene.judge(&[client], SOON).await;
+}
