@@ -22,7 +22,7 @@ mod settings;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod tls;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;

@@ -36,7 +36,7 @@ async fn clients_whose_clocks_differ_by_an_hour_agree_on_who_holds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_rise_whatever_the_servers_clock_says() {
     let clocks = Clocks::new();
-    let scene = Scene::with(PostgresOptions { clocks: Some(&clocks) });
+    let scene = Scene::with(PostgresOptions { clocks: Some(&clocks), ..Default::default() });
     let clients = scene.clients(2).await;
     let mut store = scene.store();
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
@@ -49,6 +50,26 @@ impl Drop for Driven {
     }
 }
 
+impl Driven {
+    /// Lets the connection do its work from now on.
+    fn drive<S, T>(self, (client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Connected
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(message) = message
+                    && let Some((id, token)) = read_message(message.payload())
+                {
+                    self.0.mailbox.deliver(id, News::Granted(token));
+                }
+            }
+        });
+        Ok(client)
+    }
+}
+
 impl State {
     fn close(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
@@ -66,22 +87,19 @@ impl Connection {
         let options = &shared.options;
         let unreachable =
             |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
-        let limit = tokio::time::timeout(CONNECT_LIMIT, options.config.connect(NoTls));
-        let (client, mut connection) = limit
+        let state = Arc::new(State { closed: AtomicBool::new(false), mailbox: shared.mailbox.clone() });
+        let driven = Driven(state.clone());
+        let connecting = async {
+            match &options.tls {
+                Some(tls) => driven.drive(options.config.connect(tls.clone()).await?),
+                None => driven.drive(options.config.connect(NoTls).await?),
+            }
+        };
+        let limit = tokio::time::timeout(CONNECT_LIMIT, connecting);
+        let client = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
-        let state = Arc::new(State { closed: AtomicBool::new(false), mailbox: shared.mailbox.clone() });
-        let driven = Driven(state.clone());
-        tokio::spawn(async move {
-            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-                if let AsyncMessage::Notification(message) = message
-                    && let Some((id, token)) = read_message(message.payload())
-                {
-                    driven.0.mailbox.deliver(id, News::Granted(token));
-                }
-            }
-        });
         let mut open = Self { client, statements: Vec::new(), state, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
@@ -186,6 +204,7 @@ impl Connection {
     }
 }
 
+type Connected = std::result::Result<Client, tokio_postgres::Error>;
 type Asked = std::result::Result<Answer, tokio_postgres::Error>;
 
 /// A request whose answer nobody waited for, long after it was sent: the server may hang.

@@ -8,6 +8,7 @@ mod failure;
 mod link;
 mod options;
 mod texts;
+mod tls;
 
 use std::sync::Arc;
 

@@ -1,12 +1,18 @@
 //! What a URL says: where the database is, and which tables are the locks'.
 
+use std::sync::Arc;
+
 use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engines::settings::{host_and_port, invalid};
+use crate::engines::tls::tls;
 
-const KNOWN: [&str; 1] = ["table"];
+const KNOWN: [&str; 4] = ["ca", "cert", "key", "table"];
 const PORT: u16 = 5432;
 /// The longest name of a table that leaves room for `_claim`.
 const LONGEST: usize = 50;
@@ -14,6 +20,7 @@ const LONGEST: usize = 50;
 /// A database, and how to lock in it.
 pub(super) struct Options {
     pub(super) config: Config,
+    pub(super) tls: Option<Tls>,
     /// The server, as it may be shown.
     pub(super) place: String,
     pub(super) user: String,
@@ -40,8 +47,11 @@ impl Options {
         if let Some(password) = url.password() {
             config.password(password);
         }
+        let tls = tls(url)?.map(|tls| Tls(Arc::new(tls)));
+        // Never the one where the other was asked for.
+        config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         let table = table(url)?;
-        Ok(Self { config, place: format!("{host}:{port}"), user: user.to_owned(), table })
+        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table })
     }
 }
 

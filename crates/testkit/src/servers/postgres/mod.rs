@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use tempfile::TempDir;
 
+use super::certificates::Certificates;
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
@@ -37,6 +38,9 @@ pub struct PostgresServer {
 pub struct PostgresOptions<'a> {
     /// Clocks that can be moved.
     pub clocks: Option<&'a Clocks>,
+    /// Who it is. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a certificate of the same
+    /// authority.
+    pub tls: Option<&'a Certificates>,
 }
 
 /// Why a server did not start.
@@ -55,9 +59,15 @@ impl PostgresServer {
         });
         let mut server = Self { folder, port: 0, environment, process: Mutex::default() };
         server.make_data();
+        if let Some(certificates) = options.tls {
+            server.set_up_tls(certificates);
+        }
         for _ in 0..MOST_PORTS {
             server.port = free_port();
             if server.launch().is_ok() {
+                if options.tls.is_some() {
+                    server.psql("CREATE USER app PASSWORD 's3cr@t'; GRANT CREATE ON SCHEMA public TO app");
+                }
                 return server;
             }
         }
@@ -131,6 +141,25 @@ impl PostgresServer {
         command.args(["-A", "trust", "-U", OWNER, "--no-sync", "--locale=C.UTF-8", "--encoding=UTF8"]);
         let made = command.output().expect("initdb starts");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    fn set_up_tls(&self, certificates: &Certificates) {
+        let server = certificates.server();
+        let files =
+            [(certificates.ca(), "ca.pem"), (server.certificate, "cert.pem"), (server.key, "key.pem")];
+        for (from, name) in files {
+            let to = self.file("data").join(name);
+            fs::copy(from, &to).expect("the folder is ours");
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("the file is ours");
+            let data = fs::metadata(self.file("data")).expect("it was made");
+            std::os::unix::fs::chown(&to, Some(data.uid()), Some(data.gid())).expect("the file is ours");
+        }
+        let settings =
+            "ssl = on\nssl_cert_file = 'cert.pem'\nssl_key_file = 'key.pem'\nssl_ca_file = 'ca.pem'\n";
+        let rules = "host all owner 127.0.0.1/32 trust\n\
+                     hostssl all app 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n";
+        fs::write(self.file("data").join("postgresql.auto.conf"), settings).expect("the folder is ours");
+        fs::write(self.file("data").join("pg_hba.conf"), rules).expect("the folder is ours");
     }
 
     /// Starts the process and waits until it answers.
