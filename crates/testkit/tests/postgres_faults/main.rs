@@ -7,3 +7,4 @@ mod cut;
 mod killed;
 mod rights;
 mod scene;
+mod tls;

@@ -34,7 +34,8 @@ pub(super) fn refused(error: &tokio_postgres::Error, options: &Options) -> Error
     let (place, user) = (&options.place, &options.user);
     let Some(error) = error.as_db_error() else {
         let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-        return Error::new(ErrorKind::Unreachable, format!("postgres at {place}: {error}{source}"));
+        let hint = tls_hint(&source);
+        return Error::new(ErrorKind::Unreachable, format!("postgres at {place}: {error}{source}{hint}"));
     };
     let (code, words) = (error.code(), error.message());
     let (kind, hint) = match code {
@@ -62,6 +63,17 @@ pub(super) fn refused(error: &tokio_postgres::Error, options: &Options) -> Error
         _ => format!("postgres at {place}: {words} ({}){hint}", code.code()),
     };
     Error::new(kind, message)
+}
+
+/// What to do about a handshake that failed. The library only has words for why.
+fn tls_hint(source: &str) -> &'static str {
+    match source {
+        source if source.contains("UnknownIssuer") => "; ca= in the URL names the authority to trust",
+        source if source.contains("does not support TLS") => {
+            "; postgres:// in the URL sends everything in the clear"
+        }
+        _ => "",
+    }
 }
 
 /// Deadlock, serialization, a lock that was waited for too long.

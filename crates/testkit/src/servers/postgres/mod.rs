@@ -11,7 +11,7 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use tempfile::TempDir;
 
-use super::certificates::Certificates;
+use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
@@ -38,9 +38,9 @@ pub struct PostgresServer {
 pub struct PostgresOptions<'a> {
     /// Clocks that can be moved.
     pub clocks: Option<&'a Clocks>,
-    /// Who it is. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a certificate of the same
-    /// authority.
-    pub tls: Option<&'a Certificates>,
+    /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
+    /// certificate of the same authority.
+    pub tls: Option<(&'a Certificates, &'a Identity)>,
 }
 
 /// Why a server did not start.
@@ -59,8 +59,8 @@ impl PostgresServer {
         });
         let mut server = Self { folder, port: 0, environment, process: Mutex::default() };
         server.make_data();
-        if let Some(certificates) = options.tls {
-            server.set_up_tls(certificates);
+        if let Some((certificates, identity)) = options.tls {
+            server.set_up_tls(certificates, identity);
         }
         for _ in 0..MOST_PORTS {
             server.port = free_port();
@@ -143,10 +143,9 @@ impl PostgresServer {
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
     }
 
-    fn set_up_tls(&self, certificates: &Certificates) {
-        let server = certificates.server();
-        let files =
-            [(certificates.ca(), "ca.pem"), (server.certificate, "cert.pem"), (server.key, "key.pem")];
+    fn set_up_tls(&self, certificates: &Certificates, identity: &Identity) {
+        let Identity { certificate, key } = identity;
+        let files = [(&certificates.ca(), "ca.pem"), (certificate, "cert.pem"), (key, "key.pem")];
         for (from, name) in files {
             let to = self.file("data").join(name);
             fs::copy(from, &to).expect("the folder is ours");
