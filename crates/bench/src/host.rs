@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use testkit::servers::{
-    EtcdOptions, EtcdServer, RedisOptions, RedisServer, ZooKeeperAdmin, ZooKeeperOptions, ZooKeeperServer,
+    EtcdOptions, EtcdServer, PostgresOptions, PostgresServer, RedisOptions, RedisServer, ZooKeeperAdmin,
+    ZooKeeperOptions, ZooKeeperServer,
 };
 
 use latchwork::clock::Clock;
@@ -26,6 +27,7 @@ pub(crate) struct Host {
     redis: Option<RedisServer>,
     /// For redlock.
     masters: Vec<RedisServer>,
+    postgres: Option<PostgresServer>,
     etcd: Option<EtcdServer>,
     zookeeper: Option<ZooKeeperServer>,
     /// What the server had been asked when it began: the counters of etcd and zookeeper only grow.
@@ -39,6 +41,7 @@ impl Host {
         Self {
             redis: None,
             masters: Vec::new(),
+            postgres: None,
             etcd: None,
             zookeeper: None,
             asked: Cell::new(0),
@@ -54,9 +57,12 @@ impl Host {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
         let masters = if engine == Engine::Redlock { MASTERS } else { 0 };
         let masters = (0..masters).map(|_| start_redis(false)).collect();
+        let postgres = (engine == Engine::Postgres).then(|| {
+            PostgresServer::start(PostgresOptions { is_measured: true, ..PostgresOptions::default() })
+        });
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
         let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
-        Self { redis, masters, etcd, zookeeper, asked: Cell::new(0), splits }
+        Self { redis, masters, postgres, etcd, zookeeper, asked: Cell::new(0), splits }
     }
 
     /// The server itself.
@@ -81,12 +87,16 @@ impl Host {
         let zookeeper = zookeeper.map(|server| format!("zookeeper://{}", server.members()[0].address()));
         let places: Vec<_> = self.masters.iter().map(|master| master.address().to_string()).collect();
         let redlock = format!("redlock://{}?quarantine=off", places.join(","));
-        redis.or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
+        let postgres = self.postgres.as_ref().map(|server| server.url(server.address(), ""));
+        redis.or(postgres).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }
 
     /// Forgets what the side before has left.
     pub(crate) fn clear(&self) {
         self.all_redis().for_each(|server| drop(server.command(&["FLUSHALL"])));
+        // The tables are made by whoever comes first.
+        let truncate = "DO $$ BEGIN TRUNCATE latchwork_lock, latchwork_claim; EXCEPTION WHEN undefined_table THEN END $$";
+        self.postgres.iter().for_each(|server| drop(server.psql(truncate)));
         self.etcd.iter().for_each(|server| drop(server.etcdctl(&["del", "--prefix", ""])));
         self.zookeeper.iter().for_each(clear_zookeeper);
     }

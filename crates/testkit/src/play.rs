@@ -6,16 +6,45 @@ use std::time::Duration;
 
 use latchwork::ErrorKind;
 
-use crate::crowd::{Crowd, Tally};
+use crate::crowd::{Crowd, TTL, Tally};
 use crate::history::{Fault, RecordedClient};
 use crate::line::Line;
-use crate::stage::{Judged, LOCK, SOON, Stage, renewed, take};
+use crate::stage::{Judged, LOCK, LONG, SOON, Stage, renewed, take};
 use crate::store::Written;
 
 /// The lock of the crowd.
 const BUSY: &str = "busy";
 /// How long a turn takes.
 const TURN: Duration = Duration::from_millis(3);
+
+/// A server that keeps what it was told is restarted under a holder and its queue: all of them are still there after that, and
+/// have their turns in order.
+pub async fn outlives_a_restart(stage: &Stage, clients: &[RecordedClient], restart: impl FnOnce()) {
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
+    let mut store = stage.store();
+    assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
+    let mut waiting = Vec::new();
+    for (number, client) in clients[1..].iter().enumerate() {
+        let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        stage.until_waiting(&clients[0], number + 1).await;
+    }
+    stage.strike(Fault::Trouble, restart);
+    renewed(&guard).await;
+    renewed(&guard).await;
+    assert!(guard.is_certain(), "held all the time");
+    stage.until_waiting(&clients[0], clients.len() - 1).await;
+    assert_eq!(store.write(guard.token().expect("certain"), "after"), Written::Accepted);
+    let mut newest = guard.token().expect("certain");
+    guard.release().await.expect("held");
+    for waiter in waiting {
+        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
+        let guard = guard.expect("no panic").expect("its turn comes");
+        assert!(guard.token().expect("certain") > newest);
+        newest = guard.token().expect("certain");
+        guard.release().await.expect("held");
+    }
+}
 
 /// Servers that can be in trouble, with a stage around them.
 #[allow(async_fn_in_trait)]

@@ -3,11 +3,13 @@
 mod bell;
 mod flock;
 mod mutex;
+mod postgres;
 mod redis;
 mod statements;
 
 pub(crate) use bell::Bell;
 pub(crate) use flock::Flock;
 pub(crate) use mutex::mutexes;
+pub(crate) use postgres::statements as postgres_statements;
 pub(crate) use redis::{bare, blpop, claim_script, release_script, scripts};
 pub(crate) use statements::{Statements, open};

@@ -35,6 +35,7 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
     match engine {
         Engine::Redis => {}
         Engine::Redlock => return on_redlock(workload),
+        Engine::Postgres => return on_postgres(workload),
         Engine::Etcd => return on_etcd(workload),
         Engine::Zookeeper => return on_zookeeper(workload),
         Engine::Sqlite | Engine::Memory => return Vec::new(),
@@ -60,6 +61,15 @@ fn on_redlock(workload: Workload) -> Vec<Goal> {
             let both = |side| [Side::Rslock, Side::DistributedLock].map(|peer| faster(side, peer));
             ours.into_iter().flat_map(both).collect()
         }
+        _ => Vec::new(),
+    }
+}
+
+fn on_postgres(workload: Workload) -> Vec<Goal> {
+    let goal = |floor, bound| Goal { side: Side::PostgresMulti, what: What::Ratio(floor), bound };
+    match workload {
+        Workload::Free => vec![goal(Side::PostgresStatements, Bound::Most(1.15))],
+        Workload::Contended => vec![goal(Side::PostgresUnpassed, Bound::Least(50.0))],
         _ => Vec::new(),
     }
 }

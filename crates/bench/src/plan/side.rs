@@ -25,6 +25,10 @@ pub(crate) enum Side {
     RedlockCurrent,
     /// As [`Side::SqliteUnpassed`].
     RedlockUnpassed,
+    PostgresMulti,
+    PostgresCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    PostgresUnpassed,
     EtcdMulti,
     EtcdCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -49,6 +53,8 @@ pub(crate) enum Side {
     /// One element of a list: `BLPOP` takes it, `LPUSH` gives it.
     BlpopMulti,
     BlpopCurrent,
+    /// The engine's own two statements, prepared, through the same crate.
+    PostgresStatements,
     /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
     EtcdTxn,
     /// Keys in a queue: put, look, watch the one before from no revision, look again; through etcd-client.
@@ -95,6 +101,10 @@ impl Side {
             Self::RedlockMulti => "ours: redlock, multi-thread",
             Self::RedlockCurrent => "ours: redlock, current-thread",
             Self::RedlockUnpassed => "ours: redlock, never passed",
+            Self::PostgresMulti => "ours: postgres, multi-thread",
+            Self::PostgresCurrent => "ours: postgres, current-thread",
+            Self::PostgresUnpassed => "ours: postgres, never passed",
+            Self::PostgresStatements => "floor: raw statements, prepared",
             Self::EtcdMulti => "ours: etcd, multi-thread",
             Self::EtcdCurrent => "ours: etcd, current-thread",
             Self::EtcdUnpassed => "ours: etcd, never passed",
@@ -135,6 +145,10 @@ impl Side {
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::Rslock, Self::DistributedLock],
                 _ => &[Self::RslockQuick],
+            },
+            Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => match workload {
+                Workload::Free | Workload::Distinct => &[Self::PostgresStatements],
+                _ => &[Self::PostgresUnpassed],
             },
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::EtcdTxn],
@@ -189,6 +203,7 @@ impl Side {
             | Self::RedisCurrent
             | Self::RedisUnpassedCurrent
             | Self::RedlockCurrent
+            | Self::PostgresCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
             | Self::BlpopCurrent => Flavor::Current,
@@ -205,6 +220,7 @@ impl Side {
                 Some(Engine::Redis)
             }
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => Some(Engine::Redlock),
+            Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => Some(Engine::Postgres),
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
                 Some(Engine::Zookeeper)
@@ -221,6 +237,7 @@ impl Side {
                 | Self::RedisUnpassed
                 | Self::RedisUnpassedCurrent
                 | Self::RedlockUnpassed
+                | Self::PostgresUnpassed
                 | Self::EtcdUnpassed
                 | Self::ZookeeperUnpassed
         )
@@ -228,7 +245,7 @@ impl Side {
 
     /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
     pub(crate) fn is_on_a_wire(self) -> bool {
-        !self.requests().is_empty() || self.is_on_zookeeper()
+        !self.requests().is_empty() || self.is_on_zookeeper() || self.is_on_postgres()
     }
 
     /// What a side asks of a server, not counting what its scripts ask there.
@@ -272,6 +289,14 @@ impl Side {
                 | Self::ZookeeperCreate
                 | Self::ZookeeperBytes
                 | Self::ZookeeperLock
+        )
+    }
+
+    /// PostgreSQL counts none.
+    fn is_on_postgres(self) -> bool {
+        matches!(
+            self,
+            Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed | Self::PostgresStatements
         )
     }
 

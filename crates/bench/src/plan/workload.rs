@@ -103,6 +103,7 @@ impl Workload {
             (Engine::Memory, _) => self.in_memory(),
             (Engine::Redis, _) => self.on_redis(),
             (Engine::Redlock, _) => self.on_redlock(),
+            (Engine::Postgres, _) => self.on_postgres(),
             (Engine::Etcd, _) => self.on_etcd(),
             (Engine::Zookeeper, _) => self.on_zookeeper(),
         }
@@ -131,6 +132,14 @@ impl Workload {
             Self::Free | Self::Distinct => &[RedlockMulti, RedlockCurrent, Rslock, DistributedLock],
             Self::HandOver => &[RedlockMulti, RedlockCurrent, Rslock, RslockQuick],
             _ => &[RedlockMulti, RedlockCurrent, RedlockUnpassed, Rslock, RslockQuick],
+        }
+    }
+
+    fn on_postgres(self) -> &'static [Side] {
+        use Side::{PostgresCurrent, PostgresMulti, PostgresStatements, PostgresUnpassed};
+        match self {
+            Self::Free | Self::Distinct => &[PostgresMulti, PostgresCurrent, PostgresStatements],
+            _ => &[PostgresMulti, PostgresCurrent, PostgresUnpassed],
         }
     }
 

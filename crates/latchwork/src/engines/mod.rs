@@ -12,6 +12,8 @@ pub mod memory;
 mod news;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod pulse;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "memory", feature = "postgres", feature = "sqlite"))]

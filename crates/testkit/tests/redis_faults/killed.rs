@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use testkit::crowd::{Crowd, TTL};
+use testkit::crowd::Crowd;
 use testkit::history::Fault;
+use testkit::play::outlives_a_restart;
 use testkit::servers::RedisOptions;
-use testkit::store::Written;
 
-use super::scene::{LOCK, LONG, SOON, Scene, renewed, take};
+use super::scene::{SOON, Scene};
 
 /// Written before it is answered: with `everysec`, a kill can cost what waited behind a slow disk.
 fn durable() -> RedisOptions<'static> {
@@ -18,30 +18,7 @@ fn durable() -> RedisOptions<'static> {
 async fn a_server_that_wrote_its_locks_down_comes_back_with_holder_and_queue() {
     let scene = Scene::with(durable());
     let clients = scene.clients(4).await;
-    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
-    let mut store = scene.store();
-    assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
-    let mut waiting = Vec::new();
-    for (number, client) in clients[1..].iter().enumerate() {
-        let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
-        waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        scene.until_waiting(&clients[0], number + 1).await;
-    }
-    scene.strike(Fault::Trouble, || scene.server.restart());
-    renewed(&guard).await;
-    renewed(&guard).await;
-    assert!(guard.is_certain(), "held all the time");
-    scene.until_waiting(&clients[0], 3).await;
-    assert_eq!(store.write(guard.token().unwrap(), "after"), Written::Accepted);
-    let mut newest = guard.token().unwrap();
-    guard.release().await.expect("held");
-    for waiter in waiting {
-        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
-        let guard = guard.expect("no panic").expect("its turn comes");
-        assert!(guard.token().unwrap() > newest);
-        newest = guard.token().unwrap();
-        guard.release().await.expect("held");
-    }
+    outlives_a_restart(&scene, &clients, || scene.server.restart()).await;
     assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 4);
 }
 

@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,7 +16,8 @@ use super::failure::{failed, refused};
 use super::texts::{tables, text, types};
 use crate::clock::{Clock, Moment};
 use crate::engine::ClaimId;
-use crate::engines::mailbox::{Mailbox, News};
+use crate::engines::mailbox::News;
+use crate::engines::pulse::{Driven, Pulse};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
 use crate::{Error, ErrorKind, Result};
 
@@ -31,51 +31,26 @@ pub(super) struct Connection {
     client: Client,
     /// In the order of [`Statement`].
     statements: Vec<tokio_postgres::Statement>,
-    state: Arc<State>,
+    pulse: Arc<Pulse>,
     shared: Arc<Shared>,
 }
 
-/// What the connection's driver knows of it.
-struct State {
-    closed: AtomicBool,
-    mailbox: Arc<Mailbox>,
-}
-
-/// Lives in the driver. Dropped with it: also when its runtime ends.
-struct Driven(Arc<State>);
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-impl Driven {
-    /// Lets the connection do its work from now on.
-    fn drive<S, T>(self, (client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Connected
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        tokio::spawn(async move {
-            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-                if let AsyncMessage::Notification(message) = message
-                    && let Some((id, token)) = read_message(message.payload())
-                {
-                    self.0.mailbox.deliver(id, News::Granted(token));
-                }
+/// Lets a connection do its work from now on.
+fn drive<S, T>(driven: Driven, (client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Client
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(message) = message
+                && let Some((id, token)) = read_message(message.payload())
+            {
+                driven.0.mailbox.deliver(id, News::Granted(token));
             }
-        });
-        Ok(client)
-    }
-}
-
-impl State {
-    fn close(&self) {
-        if !self.closed.swap(true, Ordering::AcqRel) {
-            self.mailbox.recheck_all();
         }
-    }
+    });
+    client
 }
 
 impl Connection {
@@ -87,20 +62,20 @@ impl Connection {
         let options = &shared.options;
         let unreachable =
             |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
-        let state = Arc::new(State { closed: AtomicBool::new(false), mailbox: shared.mailbox.clone() });
-        let driven = Driven(state.clone());
+        let pulse = Pulse::new(&shared.mailbox);
+        let driven = Driven(pulse.clone());
         let connecting = async {
-            match &options.tls {
-                Some(tls) => driven.drive(options.config.connect(tls.clone()).await?),
-                None => driven.drive(options.config.connect(NoTls).await?),
-            }
+            Ok(match &options.tls {
+                Some(tls) => drive(driven, options.config.connect(tls.clone()).await?),
+                None => drive(driven, options.config.connect(NoTls).await?),
+            })
         };
         let limit = tokio::time::timeout(CONNECT_LIMIT, connecting);
         let client = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
-        let mut open = Self { client, statements: Vec::new(), state, shared: shared.clone() };
+        let mut open = Self { client, statements: Vec::new(), pulse, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 open.make_tables().await?;
@@ -149,7 +124,7 @@ impl Connection {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.state.closed.load(Ordering::Acquire) || self.client.is_closed()
+        self.pulse.is_closed() || self.client.is_closed()
     }
 
     /// Statements in one round trip, each for itself or all in the open transaction.
@@ -157,7 +132,7 @@ impl Connection {
     /// # Errors
     /// The first that failed.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        let unheard = Unheard { state: &self.state, since: Clock::boottime().now() };
+        let unheard = Unheard { pulse: &self.pulse, since: Clock::boottime().now() };
         let answers = all(asks.iter().map(|ask| self.ask(ask))).await;
         unheard.heard();
         answers
@@ -168,7 +143,7 @@ impl Connection {
 
     /// The same between two commands without values.
     pub(super) async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
-        let unheard = Unheard { state: &self.state, since: Clock::boottime().now() };
+        let unheard = Unheard { pulse: &self.pulse, since: Clock::boottime().now() };
         let command = |text: String| async move {
             if !text.is_empty() {
                 self.client.batch_execute(&text).await?;
@@ -204,12 +179,11 @@ impl Connection {
     }
 }
 
-type Connected = std::result::Result<Client, tokio_postgres::Error>;
 type Asked = std::result::Result<Answer, tokio_postgres::Error>;
 
 /// A request whose answer nobody waited for, long after it was sent: the server may hang.
 struct Unheard<'a> {
-    state: &'a State,
+    pulse: &'a Pulse,
     since: Moment,
 }
 
@@ -222,7 +196,7 @@ impl Unheard<'_> {
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
         if Clock::boottime().now().since(self.since) > SUSPICIOUS {
-            self.state.close();
+            self.pulse.close();
         }
     }
 }

@@ -36,16 +36,8 @@ pub(super) fn text(statement: Statement, table: &str) -> String {
 
 fn template(statement: Statement) -> &'static str {
     match statement {
-        Statement::ClaimFree => {
-            "INSERT INTO {lock} AS l (name, token, id, expires, since, note, owner) \
-             VALUES ($1, {now}, $2, {now} + $3, {now}, $4, $5) \
-             ON CONFLICT (name) DO UPDATE SET token = greatest(l.token + 1, {now}), id = $2, expires = {now} + $3, \
-             since = {now}, revoked = 0, note = $4, owner = $5 \
-             WHERE l.contended = 0 AND (l.id IS NULL OR l.expires <= {now}) RETURNING token"
-        }
-        Statement::ReleaseFree => {
-            "UPDATE {lock} SET id = NULL WHERE name = $1 AND id = $2 AND contended = 0 RETURNING token"
-        }
+        Statement::ClaimFree => include_str!("sql/claim_free.sql"),
+        Statement::ReleaseFree => include_str!("sql/release_free.sql"),
         Statement::LockRow => {
             "SELECT token, contended, ticket, {holder} FROM {lock} WHERE name = $1 FOR UPDATE"
         }

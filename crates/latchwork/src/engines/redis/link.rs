@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -18,6 +17,7 @@ use super::scripts::Script;
 use crate::engine::ClaimId;
 use crate::engines::links::Connection;
 use crate::engines::mailbox::{Mailbox, News};
+use crate::engines::pulse::{Driven, Pulse};
 use crate::{Error, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -30,7 +30,7 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     /// In the order of the scripts.
     shas: Vec<String>,
-    state: Arc<State>,
+    pulse: Arc<Pulse>,
     /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
     pub(super) beats: Beats,
     listening: OnceCell<()>,
@@ -38,54 +38,31 @@ pub(super) struct Link {
     tracking: OnceCell<bool>,
 }
 
-/// What the connection's driver knows of it.
-struct State {
-    closed: AtomicBool,
-    mailbox: Arc<Mailbox>,
+fn received(pulse: &Pulse, push: &PushInfo) {
+    match (&push.kind, push.data.get(1)) {
+        (PushKind::Message, Some(Value::BulkString(message))) => {
+            if let Some((id, news)) = read_message(message) {
+                pulse.mailbox.deliver(id, news);
+            }
+        }
+        (PushKind::Invalidate, _) => changed(&pulse.mailbox, push.data.first()),
+        (PushKind::Disconnection, _) => pulse.close(),
+        _ => {}
+    }
 }
 
-/// Lives in the driver. Dropped with it: also when its runtime ends.
-struct Driven(Arc<State>);
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-impl State {
-    fn close(&self) {
-        if !self.closed.swap(true, Ordering::AcqRel) {
-            self.mailbox.recheck_all();
+/// What the server says of keys that [`Link::watch`] asked about.
+fn changed(mailbox: &Mailbox, keys: Option<&Value>) {
+    match keys {
+        Some(Value::Array(keys)) => {
+            let keys = keys.iter().filter_map(|key| match key {
+                Value::BulkString(key) => Some(key),
+                _ => None,
+            });
+            keys.for_each(|key| mailbox.changed(key));
         }
-    }
-
-    fn received(&self, push: &PushInfo) {
-        match (&push.kind, push.data.get(1)) {
-            (PushKind::Message, Some(Value::BulkString(message))) => {
-                if let Some((id, news)) = read_message(message) {
-                    self.mailbox.deliver(id, news);
-                }
-            }
-            (PushKind::Invalidate, _) => self.changed(push.data.first()),
-            (PushKind::Disconnection, _) => self.close(),
-            _ => {}
-        }
-    }
-
-    /// What the server says of keys that [`Link::watch`] asked about.
-    fn changed(&self, keys: Option<&Value>) {
-        match keys {
-            Some(Value::Array(keys)) => {
-                let keys = keys.iter().filter_map(|key| match key {
-                    Value::BulkString(key) => Some(key),
-                    _ => None,
-                });
-                keys.for_each(|key| self.mailbox.changed(key));
-            }
-            // All of them: the database was flushed.
-            _ => self.mailbox.recheck_all(),
-        }
+        // All of them: the database was flushed.
+        _ => mailbox.recheck_all(),
     }
 }
 
@@ -101,21 +78,21 @@ fn read_message(message: &[u8]) -> Option<(ClaimId, News)> {
 
 impl Connection for Link {
     fn is_closed(&self) -> bool {
-        self.state.closed.load(Ordering::Acquire)
+        self.pulse.is_closed()
     }
 }
 
 impl Link {
     /// Connects, and asks the server about itself.
     pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
-        let state = Arc::new(State { closed: AtomicBool::new(false), mailbox: mailbox.clone() });
-        let driven = Driven(state.clone());
+        let pulse = Pulse::new(mailbox);
+        let driven = Driven(pulse.clone());
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_LIMIT))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(REQUESTS)
             .set_push_sender(move |push: PushInfo| {
-                driven.0.received(&push);
+                received(&driven.0, &push);
                 Ok::<(), ()>(())
             });
         let connecting = options.client.get_multiplexed_async_connection_with_config(&config);
@@ -131,7 +108,7 @@ impl Link {
         let info = answers.next().unwrap_or_default();
         let shas = answers.collect();
         let (listening, tracking) = (OnceCell::new(), OnceCell::new());
-        Ok((Self { connection, shas, state, beats: Beats::default(), listening, tracking }, info))
+        Ok((Self { connection, shas, pulse, beats: Beats::default(), listening, tracking }, info))
     }
 
     /// Whether the server's messages to this client arrive here.
@@ -143,7 +120,7 @@ impl Link {
     /// nobody is lost, and its receiver taken for dead.
     pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
         let subscribe = || async {
-            let unheard = Unheard(&self.state);
+            let unheard = Unheard(&self.pulse);
             let subscribed = self.connection.clone().subscribe(channel).await;
             unheard.heard();
             subscribed
@@ -165,7 +142,7 @@ impl Link {
         }
         let mut look = redis::pipe();
         look.cmd("CLIENT").arg("CACHING").arg("YES").ignore().cmd("EXISTS").arg(key);
-        let unheard = Unheard(&self.state);
+        let unheard = Unheard(&self.pulse);
         let looked: RedisResult<(bool,)> = look.query_async(&mut self.connection.clone()).await;
         unheard.heard();
         looked.ok().map(|(is_there,)| is_there)
@@ -182,7 +159,7 @@ impl Link {
     /// one step, or it could forget in between.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
         // Whoever only looks may stop at any time: that says nothing of the connection.
-        let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.state));
+        let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.pulse));
         let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // Boxed, because it is rare, and all requests would be as large.
@@ -212,7 +189,7 @@ impl Link {
         let failure = Failure::of(error);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
         if failure == Failure::Connection || code(error) == Some("READONLY") {
-            self.state.close();
+            self.pulse.close();
         }
         unanswered(failure, error, options)
     }
@@ -236,7 +213,7 @@ fn spelled_out(command: &Cmd, text: &str) -> Cmd {
 
 /// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off
 /// without a word, so the next request opens another.
-struct Unheard<'a>(&'a State);
+struct Unheard<'a>(&'a Pulse);
 
 impl Unheard<'_> {
     fn heard(self) {

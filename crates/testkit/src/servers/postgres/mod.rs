@@ -30,6 +30,7 @@ pub struct PostgresServer {
     folder: TempDir,
     port: u16,
     environment: Vec<(&'static str, PathBuf)>,
+    is_measured: bool,
     process: Mutex<Option<Process>>,
 }
 
@@ -38,6 +39,8 @@ pub struct PostgresServer {
 pub struct PostgresOptions<'a> {
     /// Clocks that can be moved.
     pub clocks: Option<&'a Clocks>,
+    /// As people run it: every commit goes to the disk, and nothing is counted.
+    pub is_measured: bool,
     /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
     /// certificate of the same authority.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
@@ -57,7 +60,8 @@ impl PostgresServer {
         let environment = options.clocks.map_or_else(Vec::new, |clocks| {
             vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
         });
-        let mut server = Self { folder, port: 0, environment, process: Mutex::default() };
+        let is_measured = options.is_measured;
+        let mut server = Self { folder, port: 0, environment, is_measured, process: Mutex::default() };
         server.make_data();
         if let Some((certificates, identity)) = options.tls {
             server.set_up_tls(certificates, identity);
@@ -168,13 +172,9 @@ impl PostgresServer {
         let mut command = as_postgres("postgres");
         command.arg("-D").arg(self.file("data")).args(["-p", &self.port.to_string()]);
         // Data must survive a kill of the server, not of the machine. Every statement is printed, so that they can be counted.
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            "unix_socket_directories=",
-            "fsync=off",
-            "log_statement=all",
-            "max_connections=400",
-        ] {
+        let counted = if self.is_measured { &[][..] } else { &["fsync=off", "log_statement=all"] };
+        let always = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=400"];
+        for setting in always.iter().chain(counted) {
             command.args(["-c", setting]);
         }
         command.envs(self.environment.iter().cloned());

@@ -1,0 +1,70 @@
+//! What the PostgreSQL engine stands on: its own two statements, prepared, through the same crate.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, NoTls, Statement};
+
+use crate::Result;
+use crate::args::Job;
+use crate::contend::AsyncLock;
+
+const CLAIM: &str = include_str!("../../../latchwork/src/engines/postgres/sql/claim_free.sql");
+const RELEASE: &str = include_str!("../../../latchwork/src/engines/postgres/sql/release_free.sql");
+/// As in the engine's texts.rs.
+const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+const TTL: i64 = 30_000_000;
+
+/// One lock of one connection.
+pub(crate) struct Pair {
+    wire: Arc<Wire>,
+    name: Vec<u8>,
+    id: Vec<u8>,
+}
+
+struct Wire {
+    client: Client,
+    claim: Statement,
+    release: Statement,
+}
+
+/// The locks of this process's tasks, on one connection, on the tables that the engine made.
+pub(crate) async fn statements(job: &Job) -> Result<Vec<Pair>> {
+    drop(latchwork::connect(job.url()?).await?);
+    let (config, _) = job.url()?.split_once('?').unwrap_or((job.url()?, ""));
+    let (client, connection) = config.parse::<Config>()?.connect(NoTls).await?;
+    tokio::spawn(connection);
+    let text = |text: &str| text.replace("{lock}", "latchwork_lock").replace("{now}", NOW);
+    let types = [Type::BYTEA, Type::BYTEA, Type::INT8, Type::BYTEA, Type::BYTEA];
+    let claim = client.prepare_typed(&text(CLAIM), &types).await?;
+    let release = client.prepare_typed(&text(RELEASE), &types[..2]).await?;
+    let wire = Arc::new(Wire { client, claim, release });
+    let pair = |task| Pair {
+        wire: wire.clone(),
+        name: job.workload.lock_name(task).into_bytes(),
+        id: u128::from(job.index + task + 1).to_be_bytes().to_vec(),
+    };
+    let pairs: Vec<_> = (0..job.workload.tasks()).map(pair).collect();
+    for pair in &pairs {
+        pair.acquire().await?;
+        pair.release(()).await?;
+    }
+    Ok(pairs)
+}
+
+impl AsyncLock for Pair {
+    type Guard = ();
+
+    async fn acquire(&self) -> Result<()> {
+        let (note, owner) = (&b"pid 12345 on host"[..], None::<&[u8]>);
+        let Wire { client, claim, .. } = &*self.wire;
+        let row = client.query_opt(claim, &[&self.name, &self.id, &TTL, &note, &owner]).await?;
+        row.map(drop).ok_or_else(|| "the floor's lock is taken".into())
+    }
+
+    async fn release(&self, (): ()) -> Result<()> {
+        let Wire { client, release, .. } = &*self.wire;
+        client.query_opt(release, &[&self.name, &self.id]).await?;
+        Ok(())
+    }
+}
