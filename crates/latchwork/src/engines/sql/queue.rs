@@ -58,9 +58,10 @@ pub(super) fn opening(name: &LockName, id: ClaimId) -> Vec<Ask> {
     let name = || Value::bytes(name.as_str().as_bytes());
     vec![
         Ask::new(Statement::LockRow, [name()]),
-        Ask::new(Statement::Now, []),
         Ask::new(Statement::Find, [name(), Value::id(id)]),
         Ask::new(Statement::Page, [name(), Value::Int(0), Value::Int(PAGE)]),
+        // Last, when all of these are locked: a waiter counts what it is handed from its newest claim, which must not be later.
+        Ask::new(Statement::Now, []),
     ]
 }
 
@@ -71,16 +72,15 @@ impl<'t, T: Transaction> Queue<'t, T> {
         name: &LockName,
         answers: &[Answer],
     ) -> Result<Option<(Self, Option<Entry>)>> {
-        let [row, now, mine, front] = answers else { return Err(strange()) };
+        let [row, mine, front, now] = answers else { return Err(strange()) };
         let Some(row) = row.rows.first() else { return Ok(None) };
         let [token, is_contended, ticket, holder @ ..] = &row[..] else { return Err(strange()) };
-        let now = now.rows.first().and_then(|row| row.first()).ok_or_else(strange)?;
         let (token, is_contended) = (int(token)?, int(is_contended)? != 0);
         let front = front.rows.iter().map(|row| Entry::read(row)).collect::<Result<VecDeque<_>>>()?;
         let queue = Self {
             transaction,
             name: name.as_str().as_bytes().to_vec(),
-            now: int(now)?,
+            now: read_now(now)?,
             token,
             is_contended,
             ticket: int(ticket)?,
@@ -268,8 +268,11 @@ impl<'t, T: Transaction> Queue<'t, T> {
             && let Some(ticket) = self.read_to.take()
         {
             let values = [Value::Bytes(self.name.clone()), Value::Int(ticket), Value::Int(PAGE)];
-            let page = self.transaction.run(vec![Ask::new(Statement::Page, values)]).await?;
-            let rows = page.first().map_or(&[][..], |page| &page.rows);
+            let asks = vec![Ask::new(Statement::Page, values), Ask::new(Statement::Now, [])];
+            let answers = self.transaction.run(asks).await?;
+            let [page, now] = &answers[..] else { return Err(strange()) };
+            self.now = read_now(now)?;
+            let rows = &page.rows;
             self.front = rows.iter().map(|row| Entry::read(row)).collect::<Result<_>>()?;
             self.read_to =
                 (rows.len() as i64 == PAGE).then(|| self.front.back().map_or(0, |last| last.ticket));
@@ -341,6 +344,10 @@ impl<'t, T: Transaction> Queue<'t, T> {
         busy.floor = Some(self.token as u64);
         busy
     }
+}
+
+fn read_now(answer: &Answer) -> Result<i64> {
+    int(answer.rows.first().and_then(|row| row.first()).ok_or_else(strange)?)
 }
 
 /// When a waiter asks again: three times in the life of its place, when the lease ahead of it ends, and often if nobody tells it.
