@@ -11,7 +11,7 @@ use testkit::servers::pool::EndsAll;
 use testkit::{Fixture, cases, for_each_engine};
 
 const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// Cases that start many processes would starve the short leases of others.
+/// Cases that start many processes would starve the short leases of others, and nobody could count what a server is asked.
 static MACHINE: RwLock<()> = RwLock::new(());
 const CONTRACT: &str = include_str!("../../latchwork/src/engine/mod.rs");
 
@@ -19,7 +19,7 @@ fn main() {
     // Before any server starts: what it does not understand ends the process.
     let mut arguments = Arguments::from_args();
     // Most of a case is waiting for leases to end.
-    arguments.test_threads.get_or_insert(6);
+    arguments.test_threads.get_or_insert(8);
     let pooled = EndsAll;
     let (mut trials, mut schemes, mut rules) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     macro_rules! collect {

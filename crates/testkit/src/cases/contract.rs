@@ -215,20 +215,6 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     granted(&engine, &waiter).await;
 }
 
-pub(super) async fn a_free_lock_costs_one_round_trip_and_so_does_its_release<F: Fixture>(fixture: Arc<F>) {
-    let engine = fixture.engine().await;
-    let warm = trying("c9", LONG);
-    granted(&engine, &warm).await;
-    engine.release(&warm).await.expect("answers");
-    let count = || fixture.round_trips().expect("this engine counts");
-    let before = count();
-    let claim = trying("c9", LONG);
-    granted(&engine, &claim).await;
-    assert_eq!(count() - before, 1, "round trips of a claim");
-    engine.release(&claim).await.expect("answers");
-    assert_eq!(count() - before, 2, "round trips of a claim and its release");
-}
-
 pub(super) async fn a_removed_claim_is_told_long_before_its_next_renewal<F: Fixture>(fixture: Arc<F>) {
     let ttl = Duration::from_secs(9);
     let (client, operator) = (fixture.client().await, fixture.client().await);

@@ -5,6 +5,7 @@ mod cancel;
 mod contention;
 mod contract;
 mod core_rules;
+mod cost;
 mod held;
 mod leases;
 mod modes;
@@ -32,7 +33,7 @@ pub struct Case<F> {
     pub rules: &'static [&'static str],
     /// Why it does not apply to an engine, if it does not.
     pub unless: fn(&Guarantees, &F) -> Option<&'static str>,
-    /// Whether it needs the machine for itself: it starts many processes.
+    /// Whether it needs the machine for itself: it starts many processes, or counts what a server is asked.
     pub alone: bool,
     /// Whether it shows what may depend on how an engine is reached, and not only on what it does then.
     pub is_basic: bool,
@@ -50,8 +51,8 @@ macro_rules! cases {
                 $(unless = $unless;)?
                 unless
             } },
-            alone: matches!(stringify!($room).as_bytes(), b"processes"),
-            is_basic: matches!(stringify!($room).as_bytes(), b"contract" | b"names" | b"leases"),
+            alone: matches!(stringify!($room).as_bytes(), b"processes" | b"cost"),
+            is_basic: matches!(stringify!($room).as_bytes(), b"contract" | b"names" | b"leases" | b"cost"),
             run: |fixture| Box::pin($room::$case(fixture)),
         },)*)*]
     };
@@ -89,7 +90,6 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             ["C6"] a_dropped_wait_misses_nothing, unless tells_nobody;
             ["C7"] a_hundred_ids_of_one_session_get_one_grant;
             ["C8"] a_renewal_never_revives_what_was_released_expired_or_revoked;
-            ["C9"] a_free_lock_costs_one_round_trip_and_so_does_its_release, unless no_wire;
             ["C14"] a_removed_claim_is_told_long_before_its_next_renewal, unless hears_nothing;
         core_rules:
             ["C10"] no_claim_is_sent_before_the_last_release_was_answered;
@@ -156,6 +156,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;
             [] a_release_dropped_at_any_point_still_releases;
+        cost:
+            ["C9"] a_free_lock_costs_one_round_trip_and_so_does_its_release, unless no_wire;
         processes:
             [] four_processes_count_to_ten_thousand, unless one_process;
             [] a_killed_holder_is_noticed_within_a_tenth_of_the_ttl, unless one_process;

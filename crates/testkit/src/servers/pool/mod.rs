@@ -1,5 +1,4 @@
-//! Servers that the cases of one kind use one after the other: some take a second of a core to start, and there are
-//! hundreds of cases.
+//! Servers that the cases of one kind share: some take a second of a core to start, and there are hundreds of cases.
 //!
 //! Rust never drops what is static, so whoever leases from a pool must call [`end_all`] before the process ends.
 
@@ -7,28 +6,28 @@
 mod tests;
 
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Every pool that has ever been asked for a server.
 static USED: Mutex<Vec<&'static dyn Ends>> = Mutex::new(Vec::new());
 
 /// What can be pooled. Dropping it ends it, and waits until it is gone.
-pub trait Pooled: Send + 'static {
+pub trait Pooled: Send + Sync + 'static {
     /// Whether the next case can use it. False also if it does not answer in time.
     fn is_healthy(&self) -> bool;
 }
 
-/// Servers of one kind: a static, from which each case leases one for itself.
+/// One server of a kind: a static, which each case leases it from. Cases that run side by side get the same one, so they
+/// keep to a part of their own, and cut off their own clients instead of the server.
 pub struct Pool<S: Pooled> {
     start: fn() -> S,
-    free: Mutex<Vec<S>>,
+    server: Mutex<Option<Arc<S>>>,
 }
 
-/// A server that nobody else uses now. It goes back to its pool when this is dropped, unless it has become sick or the
-/// thread is panicking: then it ends.
+/// A server that others may use as well. When the thread panics, those who come later get another.
 pub struct Leased<S: Pooled> {
     pool: &'static Pool<S>,
-    server: Option<S>,
+    server: Arc<S>,
 }
 
 /// Ends everything pooled when it is dropped, in a panic as well.
@@ -36,29 +35,25 @@ pub struct Leased<S: Pooled> {
 pub struct EndsAll;
 
 impl<S: Pooled> Pool<S> {
-    /// A pool without servers, and how to start one.
+    /// A pool without a server, and how to start one.
     pub const fn new(start: fn() -> S) -> Self {
-        Self { start, free: Mutex::new(Vec::new()) }
+        Self { start, server: Mutex::new(None) }
     }
 
-    /// A server that is free; if there is none, a new one.
+    /// The server; if there is none, or if it is sick, a new one.
     ///
-    /// Before one is started, those of other pools that are free end: cases come kind after kind, and a server whose
+    /// Before one is started, those of other pools that nobody uses end: cases come kind after kind, and a server whose
     /// kind is through would only take memory and time from the others.
     pub fn lease(&'static self) -> Leased<S> {
         self.register();
-        // A statement of its own: nobody could give a server back if the lock were kept while one starts.
-        let free = lock(&self.free).pop();
-        let server = free.unwrap_or_else(|| {
-            used().into_iter().filter(|other| !self.is(*other)).for_each(Ends::end_free);
-            (self.start)()
+        // Kept while one starts: whoever comes in the meantime wants the same one.
+        let mut server = lock(&self.server);
+        let running = server.take().filter(|running| running.is_healthy()).unwrap_or_else(|| {
+            used().into_iter().filter(|other| !self.is(*other)).for_each(Ends::end_unused);
+            Arc::new((self.start)())
         });
-        Leased { pool: self, server: Some(server) }
-    }
-
-    /// How many servers are free.
-    pub fn free(&self) -> usize {
-        lock(&self.free).len()
+        *server = Some(running.clone());
+        Leased { pool: self, server: running }
     }
 
     /// Pools register themselves, so that nobody can forget to.
@@ -74,24 +69,27 @@ impl<S: Pooled> Pool<S> {
     }
 }
 
-/// Ends the servers of all pools that are free. Those that are leased end or come back when they are dropped.
+/// Ends the servers of all pools that nobody uses. Call it when nothing is leased any more.
 pub fn end_all() {
-    used().into_iter().for_each(Ends::end_free);
+    used().into_iter().for_each(Ends::end_unused);
 }
 
 impl<S: Pooled> Deref for Leased<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
-        self.server.as_ref().expect("there until it is dropped")
+        &self.server
     }
 }
 
 impl<S: Pooled> Drop for Leased<S> {
     fn drop(&mut self) {
-        let server = self.server.take().expect("dropped once");
-        if !std::thread::panicking() && server.is_healthy() {
-            lock(&self.pool.free).push(server);
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut current = lock(&self.pool.server);
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &self.server)) {
+            *current = None;
         }
     }
 }
@@ -104,14 +102,15 @@ impl Drop for EndsAll {
 
 /// A pool, whatever is in it.
 trait Ends: Sync {
-    /// Ends the servers that are free.
-    fn end_free(&self);
+    /// Ends the server, unless somebody uses it or is about to.
+    fn end_unused(&self);
 }
 
 impl<S: Pooled> Ends for Pool<S> {
-    fn end_free(&self) {
-        let free = std::mem::take(&mut *lock(&self.free));
-        drop(free);
+    fn end_unused(&self) {
+        // Whoever has it locked is starting one, and may be waiting for ours to end.
+        let Ok(mut server) = self.server.try_lock() else { return };
+        drop(server.take_if(|server| Arc::strong_count(server) == 1));
     }
 }
 

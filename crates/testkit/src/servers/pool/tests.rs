@@ -39,46 +39,51 @@ fn runs(pid: u32) -> bool {
 }
 
 #[test]
-fn a_server_is_leased_to_one_at_a_time_and_reused_after_that() {
+fn those_who_come_together_share_a_server_and_those_who_come_later_get_the_same() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let (one, two) = (POOL.lease(), POOL.lease());
-    let pids = [one.pid(), two.pid()];
-    assert_ne!(pids[0], pids[1]);
-    drop(one);
-    assert_eq!(POOL.free(), 1);
-    let again = POOL.lease();
-    assert_eq!(again.pid(), pids[0], "the one that came back, and no third");
-    drop((again, two));
-    assert_eq!(POOL.free(), 2);
-    POOL.end_free();
+    let pid = one.pid();
+    assert_eq!(two.pid(), pid);
+    drop((one, two));
+    assert!(runs(pid));
+    assert_eq!(POOL.lease().pid(), pid);
+    POOL.end_unused();
+    assert!(!runs(pid));
 }
 
 #[test]
-fn a_sick_server_ends_instead_of_coming_back() {
+fn nobody_new_gets_a_sick_server_and_it_ends_with_its_last_user() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let sick = POOL.lease();
     let pid = sick.pid();
     sick.sick.store(true, Ordering::Relaxed);
+    let sound = POOL.lease();
+    assert_ne!(sound.pid(), pid);
+    assert!(runs(pid));
     drop(sick);
     assert!(!runs(pid));
-    assert_eq!(POOL.free(), 0);
+    drop(sound);
+    POOL.end_unused();
 }
 
 #[test]
-fn the_server_of_a_case_that_panics_ends_instead_of_coming_back() {
+fn nobody_new_gets_the_server_of_a_case_that_panicked() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
-    let leased = POOL.lease();
+    let (leased, other) = (POOL.lease(), POOL.lease());
     let pid = leased.pid();
     let panicked = std::thread::spawn(move || {
         let _leased = leased;
         std::panic::resume_unwind(Box::new("on purpose"));
     });
     panicked.join().expect_err("it panicked");
+    assert!(runs(pid), "it is still used");
+    assert_ne!(POOL.lease().pid(), pid);
+    drop(other);
     assert!(!runs(pid));
-    assert_eq!(POOL.free(), 0);
+    POOL.end_unused();
 }
 
 #[test]
@@ -86,6 +91,7 @@ fn in_the_end_no_process_of_any_pool_is_left() {
     static FIRST: Pool<Sleeper> = Pool::new(Sleeper::start);
     static SECOND: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
+    // The second is used while the first starts and the other way round, so neither ends the other.
     let servers = [FIRST.lease(), SECOND.lease(), FIRST.lease()];
     let pids: Vec<_> = servers.iter().map(|server| server.pid()).collect();
     drop(servers);
@@ -99,18 +105,39 @@ fn in_the_end_no_process_of_any_pool_is_left() {
 }
 
 #[test]
-fn a_start_ends_the_free_servers_of_other_kinds_and_no_others() {
-    static OLD: Pool<Sleeper> = Pool::new(Sleeper::start);
+fn a_start_ends_the_servers_of_other_kinds_that_nobody_uses() {
+    static DONE: Pool<Sleeper> = Pool::new(Sleeper::start);
+    static BUSY: Pool<Sleeper> = Pool::new(Sleeper::start);
     static NEW: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
-    let (free, busy) = (OLD.lease(), OLD.lease());
-    let pids = [free.pid(), busy.pid()];
-    drop(free);
-    let first = NEW.lease();
+    let busy = BUSY.lease();
+    let done = DONE.lease();
+    let pids = [done.pid(), busy.pid()];
+    drop(done);
+    drop(NEW.lease());
     assert_eq!(pids.map(runs), [false, true]);
-    drop(first);
     drop(busy);
     drop(NEW.lease());
     assert!(runs(pids[1]), "nothing was started");
     end_all();
+}
+
+#[test]
+fn kinds_that_start_at_the_same_time_do_not_wait_for_each_other() {
+    static ONE: Pool<Sleeper> = Pool::new(|| slowly(&TWO));
+    static TWO: Pool<Sleeper> = Pool::new(|| slowly(&ONE));
+    let _alone = alone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(ONE.lease()));
+        scope.spawn(|| drop(TWO.lease()));
+    });
+    end_all();
+}
+
+/// Starts while the other does as well.
+fn slowly(other: &'static Pool<Sleeper>) -> Sleeper {
+    while other.server.try_lock().is_ok_and(|server| server.is_none()) {
+        std::thread::yield_now();
+    }
+    Sleeper::start()
 }
