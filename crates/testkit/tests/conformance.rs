@@ -19,14 +19,17 @@ fn main() {
     // Before any server starts: what it does not understand ends the process.
     let mut arguments = Arguments::from_args();
     // Most of a case is waiting for leases to end.
-    arguments.test_threads.get_or_insert(8);
+    arguments.test_threads.get_or_insert(10);
     let pooled = EndsAll;
-    let (mut trials, mut schemes, mut rules) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut trials, mut alone_trials) = (Vec::new(), Vec::new());
+    let (mut schemes, mut rules) = (BTreeSet::new(), BTreeSet::new());
     macro_rules! collect {
         ($fixture:ty) => {
             schemes.extend(<$fixture>::KINDS.iter().map(|kind| kind.scheme));
             rules.extend(cases::all::<$fixture>().iter().flat_map(|case| case.rules.iter().copied()));
-            trials.extend(<$fixture>::KINDS.iter().flat_map(trials_of::<$fixture>));
+            for (alone, trial) in <$fixture>::KINDS.iter().flat_map(trials_of::<$fixture>) {
+                if alone { &mut alone_trials } else { &mut trials }.push(trial);
+            }
         };
     }
     for_each_engine!(collect);
@@ -44,20 +47,23 @@ fn main() {
             .then_some(())
             .ok_or(format!("rules {written:?}, cases {rules:?}").into())
     }));
+    // Last of all, or the others would wait for each of them, and each of them for the slowest of the others.
+    trials.append(&mut alone_trials);
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Nothing is dropped by an exit.
     drop(pooled);
     conclusion.exit();
 }
 
-fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<Trial> {
+/// Its cases, each with whether it needs the machine for itself.
+fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<(bool, Trial)> {
     let promised = F::guarantees();
     let probe = runtime().block_on(F::begin_as(kind));
     let trial = |case: cases::Case<F>| {
         let name = format!("{}::{}", kind.name, case.name);
         let is_left_out = !kind.is_thorough && !case.is_basic;
         let elsewhere = is_left_out.then_some("runs where the same engine is reached in another way");
-        match (case.unless)(&promised, &probe).or(elsewhere) {
+        let trial = match (case.unless)(&promised, &probe).or(elsewhere) {
             Some(reason) => {
                 Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))
             }
@@ -73,7 +79,8 @@ fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<Trial> {
                         .map_err(|_| format!("hangs for {CASE_LIMIT:?}").into())
                 })
             }),
-        }
+        };
+        (case.alone, trial)
     };
     cases::all::<F>().into_iter().map(trial).collect()
 }
