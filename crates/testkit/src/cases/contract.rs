@@ -210,7 +210,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     granted(&engine, &queued).await;
     busy(&engine, &waiter).await;
     assert!(matches!(renew(&queued).await, Renewal::Kept(_)));
-    pause(F::SHORT.as_millis() as u64 + 20).await;
+    pause((F::SHORT + F::ENDS_LATE).as_millis() as u64 + 20).await;
     assert!(matches!(renew(&queued).await, Renewal::Lost(_)));
     granted(&engine, &waiter).await;
 }

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use tokio::task::JoinSet;
+
 use super::link::Link;
 use super::server::Server;
 use super::value::{self, Whose};
 use super::wire::{Reply, Requests, expiry};
-use super::{Memcached, Shared};
+use super::{Memcached, Shared, interrupted};
 use crate::engine::{Claim, Renewal, Valid};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// Changed by another connection, looked at, stored: whoever is not through then is asked about again by the core.
 const ROUNDS: usize = 3;
+
+/// Which part of the shortest ttl a server may take where there are others. The core gives all of them up after a sixth.
+const PATIENCE: u32 = 8;
 
 /// What one claim needs next.
 enum Step {
@@ -23,6 +28,32 @@ enum Step {
 }
 
 impl Memcached {
+    /// The claims of several servers, all at once. One that does not answer must not cost the others their locks: its
+    /// claims are asked for again by the core, within their leases.
+    pub(super) async fn renew_on_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let patience = claims.iter().map(|claim| claim.ttl / PATIENCE).min().unwrap_or_default();
+        let mut of_each: Vec<_> = self.shared.servers.iter().map(|_| Vec::new()).collect();
+        for (place, claim) in claims.iter().enumerate() {
+            of_each[self.shared.at(&self.shared.key(&claim.name))].push((place, claim.clone()));
+        }
+        let mut renewing = JoinSet::new();
+        for (server, of_it) in self.shared.servers.iter().zip(of_each).filter(|(_, of_it)| !of_it.is_empty())
+        {
+            let (engine, server) = (self.clone(), server.clone());
+            renewing.spawn(async move {
+                let (places, claims): (Vec<_>, Vec<_>) = of_it.into_iter().unzip();
+                let renewed = tokio::time::timeout(patience, engine.renew_on(&server, &claims)).await;
+                let late = |_| claims.iter().map(|_| Err(server.late(patience))).collect();
+                places.into_iter().zip(renewed.unwrap_or_else(late)).collect::<Vec<_>>()
+            });
+        }
+        let mut answers: Vec<_> = claims.iter().map(|_| Err(interrupted())).collect();
+        while let Some(renewed) = renewing.join_next().await {
+            renewed.unwrap_or_default().into_iter().for_each(|(place, answer)| answers[place] = answer);
+        }
+        answers
+    }
+
     /// The claims of one server.
     pub(super) async fn renew_on(&self, server: &Server, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let link = match server.link().await {

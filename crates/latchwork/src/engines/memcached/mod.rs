@@ -128,7 +128,7 @@ impl Memcached {
         promises((Quarantine::Auto, Duration::from_secs(60)), Vec::new())
     }
 
-    /// The key of a lock, the server that has it, and a connection to that.
+    /// The key of a lock, the server that has it, and a connection to it.
     async fn place(&self, name: &LockName) -> Result<(String, &Server, Arc<Link>)> {
         let key = self.shared.key(name);
         let server = &*self.shared.servers[self.shared.at(&key)];
@@ -298,28 +298,10 @@ impl Engine for Memcached {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        let servers = &self.shared.servers;
-        if let [server] = &servers[..] {
+        if let [server] = &self.shared.servers[..] {
             return self.renew_on(server, claims).await;
         }
-        let at: Vec<_> = claims.iter().map(|claim| self.shared.at(&self.shared.key(&claim.name))).collect();
-        let mut renewing = JoinSet::new();
-        // All at once: a server that cannot be reached must not hold up the claims of the others.
-        for (number, server) in servers.iter().enumerate() {
-            let places: Vec<_> = (0..claims.len()).filter(|place| at[*place] == number).collect();
-            if !places.is_empty() {
-                let (engine, server) = (self.clone(), server.clone());
-                let claims: Vec<_> = places.iter().map(|place| claims[*place].clone()).collect();
-                renewing.spawn(async move {
-                    places.into_iter().zip(engine.renew_on(&server, &claims).await).collect::<Vec<_>>()
-                });
-            }
-        }
-        let mut answers: Vec<_> = claims.iter().map(|_| Err(interrupted())).collect();
-        while let Some(renewed) = renewing.join_next().await {
-            renewed.unwrap_or_default().into_iter().for_each(|(place, answer)| answers[place] = answer);
-        }
-        answers
+        self.renew_on_all(claims).await
     }
 
     /// The server says nothing of a claim that nobody asks about.

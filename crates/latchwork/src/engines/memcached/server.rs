@@ -15,7 +15,7 @@ use super::wire::Strange;
 use crate::engines::links::Links;
 use crate::engines::quarantine::{Lives, Quarantine};
 use crate::locked::locked;
-use crate::{Error, ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -57,6 +57,11 @@ impl Server {
     /// What a user should know of it.
     pub(super) fn warnings(&self) -> Vec<String> {
         locked(&self.known).warnings.clone()
+    }
+
+    /// It was asked, and did not answer.
+    pub(super) fn late(&self, patience: Duration) -> Error {
+        self.unreachable(format!("no answer within {patience:?}")).with_effect(Effect::Unknown)
     }
 
     async fn open(&self) -> Result<Link> {
