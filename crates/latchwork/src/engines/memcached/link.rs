@@ -93,13 +93,22 @@ impl Link {
     /// [`ErrorKind::Unreachable`] if the connection ends before all are answered. Dropped, it closes the connection: the
     /// core waited long enough, and it may be cut off without a word.
     pub(super) async fn ask_all(&self, requests: Requests) -> Result<Vec<Reply>> {
-        let Some(answer) = self.shared.send(requests) else {
-            return Err(self.broken(&locked(&self.shared.lane).why).with_effect(Effect::None));
-        };
+        let answer = self.send(requests)?;
         let unheard = Unheard(&self.shared);
         let answer = answer.await;
         std::mem::forget(unheard);
-        answer.map_err(|_| self.broken(&locked(&self.shared.lane).why))
+        answer.map_err(|_| self.broken(&self.shared.why()))
+    }
+
+    /// The same for one who only looks, and may stop at any time: that says nothing of the connection.
+    pub(super) async fn glance(&self, requests: Requests) -> Result<Reply> {
+        let replies = self.send(requests)?.await;
+        replies.ok().and_then(|mut replies| replies.pop()).ok_or_else(|| self.broken(&self.shared.why()))
+    }
+
+    fn send(&self, requests: Requests) -> Result<oneshot::Receiver<Vec<Reply>>> {
+        let sent = self.shared.send(requests);
+        sent.ok_or_else(|| self.broken(&self.shared.why()).with_effect(Effect::None))
     }
 
     /// A reply that is none to what was asked: the server refuses, or speaks of something else.
@@ -138,6 +147,10 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
+    fn why(&self) -> String {
+        locked(&self.lane).why.clone()
+    }
+
     /// What was asked and not answered stays unanswered.
     fn close(&self, why: &str) {
         if self.closed.swap(true, Ordering::AcqRel) {
@@ -145,6 +158,8 @@ impl Shared {
         }
         let mut lane = locked(&self.lane);
         lane.why = why.to_owned();
+        // Its half of the socket goes at once, or the server would keep the connection until another takes its place.
+        lane.writer = Box::pin(tokio::io::sink());
         let (unanswered, reader) = (std::mem::take(&mut lane.asked), lane.reader.take());
         drop(lane);
         drop(unanswered);

@@ -138,13 +138,7 @@ impl Memcached {
 
     /// What stands at a key. Looking changes nothing.
     async fn look(&self, link: &Link, key: &str) -> Result<Option<Item>> {
-        let mut look = Requests::default();
-        look.look(key);
-        match link.ask(look).await.map_err(|error| error.with_effect(Effect::None))? {
-            Reply::Item(item) => Ok(Some(item)),
-            Reply::Missing => Ok(None),
-            reply => Err(link.strange(&reply).with_effect(Effect::None)),
-        }
+        item(link, link.ask(Requests::glance(key)).await)
     }
 
     fn granted(&self, claim: &Claim, link: &Link, cas: u64) -> Verdict {
@@ -246,9 +240,9 @@ fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>
             clock_step: Promise::Exclusive,
             data_deleted: Promise::Breaks,
         },
-        beware: "advisory: no tokens, and a server evicts locks when its memory is full; clients with different lists of \
-                 servers do not exclude each other; quarantine=strict makes a restart exclusive; who waits asks again \
-                 and again, in no order",
+        beware: "advisory: no tokens; a server evicts locks when its memory is full, and one that stood still may grant \
+                 leases that are short by that time; clients with different lists of servers do not exclude each other; \
+                 quarantine=strict makes a restart exclusive; who waits asks again and again, in no order",
         warnings,
     }
 }
@@ -323,7 +317,9 @@ impl Engine for Memcached {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let (key, _, link) = self.place(name).await?;
-        let Some(item) = self.look(&link, &key).await? else { return Ok(Vec::new()) };
+        let Some(item) = item(&link, link.glance(Requests::glance(&key)).await)? else {
+            return Ok(Vec::new());
+        };
         let mut state = LockState::new(name.clone());
         state.holders.push(value::holder(&item.value, item.left));
         Ok(vec![state])
@@ -360,6 +356,15 @@ impl Memcached {
         // At least a second: 0 is for ever.
         mark.swap(key, &value::revoked(&item.value), item.cas, left.max(1));
         Ok(mark)
+    }
+}
+
+/// What a look came to. It changed nothing, whatever went wrong.
+fn item(link: &Link, reply: Result<Reply>) -> Result<Option<Item>> {
+    match reply.map_err(|error| error.with_effect(Effect::None))? {
+        Reply::Item(item) => Ok(Some(item)),
+        Reply::Missing => Ok(None),
+        reply => Err(link.strange(&reply).with_effect(Effect::None)),
     }
 }
 

@@ -30,7 +30,14 @@ impl Requests {
         self.store(key, value, format_args!("C{cas} T{expiry}"));
     }
 
-    /// Value, CAS id and seconds left.
+    /// Value, CAS id and seconds left of one key.
+    pub(super) fn glance(key: &str) -> Self {
+        let mut look = Self::default();
+        look.look(key);
+        look
+    }
+
+    /// The same among other requests.
     pub(super) fn look(&mut self, key: &str) {
         self.line(format_args!("mg {key} v c t\r\n"));
     }
