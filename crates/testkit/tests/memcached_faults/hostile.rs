@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use latchwork::ErrorKind;
+use latchwork::engine::Engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::scene::{SOON, claim, engine};
-use latchwork::engine::Engine;
 
 const GREETING: &str = "STAT uptime 99\r\nSTAT version 1.6.18\r\nEND\r\nSTAT cas_enabled yes\r\nEND\r\nNS\r\n\
                         VA 32\r\n000102030405060708090a0b0c0d0e0f\r\n";
@@ -21,20 +21,11 @@ async fn impostor(greeting: &'static [u8], answer: Vec<u8>) -> String {
             let answer = answer.clone();
             tokio::spawn(async move {
                 let mut request = [0; 4096];
-                let mut next = greeting;
-                while stream.read(&mut request).await.is_ok_and(|length| length > 0) {
-                    if stream.write_all(next).await.is_err() {
+                for answer in std::iter::once(greeting.to_vec()).chain(std::iter::repeat(answer)) {
+                    let is_asked = stream.read(&mut request).await.is_ok_and(|length| length > 0);
+                    if !is_asked || answer.is_empty() || stream.write_all(&answer).await.is_err() {
                         return;
                     }
-                    next = answer.leak();
-                    if next.is_empty() {
-                        return;
-                    }
-                    return while stream.read(&mut request).await.is_ok_and(|length| length > 0) {
-                        if stream.write_all(next).await.is_err() {
-                            return;
-                        }
-                    };
                 }
             });
         }

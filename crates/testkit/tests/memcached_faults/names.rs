@@ -2,9 +2,9 @@
 
 use latchwork::ErrorKind;
 use latchwork::engine::{Filter, Revoke, Revoked};
+use testkit::stage::connect;
 
 use super::scene::{LOCK, LONG, Scene};
-use testkit::stage::connect;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_names_are_locks_like_any_other_and_stand_where_they_should() {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use latchwork::engine::{Engine, Filter, Lifetime, Mode, Renewal};
 use latchwork::{ErrorKind, OwnerId};
+use testkit::stage::connect;
 
 use super::scene::{LOCK, LONG, Scene, claim, engine, granted};
-use testkit::stage::connect;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_permits_owners_sessions_tokens_and_long_leases_are_refused_before_anything_is_sent() {
