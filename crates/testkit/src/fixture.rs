@@ -34,6 +34,12 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether the server keeps no time of day, and so does not know since when a lock is held.
     const HAS_NO_WALL_CLOCK: bool = false;
 
+    /// How much longer than promised the server may keep a lease that nobody renews, if it counts coarsely.
+    const ENDS_LATE: Duration = Duration::ZERO;
+
+    /// Whether locks must be named to be looked at.
+    const CANNOT_LIST: bool = false;
+
     /// Whether those who ask at the same instant can get a part of the votes each, and none of them the lock.
     const SPLITS_VOTES: bool = false;
 

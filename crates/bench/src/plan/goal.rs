@@ -35,6 +35,7 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
     match engine {
         Engine::Redis => {}
         Engine::Redlock => return on_redlock(workload),
+        Engine::Memcached => return on_memcached(workload),
         Engine::Postgres => return on_postgres(workload),
         Engine::Etcd => return on_etcd(workload),
         Engine::Zookeeper => return on_zookeeper(workload),
@@ -61,6 +62,14 @@ fn on_redlock(workload: Workload) -> Vec<Goal> {
             let both = |side| [Side::Rslock, Side::DistributedLock].map(|peer| faster(side, peer));
             ours.into_iter().flat_map(both).collect()
         }
+        _ => Vec::new(),
+    }
+}
+
+fn on_memcached(workload: Workload) -> Vec<Goal> {
+    let goal = |side| Goal { side, what: What::Ratio(Side::MemcachedMeta), bound: Bound::Most(1.15) };
+    match workload {
+        Workload::Free => vec![goal(Side::MemcachedMulti), goal(Side::MemcachedCurrent)],
         _ => Vec::new(),
     }
 }

@@ -25,6 +25,10 @@ pub(crate) enum Side {
     RedlockCurrent,
     /// As [`Side::SqliteUnpassed`].
     RedlockUnpassed,
+    MemcachedMulti,
+    MemcachedCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    MemcachedUnpassed,
     PostgresMulti,
     PostgresCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -53,6 +57,8 @@ pub(crate) enum Side {
     /// One element of a list: `BLPOP` takes it, `LPUSH` gives it.
     BlpopMulti,
     BlpopCurrent,
+    /// `ms` in the mode of `add`, and `md`, by their bytes alone; a connection for each task.
+    MemcachedMeta,
     /// The engine's own two statements, prepared, through the same crate.
     PostgresStatements,
     /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
@@ -101,6 +107,10 @@ impl Side {
             Self::RedlockMulti => "ours: redlock, multi-thread",
             Self::RedlockCurrent => "ours: redlock, current-thread",
             Self::RedlockUnpassed => "ours: redlock, never passed",
+            Self::MemcachedMulti => "ours: memcached, multi-thread",
+            Self::MemcachedCurrent => "ours: memcached, current-thread",
+            Self::MemcachedUnpassed => "ours: memcached, never passed",
+            Self::MemcachedMeta => "floor: raw ms and md",
             Self::PostgresMulti => "ours: postgres, multi-thread",
             Self::PostgresCurrent => "ours: postgres, current-thread",
             Self::PostgresUnpassed => "ours: postgres, never passed",
@@ -145,6 +155,10 @@ impl Side {
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::Rslock, Self::DistributedLock],
                 _ => &[Self::RslockQuick],
+            },
+            Self::MemcachedMulti | Self::MemcachedCurrent | Self::MemcachedUnpassed => match workload {
+                Workload::Free | Workload::Distinct => &[Self::MemcachedMeta],
+                _ => &[Self::MemcachedUnpassed],
             },
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::PostgresStatements],
@@ -203,6 +217,7 @@ impl Side {
             | Self::RedisCurrent
             | Self::RedisUnpassedCurrent
             | Self::RedlockCurrent
+            | Self::MemcachedCurrent
             | Self::PostgresCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
@@ -220,6 +235,9 @@ impl Side {
                 Some(Engine::Redis)
             }
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => Some(Engine::Redlock),
+            Self::MemcachedMulti | Self::MemcachedCurrent | Self::MemcachedUnpassed => {
+                Some(Engine::Memcached)
+            }
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => Some(Engine::Postgres),
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
@@ -237,6 +255,7 @@ impl Side {
                 | Self::RedisUnpassed
                 | Self::RedisUnpassedCurrent
                 | Self::RedlockUnpassed
+                | Self::MemcachedUnpassed
                 | Self::PostgresUnpassed
                 | Self::EtcdUnpassed
                 | Self::ZookeeperUnpassed
@@ -245,7 +264,7 @@ impl Side {
 
     /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
     pub(crate) fn is_on_a_wire(self) -> bool {
-        !self.requests().is_empty() || self.is_on_zookeeper() || self.is_on_postgres()
+        !self.requests().is_empty() || self.is_on_zookeeper() || self.is_uncounted()
     }
 
     /// What a side asks of a server, not counting what its scripts ask there.
@@ -292,11 +311,18 @@ impl Side {
         )
     }
 
-    /// PostgreSQL counts none.
-    fn is_on_postgres(self) -> bool {
+    /// PostgreSQL counts no requests, and memcached only some.
+    fn is_uncounted(self) -> bool {
         matches!(
             self,
-            Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed | Self::PostgresStatements
+            Self::PostgresMulti
+                | Self::PostgresCurrent
+                | Self::PostgresUnpassed
+                | Self::PostgresStatements
+                | Self::MemcachedMulti
+                | Self::MemcachedCurrent
+                | Self::MemcachedUnpassed
+                | Self::MemcachedMeta
         )
     }
 

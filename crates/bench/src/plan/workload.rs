@@ -103,6 +103,7 @@ impl Workload {
             (Engine::Memory, _) => self.in_memory(),
             (Engine::Redis, _) => self.on_redis(),
             (Engine::Redlock, _) => self.on_redlock(),
+            (Engine::Memcached, _) => self.on_memcached(),
             (Engine::Postgres, _) => self.on_postgres(),
             (Engine::Etcd, _) => self.on_etcd(),
             (Engine::Zookeeper, _) => self.on_zookeeper(),
@@ -132,6 +133,14 @@ impl Workload {
             Self::Free | Self::Distinct => &[RedlockMulti, RedlockCurrent, Rslock, DistributedLock],
             Self::HandOver => &[RedlockMulti, RedlockCurrent, Rslock, RslockQuick],
             _ => &[RedlockMulti, RedlockCurrent, RedlockUnpassed, Rslock, RslockQuick],
+        }
+    }
+
+    fn on_memcached(self) -> &'static [Side] {
+        use Side::{MemcachedCurrent, MemcachedMeta, MemcachedMulti, MemcachedUnpassed};
+        match self {
+            Self::Free | Self::Distinct => &[MemcachedMulti, MemcachedCurrent, MemcachedMeta],
+            _ => &[MemcachedMulti, MemcachedCurrent, MemcachedUnpassed],
         }
     }
 

@@ -48,6 +48,7 @@ macro_rules! engines {
 
 #[cfg(any(
     feature = "etcd",
+    feature = "memcached",
     feature = "memory",
     feature = "postgres",
     feature = "redis",
@@ -66,6 +67,8 @@ impl Registry {
                 ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
                 ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
                 ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
+                ["memcached" "memcached+tls"], "memcached", url => client(engines::Memcached::connect(url)),
+                    [engines::Memcached::promises];
                 ["postgres" "postgres+tls"], "postgres", url => client(engines::Postgres::connect(url)),
                     [engines::Postgres::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),

@@ -1,11 +1,15 @@
 //! The engines. Each has a cargo feature, a page in `docs/`, and a row in GUARANTEES.md.
 
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod digits;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "etcd", feature = "memcached", feature = "postgres"))]
 mod links;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod mailbox;
+#[cfg(feature = "memcached")]
+pub mod memcached;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
@@ -14,23 +18,33 @@ mod news;
 pub mod postgres;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod pulse;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod quarantine;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "memory", feature = "postgres", feature = "sqlite"))]
 mod rule;
-#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "memcached",
+    feature = "postgres",
+    feature = "redis",
+    feature = "zookeeper"
+))]
 mod settings;
 #[cfg(feature = "postgres")]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "postgres", feature = "zookeeper"))]
 mod tls;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
+#[cfg(feature = "memcached")]
+pub use memcached::Memcached;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
 #[cfg(feature = "postgres")]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use latchwork::blocking::Client;
 use latchwork::engine::{Filter, Revoke};
-use latchwork::{ErrorKind, Loss};
+use latchwork::{Error, ErrorKind, Loss};
 
-use super::support::{LONG, name, nothing_left};
+use super::support::{LONG, name, nothing_left, rose};
 use crate::Fixture;
 
 /// Runs `work` on a thread that knows no runtime.
@@ -54,10 +54,9 @@ pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: 
     drop(guard);
     client.close().expect("released");
     assert!(client.inspect(&Filter::Name(name("inside"))).expect("answers").is_empty());
-    let token = client.lock("inside").run(|held| held.token()).expect("tokens");
-    assert!(
-        client.lock("inside").try_acquire().expect("answers").expect("free").token().expect("tokens") > token
-    );
+    let before = client.lock("inside").run(|held| Ok::<_, Error>(held.token().ok())).expect("free");
+    let after = client.lock("inside").try_acquire().expect("answers").expect("free").token().ok();
+    assert!(rose::<F, _>(before, after));
 }
 
 pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {

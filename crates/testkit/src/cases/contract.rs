@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::engine::{Engine, Filter, Grant, Released, Renewal, Revoke, Revoked, Verdict, Wake};
 use latchwork::{Effect, Loss};
 
-use super::support::{LONG, busy, granted, granted_soon, name, pause, told_until, trying, waiting};
+use super::support::{LONG, busy, granted, granted_soon, name, pause, rose, told_until, trying, waiting};
 use crate::{Fixture, cut};
 
 pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: Arc<F>) {
@@ -20,7 +20,7 @@ pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: 
     assert_eq!(granted(&one, &holder).await.token, first.token, "also when others wait");
     one.release(&holder).await.expect("answers");
     let second = granted(&two, &waiter).await;
-    assert!(second.token > first.token);
+    assert!(rose::<F, _>(first.token, second.token));
     assert_eq!(granted(&two, &waiter).await.token, second.token, "also after a hand-over");
     two.release(&waiter).await.expect("answers");
 }
@@ -77,7 +77,7 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
         pause(1).await;
     }
     assert!(clock.now() >= until, "granted to another while the first was told it holds");
-    assert!(clock.now() < until.after(F::SHORT), "an unrenewed lease ends");
+    assert!(clock.now() < until.after(F::SHORT + F::ENDS_LATE), "an unrenewed lease ends");
 }
 
 /// The same where a claim ends with its session: that is cut off, while a rival reaches the server on another way.
@@ -201,7 +201,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
 
     let expired = Arc::new(trying("c8 expired", F::SHORT));
     granted(&engine, &expired).await;
-    pause(F::SHORT.as_millis() as u64 + 20).await;
+    pause((F::SHORT + F::ENDS_LATE).as_millis() as u64 + 20).await;
     assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although nobody has taken it since");
     granted(&engine, &trying("c8 expired", LONG)).await;
 
@@ -210,7 +210,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     granted(&engine, &queued).await;
     busy(&engine, &waiter).await;
     assert!(matches!(renew(&queued).await, Renewal::Kept(_)));
-    pause(F::SHORT.as_millis() as u64 + 20).await;
+    pause((F::SHORT + F::ENDS_LATE).as_millis() as u64 + 20).await;
     assert!(matches!(renew(&queued).await, Renewal::Lost(_)));
     granted(&engine, &waiter).await;
 }

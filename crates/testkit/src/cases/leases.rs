@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::engine::{Filter, Lifetime, Revoke, Revoked};
 use latchwork::{ErrorKind, Loss};
 
-use super::support::{LONG, hold, name, nothing_left, pause};
+use super::support::{LONG, hold, name, nothing_left, pause, rose, token};
 use crate::Fixture;
 
 pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture: Arc<F>) {
@@ -102,7 +102,7 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
             Some(waiter) => waiter.await.expect("no panic"),
             None => operator.lock("urgent").try_acquire().await.expect("answers").expect("free at once"),
         };
-        assert!(next.token().expect("tokens") > guard.token().expect("tokens"));
+        assert!(rose::<F, _>(token::<F>(&guard), token::<F>(&next)));
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost, "and harmless");
         assert!(next.is_certain());
         next.release().await.expect("held");

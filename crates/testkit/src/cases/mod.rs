@@ -67,6 +67,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
     };
     let forgets: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.tokens_survive_data_loss).then_some("does not promise tokens across data loss");
+    let no_tokens: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| g.tokens.is_none().then_some("has no tokens");
     let blocks: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.survives_blocked_runtime).then_some("renews on the runtime that the case blocks");
     let lives_in_the_runtime: fn(&Guarantees, &F) -> Option<&'static str> =
@@ -105,8 +107,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_hundred_contenders_all_get_their_turn_one_at_a_time;
             [] a_wait_that_times_out_names_the_holder_and_leaves_nothing;
             [] a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody;
-            [] a_lock_is_passed_from_task_to_task_with_rising_tokens;
-            [] a_guard_that_must_not_be_passed_is_not;
+            [] a_lock_is_passed_from_task_to_task_with_rising_tokens, unless no_tokens;
+            [] a_guard_that_must_not_be_passed_is_not, unless no_tokens;
             [] passing_ends_for_the_sake_of_other_clients;
             [] an_engine_that_hangs_does_not_outlast_the_wait_limit;
             [] the_holder_and_the_waiters_can_be_seen;

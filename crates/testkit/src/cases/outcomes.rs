@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork::engine::Filter;
 use latchwork::{Client, Effect, ErrorKind};
 
-use super::support::{LONG, hold, nothing_left, pause, waiters};
+use super::support::{LONG, hold, name, nothing_left, pause, waiters};
 use crate::Fixture;
 use crate::flaky::{Fault, Faults, Flaky};
 use crate::recorder::{Event, Recorder};
@@ -123,7 +124,7 @@ pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixt
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     faults.claim(None);
     // It arrives and holds for nobody, until the janitor comes round again.
-    let filter = latchwork::engine::Filter::Prefix("late".into());
+    let filter = Filter::Name(name("late"));
     while rival.inspect(&filter).await.expect("answers").is_empty() {
         pause(5).await;
     }
@@ -138,7 +139,8 @@ pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>
     drop(guards);
     client.close().await.expect("within its limit");
     fixture.hinder(Duration::ZERO);
-    let filter = latchwork::engine::Filter::Prefix("close".into());
-    assert!(client.inspect(&filter).await.expect("answers").is_empty());
+    for lock in ["close a", "close b"] {
+        assert!(client.inspect(&Filter::Name(name(lock))).await.expect("answers").is_empty(), "{lock}");
+    }
     hold(&client, "close a").await.release().await.expect("a closed client can still be used");
 }

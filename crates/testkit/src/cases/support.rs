@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Valid, Verdict};
-use latchwork::{Client, Guard, LockName};
+use latchwork::{Client, Guard, LockName, Token};
+
+use crate::Fixture;
 
 /// A lease for cases in which none runs out.
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -32,9 +34,9 @@ pub(super) async fn granted(engine: &impl Engine, claim: &Claim) -> Grant {
     }
 }
 
-/// The same when a lease has just ended: some servers take up to a second to notice.
+/// The same when a lease has just ended: some servers take a while to notice.
 pub(super) async fn granted_soon(engine: &impl Engine, claim: &Claim) -> Grant {
-    let end = engine.clock().now().after(Duration::from_secs(2));
+    let end = engine.clock().now().after(Duration::from_secs(4));
     loop {
         match engine.claim(claim).await.expect("the engine answers") {
             Verdict::Granted(grant) => return grant,
@@ -56,6 +58,19 @@ pub(super) fn told_until(grant: &Grant, sent: Moment) -> Moment {
     match grant.valid {
         Valid::For(span) => sent.after(span),
         Valid::Until(moment) => moment,
+    }
+}
+
+/// The token of a guard; none where the engine promises none.
+pub(super) fn token<F: Fixture>(guard: &Guard) -> Option<Token> {
+    F::guarantees().tokens.map(|_| guard.token().expect("tokens"))
+}
+
+/// Whether the later token is the greater one. Where there are none, there is nothing to compare.
+pub(super) fn rose<F: Fixture, T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
+    match F::guarantees().tokens {
+        Some(_) => before.is_some() && after > before,
+        None => before.is_none() && after.is_none(),
     }
 }
 

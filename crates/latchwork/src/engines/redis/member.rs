@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 use redis::{RedisWrite, ToRedisArgs};
 
 use super::keys::write_parts;
-use crate::engine::{Claim, ClaimId, ClaimState, Note};
+use crate::engine::{Claim, ClaimState, Note};
+use crate::engines::digits::{ID, stranger_id};
+pub(super) use crate::engines::digits::{digits, parse_id};
 use crate::{OwnerId, clock};
 
-/// Digits of a token, and of an id.
+/// Digits of a token.
 const TOKEN: usize = 16;
-const ID: usize = 32;
 const CHANNEL: usize = 16;
 /// The mode: exclusive. Other letters are kept free for other modes.
 const MODE: &str = "x";
@@ -19,25 +20,6 @@ const MODE: &str = "x";
 pub(super) fn draw_channel() -> String {
     clock::random_bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
-
-/// The id in hexadecimal digits, as it stands in the shared key.
-pub(super) fn digits(id: ClaimId) -> [u8; ID] {
-    let mut digits = [0; ID];
-    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(id.as_bytes()) {
-        *pair = PAIRS[usize::from(*byte)];
-    }
-    digits
-}
-
-/// The two digits of every byte.
-static PAIRS: [[u8; 2]; 256] = {
-    let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
-    while byte < 256 {
-        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
-        byte += 1;
-    }
-    pairs
-};
 
 /// What follows the id of a claim; with the channel of its session.
 pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
@@ -51,17 +33,6 @@ impl ToRedisArgs for Tail<'_> {
             Some(owner) => write_parts(out, &[channel, MODE, owner.as_str(), "\n", note]),
         }
     }
-}
-
-/// The id that these digits stand for.
-pub(super) fn parse_id(digits: &[u8]) -> Option<ClaimId> {
-    let digits: &[u8; ID] = digits.try_into().ok()?;
-    let value = |digit: u8| (digit as char).to_digit(16).filter(|_| !digit.is_ascii_uppercase());
-    let mut bytes = [0; ID / 2];
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
-        *byte = (value(pair[0])? * 16 + value(pair[1])?) as u8;
-    }
-    Some(ClaimId::from_bytes(bytes))
 }
 
 /// A waiting claim as it stands in the queue.
@@ -121,20 +92,6 @@ fn stranger(value: &[u8]) -> ClaimState {
     state
 }
 
-/// The same id for the same value, for an operator to name it by.
-pub(super) fn stranger_id(value: &[u8]) -> ClaimId {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, value).hash(&mut hasher);
-        hasher.finish().to_be_bytes()
-    };
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&half(0));
-    id[8..].copy_from_slice(&half(1));
-    parse_id(value).unwrap_or(ClaimId::from_bytes(id))
-}
-
 fn split_tail(tail: &[u8]) -> (Option<OwnerId>, Note) {
     let text = String::from_utf8_lossy(tail);
     let (owner, note) = text.split_once('\n').unwrap_or(("", &text));
@@ -148,16 +105,6 @@ fn wall(micros: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_is_its_digits() {
-        let id = ClaimId::random();
-        assert_eq!(digits(id).as_slice(), id.to_string().as_bytes());
-        assert_eq!(parse_id(&digits(id)), Some(id));
-        for strange in ["", "0123", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33), &"é".repeat(16)] {
-            assert_eq!(parse_id(strange.as_bytes()), None);
-        }
-    }
 
     #[test]
     fn a_stranger_is_not_taken_for_ours_and_its_value_is_not_shown() {

@@ -25,15 +25,16 @@ use redis::{Cmd, ToRedisArgs, Value};
 use self::beats::Due;
 use self::keys::Keys;
 use self::link::Link;
-use self::options::{Options, Quarantine, Scheme};
+use self::options::{Options, Scheme};
 use self::scripts::Script;
 use self::session::Session;
 use crate::clock::Clock;
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
-    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
+    Revoke, Revoked, Valid, Verdict, Wake,
 };
 use crate::engines::mailbox::News;
+use crate::engines::quarantine::{Quarantine, quarantined};
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
 pub use self::getset::GetSet;
@@ -203,21 +204,6 @@ impl Redis {
         busy
     }
 
-    /// A server that may have forgotten locks is not asked for any.
-    fn quarantined(&self, left: Duration) -> Verdict {
-        let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
-        let place = &self.options().place;
-        holder.note = Note::new(&format!(
-            "the quarantine of redis at {place}: it restarted and keeps no data, so it may have forgotten who holds; \
-             {:.0} s left (quarantine=off in the URL skips it)",
-            left.as_secs_f64()
-        ));
-        holder.expires_in = Some(left);
-        let mut busy = Busy::new(left);
-        busy.holder = Some(holder);
-        Verdict::Busy(busy)
-    }
-
     async fn lock_states(&self, link: &Link, names: &[LockName]) -> Result<Vec<LockState>> {
         let mut states = Vec::new();
         for names in names.chunks(INSPECT_BATCH) {
@@ -330,7 +316,7 @@ impl Engine for Redis {
         // Before anything is answered: who is not expected is told to look again, at once and for ever.
         let was_waiting = waits && self.session.mailbox.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
-            return Ok(self.quarantined(left));
+            return Ok(quarantined(&format!("redis at {}", self.options().place), left));
         }
         let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
             // Boxed, or every claim would carry about what few need.

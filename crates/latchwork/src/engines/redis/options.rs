@@ -12,6 +12,7 @@ use redis::{
 use super::redlock::Roster;
 use crate::Result;
 use crate::engine::EngineUrl;
+use crate::engines::quarantine::Quarantine;
 use crate::engines::settings::{choice, host_and_port, invalid, number, pem, span};
 
 const KNOWN: [&str; 11] = [
@@ -42,17 +43,6 @@ pub(super) enum Scheme {
     Redlock,
 }
 
-/// When a server that forgets on restart may grant again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quarantine {
-    /// Not before the longest ttl has passed, for a client that saw the restart itself.
-    Auto,
-    /// Not before the longest ttl has passed, for every client.
-    Strict,
-    /// At once.
-    Off,
-}
-
 /// A server, and how to lock on it.
 pub(super) struct Options {
     pub(super) client: Client,
@@ -81,13 +71,7 @@ impl Options {
         let info = address.into_connection_info().map(|info| info.set_redis_settings(redis));
         let info = info.map_err(|_| invalid(url, "this address cannot be used".to_owned()))?;
         let client = client(url, info)?;
-        let quarantine = choice(
-            url,
-            "quarantine",
-            &[("auto", Quarantine::Auto), ("strict", Quarantine::Strict), ("off", Quarantine::Off)],
-        )?;
-        let waits_out = quarantine != Quarantine::Off;
-        let longest = Duration::from_secs(if waits_out { 60 } else { 24 * 60 * 60 });
+        let (quarantine, max_ttl) = Quarantine::of(url)?;
         let wakes = choice(url, "handover", &[("direct", false), ("wake", true)])?;
         Ok(Self {
             client,
@@ -99,7 +83,7 @@ impl Options {
                 &[("set", Scheme::Set), ("setnx", Scheme::Setnx), ("getset", Scheme::GetSet)],
             )?,
             quarantine,
-            max_ttl: span(url, "max-ttl")?.unwrap_or(longest),
+            max_ttl,
             max_waiters: number(url, "max-waiters")?.unwrap_or(10_000),
             gap: match (wakes, span(url, "gap")?) {
                 (true, gap) => gap.unwrap_or(Duration::from_millis(100)),

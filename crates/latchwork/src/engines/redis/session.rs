@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::link::Link;
 use super::member;
-use super::options::{Options, Quarantine};
+use super::options::Options;
 use super::server::Server;
 use crate::Result;
-use crate::clock::{Clock, Moment};
 use crate::engines::links::Links;
 use crate::engines::mailbox::Mailbox;
+use crate::engines::quarantine::Lives;
 use crate::locked::locked;
 
 /// Before every channel.
@@ -28,9 +28,7 @@ pub(super) struct Session {
 
 #[derive(Default)]
 struct Known {
-    run_id: Option<String>,
-    /// Until when the server must not be asked for locks, because it may have forgotten some.
-    quarantined: Option<Moment>,
+    lives: Lives,
     warnings: Vec<String>,
 }
 
@@ -79,13 +77,7 @@ impl Session {
 
     /// How long the server must not be asked for locks yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
-        let mut known = locked(&self.known);
-        let (until, now) = (known.quarantined?, Clock::boottime().now());
-        if until <= now {
-            known.quarantined = None;
-            return None;
-        }
-        Some(until.since(now))
+        locked(&self.known).lives.quarantine()
     }
 
     /// What a user should know of this server.
@@ -96,17 +88,8 @@ impl Session {
 
 impl Known {
     fn saw(&mut self, server: &Server, options: &Options) {
-        let was_restarted = self.run_id.as_ref().is_some_and(|known| *known != server.run_id);
-        self.run_id = Some(server.run_id.clone());
         self.warnings = server.warnings();
-        let left = options.max_ttl.saturating_sub(server.uptime);
-        let applies = match options.quarantine {
-            Quarantine::Off => false,
-            Quarantine::Strict => true,
-            Quarantine::Auto => was_restarted && !server.is_durable,
-        };
-        if applies && !left.is_zero() {
-            self.quarantined = Some(Clock::boottime().now().after(left));
-        }
+        let rule = (options.quarantine, options.max_ttl);
+        self.lives.met(&server.run_id, server.uptime, !server.is_durable, rule);
     }
 }

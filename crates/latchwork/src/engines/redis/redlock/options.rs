@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::Roster;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::redis::options::{Options, Quarantine, Scheme};
+use crate::engines::quarantine::Quarantine;
+use crate::engines::redis::options::{Options, Scheme};
 use crate::engines::settings::{choice, invalid, span};
 
 /// Options of the whole, and those that each master takes as well.

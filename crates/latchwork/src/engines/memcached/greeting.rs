@@ -1,0 +1,196 @@
+//! What a server says of itself when it is met.
+
+use std::time::Duration;
+
+use super::keys::LIFE;
+use super::wire::{self, Reply, Strange};
+use crate::clock::random_bytes;
+use crate::engine::ClaimId;
+use crate::engines::digits::{digits, parse_id};
+use crate::{Error, ErrorKind, Result};
+
+/// The oldest version whose meta commands are those of today.
+const OLDEST: [u32; 3] = [1, 6, 10];
+/// The server counts its uptime from two seconds before its start, in whole seconds.
+const UPTIME_AHEAD: u64 = 3;
+
+/// A server, as it was met.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    /// Another one after every start: CAS ids begin at 1 again then.
+    pub(super) life: ClaimId,
+    /// For how long it has run at the least.
+    pub(super) uptime: Duration,
+    version: String,
+    /// How many items it had to evict so far.
+    evicted: u64,
+    /// Whether it evicts when it is out of memory, instead of refusing.
+    pub(super) evicts: bool,
+    has_cas: bool,
+}
+
+/// Everything that is asked, in one go: who finds no life gives the server one.
+pub(super) fn question() -> Vec<u8> {
+    let mine = digits(ClaimId::from_bytes(random_bytes()));
+    let ask = format!("stats\r\nstats settings\r\nms {LIFE} {} ME T0\r\n", mine.len());
+    [ask.as_bytes(), &mine, format!("\r\nmg {LIFE} v\r\n").as_bytes()].concat()
+}
+
+/// Why it cannot be understood.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Strange(Strange),
+    /// It wants to know who asks.
+    Unauthenticated,
+}
+
+impl Greeting {
+    /// The answer, if it has come in full.
+    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Trouble> {
+        // With a life of its own, until it is told: one that is shared with no other connection.
+        let life = ClaimId::from_bytes(random_bytes());
+        let mut greeting = Self {
+            life,
+            uptime: Duration::ZERO,
+            version: String::new(),
+            evicted: 0,
+            evicts: true,
+            has_cas: false,
+        };
+        let mut at = 0;
+        for _ in ["stats", "stats settings"] {
+            loop {
+                let Some((line, length)) = wire::line(&bytes[at..]).map_err(Trouble::Strange)? else {
+                    return Ok(None);
+                };
+                at += length;
+                match line.strip_prefix("STAT ").map(|stat| stat.split_once(' ').unwrap_or((stat, ""))) {
+                    Some((stat, value)) => greeting.take_in(stat, value),
+                    None if line == "END" => break,
+                    None if line.starts_with("CLIENT_ERROR unauthenticated") => {
+                        return Err(Trouble::Unauthenticated);
+                    }
+                    None => return Err(Trouble::Strange(Strange(wire::shown(line)))),
+                }
+            }
+        }
+        for _ in ["ms", "mg"] {
+            match wire::read(&bytes[at..]).map_err(Trouble::Strange)? {
+                None => return Ok(None),
+                Some((reply, length)) => {
+                    at += length;
+                    if let Reply::Item(item) = reply {
+                        greeting.life = parse_id(&item.value).unwrap_or(life);
+                    }
+                }
+            }
+        }
+        Ok(Some(greeting))
+    }
+
+    fn take_in(&mut self, stat: &str, value: &str) {
+        match (stat, value) {
+            ("uptime", value) => {
+                let seconds = value.parse::<u64>().unwrap_or(0).saturating_sub(UPTIME_AHEAD);
+                self.uptime = Duration::from_secs(seconds);
+            }
+            ("version", value) => self.version = wire::shown(value),
+            // The same word counts in the one answer, and says whether it may in the other.
+            ("evictions", "off") => self.evicts = false,
+            ("evictions", value) => self.evicted = value.parse().unwrap_or(self.evicted),
+            ("cas_enabled", value) => self.has_cas = value == "yes",
+            _ => {}
+        }
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for a server that is too old, or keeps no CAS ids.
+    pub(super) fn check(&self, place: &str) -> Result<()> {
+        let unsupported =
+            |why: String| Err(Error::new(ErrorKind::Unsupported, format!("memcached at {place} {why}")));
+        let mut numbers =
+            self.version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+        if [(); 3].map(|()| numbers.next().unwrap_or(0)) < OLDEST {
+            return unsupported(format!("is version {:?}; it must be 1.6.10 or newer", self.version));
+        }
+        match self.has_cas {
+            true => Ok(()),
+            // Every id would be 0, and whoever asks would delete whatever is there.
+            false => unsupported(
+                "keeps no CAS ids, so nobody could release only its own; start it without -C".into(),
+            ),
+        }
+    }
+
+    /// What a user should change.
+    pub(super) fn warnings(&self, place: &str) -> Vec<String> {
+        let evicts = self.evicts && self.evicted > 0;
+        let warning = match (evicts, self.evicts) {
+            (true, _) => format!(
+                "memcached at {place} is out of memory and has evicted {} items: a lock that is held can be next; \
+                 start it with more (-m), or give locks a server of their own",
+                self.evicted
+            ),
+            (false, false) => format!(
+                "memcached at {place} was started with -M: once its memory is full, a renewal deletes the lock that it \
+                 was to extend; start it without"
+            ),
+            (false, true) => return Vec::new(),
+        };
+        vec![warning]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &str = "STAT pid 7\r\nSTAT uptime 12\r\nSTAT version 1.6.18\r\nSTAT evictions 0\r\nEND\r\n\
+                          STAT evictions on\r\nSTAT cas_enabled yes\r\nEND\r\nNS\r\n\
+                          VA 32\r\n000102030405060708090a0b0c0d0e0f\r\n";
+
+    fn read(answer: &str) -> Greeting {
+        Greeting::read(answer.as_bytes()).unwrap().expect("all of it")
+    }
+
+    #[test]
+    fn a_greeting_is_read_however_it_is_cut() {
+        let greeting = read(ANSWER);
+        assert_eq!((greeting.uptime.as_secs(), greeting.life.as_bytes()[15]), (9, 15));
+        assert!(greeting.check("h").is_ok() && greeting.warnings("h").is_empty());
+        for cut in 0..ANSWER.len() {
+            assert!(Greeting::read(&ANSWER.as_bytes()[..cut]).unwrap().is_none(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_server_is_said() {
+        let refused = |from: &str, to: &str| {
+            read(&ANSWER.replace(from, to)).check("h").expect_err("refused").to_string()
+        };
+        assert!(refused("1.6.18", "1.6.9").contains("1.6.10 or newer"));
+        assert!(refused("1.6.18", "").contains("1.6.10 or newer"));
+        assert!(refused("cas_enabled yes", "cas_enabled no").contains("without -C"));
+        assert!(read(&ANSWER.replace("1.6.18", "1.10.0-rc1")).check("h").is_ok());
+        let warned = |from: &str, to: &str| read(&ANSWER.replace(from, to)).warnings("h").remove(0);
+        assert!(warned("evictions 0", "evictions 9").contains("evicted 9 items"));
+        assert!(warned("evictions on", "evictions off").contains("without"));
+        let refused = Greeting::read(b"CLIENT_ERROR unauthenticated\r\n");
+        assert!(matches!(refused, Err(Trouble::Unauthenticated)));
+        for strange in ["ERROR\r\n", "HTTP/1.1 400 Bad Request\r\n", &"x".repeat(600)] {
+            assert!(matches!(Greeting::read(strange.as_bytes()), Err(Trouble::Strange(_))), "{strange}");
+        }
+    }
+
+    /// Two connections that were told no life share none.
+    #[test]
+    fn a_server_without_room_for_its_life_has_another_on_every_connection() {
+        let full = ANSWER.replace(
+            "NS\r\nVA 32\r\n000102030405060708090a0b0c0d0e0f\r\n",
+            "SERVER_ERROR out of memory storing object\r\nEN\r\n",
+        );
+        assert_ne!(read(&full).life, read(&full).life);
+        let strange = ANSWER.replace("VA 32\r\n000102030405060708090a0b0c0d0e0f", "VA 1\r\nx");
+        assert_ne!(read(&strange).life, read(&strange).life);
+    }
+}

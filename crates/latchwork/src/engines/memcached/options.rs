@@ -1,0 +1,133 @@
+//! What a URL says: where the servers are, and how to lock on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::keys::LONGEST_PREFIX;
+use crate::Result;
+use crate::engine::EngineUrl;
+use crate::engines::quarantine::Quarantine;
+use crate::engines::settings::{host_and_port, invalid};
+use crate::engines::tls::tls;
+
+const KNOWN: [&str; 6] = ["ca", "cert", "key", "max-ttl", "prefix", "quarantine"];
+const PORT: u16 = 11211;
+
+/// The servers, and how to lock on them.
+pub(super) struct Options {
+    pub(super) places: Vec<Place>,
+    /// Before every lock's key.
+    pub(super) prefix: String,
+    pub(super) quarantine: Quarantine,
+    pub(super) max_ttl: Duration,
+}
+
+/// Where one server is.
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// `host:port`, as it is shown, and as it is hashed.
+    pub(super) text: String,
+    /// How to talk to it, and whose certificate it must have.
+    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Options {
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
+    pub(super) fn of(url: &EngineUrl) -> Result<Self> {
+        url.expect_only(&KNOWN)?;
+        if url.user().is_some() || url.password().is_some() {
+            let why = "users and passwords are not supported; let a network of its own, or a client's certificate \
+                       (memcached+tls:// with cert= and key=), decide who may lock";
+            return Err(invalid(url, why.to_owned()));
+        }
+        if !url.path().trim_matches('/').is_empty() {
+            return Err(invalid(url, "takes no path; prefix= goes before every key".to_owned()));
+        }
+        let config = tls(url)?.map(Arc::new);
+        let hosts: Vec<_> = url.hosts().collect();
+        let hosts = if hosts.is_empty() { vec!["127.0.0.1"] } else { hosts };
+        let places = hosts.iter().map(|host| Place::of(url, host, config.as_ref()));
+        let places = places.collect::<Result<Vec<_>>>()?;
+        let mut texts: Vec<_> = places.iter().map(|place| &place.text).collect();
+        texts.sort();
+        if let Some(twice) = texts.windows(2).find(|two| two[0] == two[1]) {
+            return Err(invalid(url, format!("{} is named twice", twice[0])));
+        }
+        let (quarantine, max_ttl) = Quarantine::of(url)?;
+        Ok(Self { places, prefix: prefix(url)?, quarantine, max_ttl })
+    }
+}
+
+impl Place {
+    fn of(url: &EngineUrl, host: &str, tls: Option<&Arc<ClientConfig>>) -> Result<Self> {
+        let (host, port) = host_and_port(host, PORT)
+            .ok_or_else(|| invalid(url, "a port is no number from 1 to 65535".to_owned()))?;
+        // The text decides where a lock lives: names of hosts are the same in capitals.
+        let host = host.to_ascii_lowercase();
+        let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let named = |config: &Arc<ClientConfig>| match ServerName::try_from(host.clone()) {
+            Ok(name) => Ok((config.clone(), name)),
+            Err(_) => Err(invalid(url, format!("{host} is no name that a certificate could have"))),
+        };
+        let tls = tls.map(named).transpose()?;
+        Ok(Self { host, port, text, tls })
+    }
+}
+
+fn prefix(url: &EngineUrl) -> Result<String> {
+    let prefix = url.option("prefix").unwrap_or_default();
+    let is_fine = |c: char| !c.is_control() && c != ' ' && c != '%';
+    if prefix.len() > LONGEST_PREFIX || !prefix.chars().all(is_fine) {
+        let why =
+            format!("prefix= takes up to {LONGEST_PREFIX} bytes without spaces, % and control characters");
+        return Err(invalid(url, why));
+    }
+    Ok(prefix.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Result<Options> {
+        Options::of(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn servers_are_found() {
+        let texts = |url: &str| -> Vec<String> {
+            of(url).unwrap().places.into_iter().map(|place| place.text).collect()
+        };
+        assert_eq!(texts("memcached:"), ["127.0.0.1:11211"]);
+        assert_eq!(texts("memcached://A,b:7,[::1]:8/"), ["a:11211", "b:7", "[::1]:8"]);
+        let options = of("memcached://h?prefix=app:&quarantine=off").unwrap();
+        assert_eq!((options.prefix.as_str(), options.max_ttl.as_secs()), ("app:", 86_400));
+        assert_eq!(of("memcached://h").unwrap().max_ttl.as_secs(), 60);
+    }
+
+    #[test]
+    fn mistakes_are_named_and_secrets_are_not() {
+        let long = format!("memcached://h?prefix={}", "x".repeat(151));
+        for (url, named) in [
+            ("memcached://h?quarantin=off", "did you mean \"quarantine\"?"),
+            ("memcached://h?quarantine=maybe", "auto, strict, off"),
+            ("memcached://u:canary@h", "not supported"),
+            ("memcached://h/canary", "takes no path"),
+            ("memcached://h:0", "1 to 65535"),
+            ("memcached://h,H:11211", "h:11211 is named twice"),
+            ("memcached://h?prefix=a%20b", "150 bytes"),
+            ("memcached://h?prefix=a%2520", "without spaces, %"),
+            (&long, "150 bytes"),
+            ("memcached://h?max-ttl=31d", "1ms to 24h"),
+            ("memcached://h?ca=/canary", "memcached+tls://"),
+        ] {
+            let error = of(url).err().expect("a mistake").to_string();
+            assert!(error.contains(named) && !error.contains("canary"), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One server, as one client knows it.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::greeting::{Greeting, Trouble, question};
+use super::link::Link;
+use super::options::Place;
+use super::wire::Strange;
+use crate::engines::links::Links;
+use crate::engines::quarantine::{Lives, Quarantine};
+use crate::locked::locked;
+use crate::{Effect, Error, ErrorKind, Result};
+
+/// How long to try to reach the server. The core bounds every request as well.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// What a server says of itself is a few kilobytes.
+const LONGEST_GREETING: usize = 64 * 1024;
+
+/// A server.
+pub(super) struct Server {
+    pub(super) place: Place,
+    rule: (Quarantine, Duration),
+    links: Links<Link>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    lives: Lives,
+    warnings: Vec<String>,
+}
+
+impl Server {
+    pub(super) fn new(place: Place, rule: (Quarantine, Duration)) -> Self {
+        Self { place, rule, links: Links::default(), known: Mutex::default() }
+    }
+
+    /// The connection of this runtime, opened if it has none that works.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or used. Nothing was asked for then.
+    pub(super) async fn link(&self) -> Result<Arc<Link>> {
+        self.links.get(|| self.open()).await
+    }
+
+    /// How long it must not be asked for locks yet.
+    pub(super) fn quarantine(&self) -> Option<Duration> {
+        locked(&self.known).lives.quarantine()
+    }
+
+    /// What a user should know of it.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        locked(&self.known).warnings.clone()
+    }
+
+    /// It was asked, and did not answer.
+    pub(super) fn late(&self, patience: Duration) -> Error {
+        self.unreachable(format!("no answer within {patience:?}")).with_effect(Effect::Unknown)
+    }
+
+    async fn open(&self) -> Result<Link> {
+        let late = || self.unreachable(format!("no answer within {CONNECT_LIMIT:?}; is it hung?"));
+        tokio::time::timeout(CONNECT_LIMIT, self.meet()).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn meet(&self) -> Result<Link> {
+        let Place { host, port, .. } = &self.place;
+        let connecting = TcpStream::connect((host.as_str(), *port)).await;
+        // A request is one write: nothing is won by waiting for more.
+        let stream = connecting.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+        let stream = stream.map_err(|error| self.unreachable(error))?;
+        match &self.place.tls {
+            None => self.greet(stream).await,
+            Some((config, name)) => {
+                let secured = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
+                self.greet(secured.map_err(|error| self.not_secured(&error))?).await
+            }
+        }
+    }
+
+    async fn greet<S>(&self, mut stream: S) -> Result<Link>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let greeting = ask(&mut stream).await.map_err(|trouble| self.not_met(trouble))?;
+        greeting.check(&self.place.text)?;
+        let mut known = locked(&self.known);
+        known.lives.met(&greeting.life.to_string(), greeting.uptime, true, self.rule);
+        known.warnings = greeting.warnings(&self.place.text);
+        drop(known);
+        Ok(Link::over(stream, &greeting, &self.place.text))
+    }
+
+    fn not_met(&self, trouble: NotMet) -> Error {
+        let speaks = match self.place.tls {
+            Some(_) => "does it speak memcached's protocol on this port?",
+            None => "does it speak memcached's protocol, in plain text, on this port?",
+        };
+        match trouble {
+            NotMet::Io(error) => self.unreachable(format!("{error}; {speaks}")),
+            NotMet::Trouble(Trouble::Strange(Strange(why))) => {
+                self.unreachable(format!("it sent what cannot be understood: {why}; {speaks}"))
+            }
+            NotMet::Trouble(Trouble::Unauthenticated) => {
+                let message = format!(
+                    "memcached at {} wants a password (-Y), which is not supported; give locks a server without one, \
+                     or one that asks for clients' certificates",
+                    self.place.text
+                );
+                Error::new(ErrorKind::Denied, message)
+            }
+        }
+    }
+
+    fn not_secured(&self, error: &io::Error) -> Error {
+        self.unreachable(format!("{error}; does it speak TLS, and is ca= in the URL its authority?"))
+    }
+
+    fn unreachable(&self, why: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::Unreachable, format!("memcached at {}: {why}", self.place.text))
+    }
+}
+
+/// Why a server was not met.
+enum NotMet {
+    Io(io::Error),
+    Trouble(Trouble),
+}
+
+async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<Greeting, NotMet> {
+    stream.write_all(&question()).await.map_err(NotMet::Io)?;
+    stream.flush().await.map_err(NotMet::Io)?;
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
+    while bytes.len() < LONGEST_GREETING {
+        match stream.read(&mut chunk).await.map_err(NotMet::Io)? {
+            0 => {
+                return Err(NotMet::Io(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "it closed the connection",
+                )));
+            }
+            length => bytes.extend_from_slice(&chunk[..length]),
+        }
+        if let Some(greeting) = Greeting::read(&bytes).map_err(NotMet::Trouble)? {
+            return Ok(greeting);
+        }
+    }
+    Err(NotMet::Trouble(Trouble::Strange(Strange(format!("more than {LONGEST_GREETING} bytes of it")))))
+}

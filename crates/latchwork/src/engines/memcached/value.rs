@@ -1,0 +1,91 @@
+//! What stands at a lock's key: the claim's id, LF, its note; with `!` before it if an operator took the lock away.
+
+use std::time::Duration;
+
+use super::wire::MORE;
+use crate::engine::{Claim, ClaimId, ClaimState, Note};
+use crate::engines::digits::{ID, digits, parse_id, stranger_id};
+
+/// Before the id of a claim whose lease must not be renewed.
+const REVOKED: u8 = b'!';
+
+/// The value of a claim.
+pub(super) fn of(claim: &Claim) -> Vec<u8> {
+    [&digits(claim.id)[..], b"\n", claim.note.as_str().as_bytes()].concat()
+}
+
+/// The same value, revoked.
+pub(super) fn revoked(value: &[u8]) -> Vec<u8> {
+    [&[REVOKED], value].concat()
+}
+
+/// Whose a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Mine,
+    /// The same, but an operator took the lock away.
+    MineRevoked,
+    Another,
+}
+
+pub(super) fn whose(value: &[u8], id: ClaimId) -> Whose {
+    match read(value) {
+        Some((found, _, false)) if found == id => Whose::Mine,
+        Some((found, _, true)) if found == id => Whose::MineRevoked,
+        _ => Whose::Another,
+    }
+}
+
+/// Who holds, as operators and waiters are told, and for how long still, if the server keeps it for `left` seconds.
+pub(super) fn holder(value: &[u8], mut left: Option<u64>) -> ClaimState {
+    let mut holder = match read(value) {
+        Some((id, note, is_revoked)) => {
+            // It asked for more than it counts on.
+            left = left.map(|left| left.saturating_sub(MORE));
+            let mut holder = ClaimState::new(id);
+            let note = String::from_utf8_lossy(note);
+            holder.note = if is_revoked { Note::new(&format!("{note} (revoked)")) } else { Note::new(&note) };
+            holder
+        }
+        None => {
+            let mut stranger = ClaimState::new(stranger_id(value));
+            stranger.note = Note::new("a client that is not latchwork");
+            stranger
+        }
+    };
+    holder.expires_in = left.map(Duration::from_secs);
+    holder
+}
+
+/// Id, note, and whether it is revoked, if it is a value of ours.
+fn read(value: &[u8]) -> Option<(ClaimId, &[u8], bool)> {
+    let (is_revoked, value) = match value.strip_prefix(&[REVOKED]) {
+        Some(rest) => (true, rest),
+        None => (false, value),
+    };
+    let (id, rest) = value.split_at_checked(ID)?;
+    Some((parse_id(id)?, rest.strip_prefix(b"\n")?, is_revoked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockName;
+
+    #[test]
+    fn a_value_says_whose_it_is() {
+        let mut claim = Claim::new(LockName::new("a").unwrap(), Duration::from_secs(1));
+        claim.note = Note::new("two words");
+        let value = of(&claim);
+        assert_eq!(whose(&value, claim.id), Whose::Mine);
+        assert_eq!(whose(&revoked(&value), claim.id), Whose::MineRevoked);
+        assert_eq!(whose(&value, ClaimId::random()), Whose::Another);
+        assert_eq!(holder(&value, None).note.as_str(), "two words");
+        assert_eq!(holder(&revoked(&value), None).note.as_str(), "two words (revoked)");
+        for strange in [&b""[..], b"!", b"1", &digits(claim.id), &value[1..], b"\xff\n", &[b'!'; 33]] {
+            assert_eq!(whose(strange, claim.id), Whose::Another);
+            assert_eq!(holder(strange, None).note.as_str(), "a client that is not latchwork");
+        }
+        assert_eq!(holder(b"secret", None).id, holder(b"secret", None).id);
+    }
+}

@@ -1,0 +1,72 @@
+//! Nothing goes through, and nobody is told: the server hangs, or the network swallows everything.
+
+use std::time::Duration;
+
+use latchwork::{ErrorKind, Loss};
+use testkit::crowd::{MARGIN, TTL};
+use testkit::history::Fault;
+
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
+
+const PATIENCE: Duration = Duration::from_millis(300);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goes_on_after() {
+    let scene = Scene::new();
+    let (client, other) = (scene.client().await, scene.client().await);
+    let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let held = take(&client.lock("held throughout").ttl(LONG)).await;
+    scene.recorder.fault_began(Fault::Trouble);
+    scene.server.pause();
+    let asked = now();
+    let error = other.lock("another").wait(PATIENCE).acquire().await.expect_err("nobody answers");
+    assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");
+    assert!(now().since(asked) < PATIENCE + SOON, "longer than it wanted to wait");
+    assert_eq!(told(&guard).await, Loss::Unreachable);
+    let early = guard.lease_end().since(now());
+    assert!(!early.is_zero(), "told after its lease had ended");
+    scene.server.resume();
+    scene.recorder.fault_ended(Fault::Trouble);
+    drop(guard);
+    take(&other.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
+    assert!(held.is_certain());
+    held.release().await.expect("held");
+    scene.judge(&[client, other], LONG).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
+    let scene = Scene::new();
+    let (client, other) = (scene.client().await, scene.direct_client().await);
+    let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    renewed(&guard).await;
+    scene.recorder.fault_began(Fault::Partition);
+    scene.proxy.black_hole(true);
+    let next = tokio::spawn({
+        let lock = other.lock(LOCK).ttl(LONG).wait(LONG);
+        async move { lock.acquire().await.expect("it comes free by itself") }
+    });
+    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert!(!guard.lease_end().since(now()).is_zero(), "told after its lease had ended");
+    let next = next.await.expect("no panic");
+    assert!(!guard.is_certain());
+    drop(guard);
+    scene.proxy.black_hole(false);
+    scene.recorder.fault_ended(Fault::Partition);
+    pause(200).await;
+    assert!(next.is_certain(), "the late release took nothing");
+    next.release().await.expect("held");
+    assert_eq!(scene.judge(&[client, other], LONG).await.exclusive(), 2, "nobody is excused");
+}
+
+/// A connection that the network forgot looks alive: the first request that nobody answers in time ends it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_was_cut_off_without_a_word_is_left_when_it_stays_silent() {
+    let scene = Scene::new();
+    let client = scene.client().await;
+    take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
+    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("on a new connection");
+    guard.release().await.expect("held");
+    scene.judge(&[client], LONG).await;
+}

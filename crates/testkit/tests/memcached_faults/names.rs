@@ -1,0 +1,63 @@
+//! Names are data: every one is a lock of its own, at the key that the documentation says.
+
+use latchwork::ErrorKind;
+use latchwork::engine::{Filter, Revoke, Revoked};
+use testkit::stage::connect;
+
+use super::scene::{LOCK, LONG, Scene};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_names_are_locks_like_any_other_and_stand_where_they_should() {
+    let scene = Scene::new();
+    let (client, rival) = (connect(&scene.direct_url("")).await, connect(&scene.direct_url("")).await);
+    let (long, spaces) = ("n".repeat(512), " ".repeat(200));
+    let names = [
+        ("a", "a"),
+        ("a 30 ME T0 c", "a%2030%20ME%20T0%20c"),
+        ("a%20b", "a%2520b"),
+        ("a b", "a%20b"),
+        ("flush_all", "flush_all"),
+        ("%latchwork:life", "%25latchwork:life"),
+        ("%sha256:", "%25sha256:"),
+        ("naïve\u{3000}🔒", "naïve\u{3000}🔒"),
+        ("nb\u{a0}sp", "nb\u{a0}sp"),
+        (&long, "%sha256:a9064c9afb8d95369ec9e7e44b29d3b2b84a3a1857f6cbc6fe8bc9d22aeba769"),
+        (&spaces, "%sha256:2b4115a029ab615990dbb0f27184074bc3e46a08e7e65fe4098f3faba6f56187"),
+    ];
+    let mut guards = Vec::new();
+    for (name, _) in names {
+        guards.push(client.lock(name).ttl(LONG).try_acquire().await.expect("an answer").expect(name));
+    }
+    for (name, key) in names {
+        assert!(rival.lock(name).try_acquire().await.expect("an answer").is_none(), "{name}");
+        assert!(scene.server.item(key).is_some(), "{name} is not at {key}");
+    }
+    for guard in guards {
+        guard.release().await.expect("held");
+    }
+}
+
+/// Whoever uses `add` on the same key excludes us, and we them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_name_is_a_key_that_is_shared_with_clients_of_another_kind() {
+    let scene = Scene::new();
+    let client = connect(&scene.direct_url("")).await;
+    assert_eq!(scene.server.command(&format!("add {LOCK} 0 30 6\r\nsecret")), "STORED\r\n");
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
+    let filter = Filter::Name(latchwork::LockName::new(LOCK).expect("a good name"));
+    let state = client.inspect(&filter).await.expect("an answer").remove(0);
+    assert_eq!(state.holders[0].note.as_str(), "a client that is not latchwork");
+    assert!(!format!("{state:?}").contains("secret") && state.holders[0].expires_in.is_some());
+    assert_eq!(client.revoke(&state, Revoke::Now).await.expect("an answer"), Revoked::Done);
+    let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").expect("free");
+    assert_eq!(scene.server.command(&format!("add {LOCK} 0 30 1\r\nx")), "NOT_STORED\r\n");
+    guard.release().await.expect("held");
+    // A key without an expiry can be taken away, but not left to end by itself.
+    scene.server.command(&format!("set {LOCK} 0 0 1\r\nx"));
+    let state = client.inspect(&filter).await.expect("an answer").remove(0);
+    let error = client.revoke(&state, Revoke::AtLeaseEnd).await.expect_err("it never ends");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    // Larger than anything that is read, and no reason to panic.
+    scene.server.command(&format!("set {LOCK} 0 0 200000\r\n{}", "x".repeat(200_000)));
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
+}
