@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -153,13 +153,30 @@ impl MariadbServer {
         }
     }
 
+    /// How many deadlocks it has found since its last start.
+    pub fn deadlocks(&self) -> u64 {
+        self.counts(&["Innodb_deadlocks"])
+    }
+
     fn counts(&self, names: &[&str]) -> u64 {
         let names = names.join("', '");
         let rows = self.sql(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"));
         rows.lines().filter_map(|row| row.split('\t').nth(1)?.parse::<u64>().ok()).sum()
     }
 
+    /// The same, while the test goes on. What it prints can be read when it has ended.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn sql_in_background(&self, sql: &str) -> Child {
+        self.command(sql).stdout(Stdio::piped()).spawn().expect("mariadb starts")
+    }
+
     fn try_sql(&self, sql: &str) -> Output {
+        self.command(sql).output().expect("mariadb starts; it is in the package mariadb-client")
+    }
+
+    fn command(&self, sql: &str) -> Command {
         let mut command = Command::new("mariadb");
         command.args([
             "--no-defaults",
@@ -171,7 +188,7 @@ impl MariadbServer {
         // The database is not there yet when the first of these is asked.
         let database = if sql == PEOPLE || sql == "SELECT 1" { "mysql" } else { "locks" };
         command.arg("--socket").arg(self.socket()).args([database, "-e", sql]);
-        command.output().expect("mariadb starts; it is in the package mariadb-client")
+        command
     }
 
     fn make_data(&self) {
