@@ -60,6 +60,9 @@ impl Look {
             return Some(Verdict::Granted(Grant { token: Some(self.token as u64), valid }));
         }
         let (end, holder) = self.first.as_ref()?;
+        if holder.is_taken_over_by(claim) {
+            return None;
+        }
         let in_order = LATEST * self.ahead.saturating_sub(self.holders);
         let end = end.saturating_add(micros(in_order));
         if end <= self.now {
