@@ -5,6 +5,7 @@
 mod clocks;
 mod contenders;
 mod cut;
+mod in_the_way;
 mod killed;
 mod names;
 mod rights;

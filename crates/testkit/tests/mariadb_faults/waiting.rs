@@ -3,6 +3,7 @@
 use testkit::rows::Scene as _;
 use testkit::stage::{LOCK, LONG, SOON, now, pause, take};
 
+use super::in_the_way::until_it_sleeps;
 use super::scene::Scene;
 
 const WAITERS: usize = 30;
@@ -47,12 +48,7 @@ async fn a_lease_begins_when_the_row_is_had_and_not_when_it_was_asked_for() {
     let keeper = scene.server.sql_in_background(&format!(
         "START TRANSACTION; SELECT name FROM latchwork_lock FOR UPDATE; DO SLEEP(1); SELECT {clock}; COMMIT"
     ));
-    let sleeps = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'DO SLEEP%'";
-    let end = now().after(SOON);
-    while scene.sql(sleeps) == "0" {
-        assert!(now() < end, "nobody keeps the row");
-        pause(5).await;
-    }
+    until_it_sleeps(&scene).await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     assert!(other.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     let read = |column: &str| -> i64 {
