@@ -65,6 +65,9 @@ impl MariadbServer {
     pub fn start(options: MariadbOptions<'_>) -> Self {
         let folder = tempfile::Builder::new().prefix("mariadb").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
+        let passing = folder.path().join("tmp");
+        fs::create_dir(&passing).expect("the folder is ours");
+        fs::set_permissions(&passing, fs::Permissions::from_mode(0o777)).expect("the folder is ours");
         let environment = options.clocks.map_or_else(Vec::new, |clocks| {
             vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
         });
@@ -199,7 +202,7 @@ impl MariadbServer {
             "--skip-test-db",
             SMALL_LOG,
         ]);
-        command.args(as_mysql()).arg(self.setting("datadir", "data"));
+        command.args(as_mysql()).args(self.places());
         let made = command.output().expect("mariadb-install-db starts; it is in the package mariadb-server");
         assert!(made.status.success(), "mariadb-install-db: {}", String::from_utf8_lossy(&made.stderr));
     }
@@ -220,7 +223,7 @@ impl MariadbServer {
         let _ = fs::remove_file(&output);
         let mut command = Command::new("mariadbd");
         command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", SMALL_LOG]);
-        command.args(as_mysql()).arg(format!("--port={}", self.port)).arg(self.setting("datadir", "data"));
+        command.args(as_mysql()).args(self.places()).arg(format!("--port={}", self.port));
         command.arg(format!("--socket={}", self.socket().display())).arg(self.setting("pid-file", "pid"));
         if !self.is_measured {
             // Data must survive a kill of the server, not of the machine.
@@ -249,6 +252,11 @@ impl MariadbServer {
         }
         *self.process() = Some(process);
         Ok(())
+    }
+
+    /// Its data, and what it needs for a moment only: one that starts removes what others have in the usual place.
+    fn places(&self) -> [String; 2] {
+        [self.setting("datadir", "data"), self.setting("tmpdir", "tmp")]
     }
 
     fn setting(&self, option: &str, file: &str) -> String {
