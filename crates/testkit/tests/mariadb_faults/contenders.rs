@@ -2,7 +2,7 @@
 
 use testkit::rivals::Rivals;
 use testkit::rows::Scene as _;
-use testkit::stage::LOCK;
+use testkit::stage::{LOCK, SOON};
 
 use super::scene::Scene;
 
@@ -22,4 +22,29 @@ async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_
     contest.is_fair();
     assert!(scene.state(&client).await.is_none(), "{LOCK} is free");
     println!("{} deadlocks, which were repeated", scene.server.deadlocks());
+}
+
+/// Two clients want the same sixty-four locks: each has four connections for what it asks, and one that renews.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_of_a_client_share_a_handful_of_connections() {
+    let scene = Scene::new();
+    let (clients, mut tasks) = (scene.recorded_clients(2).await, Vec::new());
+    for client in &clients {
+        for number in 0..64 {
+            let lock = client.lock(&format!("lock {number}")).with(|lock| lock.local_handoff(false));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..3 {
+                    lock.acquire().await.expect("its turn comes").release().await.expect("held");
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    let most = scene.server.most_connections();
+    println!("at most {most} connections");
+    // And one that asks how many there are.
+    assert!(most <= 2 * (4 + 1) + 1, "{most}");
+    scene.judge(&clients, SOON).await;
 }
