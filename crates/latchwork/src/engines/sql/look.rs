@@ -92,3 +92,88 @@ pub(super) fn again_in(claim: &Claim, held_for: Duration, ahead: u32, holders: u
     let place = ahead.saturating_sub(holders).saturating_add(1);
     next_in_line.saturating_mul(place).min(claim.wait_lease / 3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockName;
+
+    const SECOND: i64 = 1_000_000;
+
+    fn claim() -> Claim {
+        let mut claim = Claim::new(LockName::new("x").expect("a good name"), Duration::from_secs(30));
+        claim.wait_lease = Duration::from_secs(3);
+        claim
+    }
+
+    /// One that waits behind a holder whose lease ends in `left` microseconds, and `ahead - 1` others.
+    fn waiting(claim: &Claim, ahead: u32, left: i64) -> Look {
+        let (now, ended) = (1_000 * SECOND, 1_000 * SECOND + left);
+        let mut holder = Entry::waiting(claim, Vec::new(), 1, now);
+        (holder.id, holder.token) = (crate::engine::ClaimId::from_bytes([7; 16]), 7);
+        let held_for = Duration::from_secs(1);
+        Look {
+            now,
+            token: 0,
+            end: now + SECOND,
+            held_for,
+            first: Some((ended, holder)),
+            holders: 1,
+            ahead,
+            newest: 7,
+        }
+    }
+
+    fn busy(look: &Look, claim: &Claim) -> Option<Busy> {
+        match look.verdict(claim) {
+            Some(Verdict::Busy(busy)) => Some(busy),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_further_back_the_more_rarely_and_never_too_rarely_to_stay() {
+        let claim = claim();
+        let spans = [1, 2, 10, 1_000].map(|ahead| busy(&waiting(&claim, ahead, 20 * SECOND), &claim));
+        let spans = spans.map(|busy| busy.expect("it waits").again_in.as_millis());
+        assert_eq!(spans, [25, 50, 250, 1_000]);
+        assert_eq!(
+            again_in(&claim, Duration::ZERO, 1, 1).as_millis(),
+            2,
+            "a lock that changes hands quickly"
+        );
+    }
+
+    #[test]
+    fn a_lease_that_is_over_is_seen_to_by_the_first_in_line_and_then_by_the_next() {
+        let claim = claim();
+        for (ahead, late, is_mine) in
+            [(1, -1, true), (2, -1, false), (2, -25_001, true), (3, -25_001, false), (3, -50_001, true)]
+        {
+            let answer = busy(&waiting(&claim, ahead, late), &claim);
+            assert_eq!(answer.is_none(), is_mine, "{ahead} ahead, {late} us");
+            assert!(answer.is_none_or(|busy| busy.again_in <= Duration::from_millis(51)));
+        }
+    }
+
+    #[test]
+    fn a_grant_counts_from_what_is_left_of_it_and_one_that_is_over_is_none() {
+        let claim = claim();
+        let mut look = waiting(&claim, 0, SECOND);
+        (look.token, look.end) = (9, look.now + 5);
+        let Some(Verdict::Granted(grant)) = look.verdict(&claim) else { panic!("granted") };
+        assert_eq!((grant.token, grant.valid), (Some(9), Valid::For(Duration::from_micros(5))));
+        look.end = look.now;
+        assert!(look.verdict(&claim).is_none());
+    }
+
+    #[test]
+    fn a_sign_of_life_is_due_after_a_third_of_the_place() {
+        let claim = claim();
+        let mut look = waiting(&claim, 1, SECOND);
+        for (left, is_due) in [(3 * SECOND, false), (2 * SECOND, false), (2 * SECOND - 1, true), (-1, true)] {
+            look.end = look.now + left;
+            assert_eq!(look.is_fading(&claim), is_due, "{left}");
+        }
+    }
+}
