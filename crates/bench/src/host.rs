@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use testkit::servers::{
-    EtcdOptions, EtcdServer, MemcachedOptions, MemcachedServer, PostgresOptions, PostgresServer,
-    RedisOptions, RedisServer, ZooKeeperAdmin, ZooKeeperOptions, ZooKeeperServer,
+    EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, MemcachedOptions, MemcachedServer,
+    PostgresOptions, PostgresServer, RedisOptions, RedisServer, ZooKeeperAdmin, ZooKeeperOptions,
+    ZooKeeperServer,
 };
 
 use latchwork::clock::Clock;
@@ -28,6 +29,7 @@ pub(crate) struct Host {
     /// For redlock.
     masters: Vec<RedisServer>,
     memcached: Option<MemcachedServer>,
+    mariadb: Option<MariadbServer>,
     postgres: Option<PostgresServer>,
     etcd: Option<EtcdServer>,
     zookeeper: Option<ZooKeeperServer>,
@@ -43,6 +45,7 @@ impl Host {
             redis: None,
             masters: Vec::new(),
             memcached: None,
+            mariadb: None,
             postgres: None,
             etcd: None,
             zookeeper: None,
@@ -59,6 +62,8 @@ impl Host {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
         let masters = if engine == Engine::Redlock { MASTERS } else { 0 };
         let masters = (0..masters).map(|_| start_redis(false)).collect();
+        let mariadb = (engine == Engine::Mariadb)
+            .then(|| MariadbServer::start(MariadbOptions { is_measured: true, ..MariadbOptions::default() }));
         let memcached =
             (engine == Engine::Memcached).then(|| MemcachedServer::start(MemcachedOptions::default()));
         let postgres = (engine == Engine::Postgres).then(|| {
@@ -66,7 +71,7 @@ impl Host {
         });
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
         let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
-        Self { redis, masters, memcached, postgres, etcd, zookeeper, asked: Cell::new(0), splits }
+        Self { redis, masters, mariadb, memcached, postgres, etcd, zookeeper, asked: Cell::new(0), splits }
     }
 
     /// The server itself.
@@ -93,7 +98,9 @@ impl Host {
         let redlock = format!("redlock://{}?quarantine=off", places.join(","));
         let postgres = self.postgres.as_ref().map(|server| server.url(server.address(), ""));
         let memcached = self.memcached.as_ref().map(|server| format!("memcached://{}", server.address()));
-        redis.or(memcached).or(postgres).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
+        let mariadb = self.mariadb.as_ref().map(|server| server.url(server.address(), ""));
+        let databases = mariadb.or(postgres).or(memcached);
+        redis.or(databases).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }
 
     /// Forgets what the side before has left.
@@ -103,6 +110,8 @@ impl Host {
         // The tables are made by whoever comes first.
         let truncate = "DO $$ BEGIN TRUNCATE latchwork_lock, latchwork_claim; EXCEPTION WHEN undefined_table THEN END $$";
         self.postgres.iter().for_each(|server| drop(server.psql(truncate)));
+        let drop_tables = "DROP TABLE IF EXISTS latchwork_lock, latchwork_claim";
+        self.mariadb.iter().for_each(|server| drop(server.sql(drop_tables)));
         self.etcd.iter().for_each(|server| drop(server.etcdctl(&["del", "--prefix", ""])));
         self.zookeeper.iter().for_each(clear_zookeeper);
     }

@@ -27,6 +27,7 @@ pub(crate) async fn locks(job: &Job, engine: Engine) -> Result<Vec<Lock>> {
         Engine::Redis
         | Engine::Redlock
         | Engine::Memcached
+        | Engine::Mariadb
         | Engine::Postgres
         | Engine::Etcd
         | Engine::Zookeeper => job.url()?.to_owned(),

@@ -17,6 +17,8 @@ pub mod proxy;
 pub mod python;
 pub mod recorder;
 pub mod requests;
+pub mod rivals;
+pub mod rows;
 pub mod seed;
 pub mod servers;
 pub mod shim;
@@ -37,6 +39,7 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::SqliteFixture);
         $run!($crate::fixtures::EtcdFixture);
         $run!($crate::fixtures::MemcachedFixture);
+        $run!($crate::fixtures::MariadbFixture);
         $run!($crate::fixtures::PostgresFixture);
         $run!($crate::fixtures::RedisFixture);
         $run!($crate::fixtures::RedlockFixture);

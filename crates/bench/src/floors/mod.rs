@@ -2,6 +2,7 @@
 
 mod bell;
 mod flock;
+mod mariadb;
 mod memcached;
 mod mutex;
 mod postgres;
@@ -10,6 +11,7 @@ mod statements;
 
 pub(crate) use bell::Bell;
 pub(crate) use flock::Flock;
+pub(crate) use mariadb::statements as mariadb_statements;
 pub(crate) use memcached::meta;
 pub(crate) use mutex::mutexes;
 pub(crate) use postgres::statements as postgres_statements;

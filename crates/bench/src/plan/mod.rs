@@ -19,6 +19,7 @@ pub(crate) enum Engine {
     Redis,
     Redlock,
     Memcached,
+    Mariadb,
     Postgres,
     Etcd,
     Zookeeper,

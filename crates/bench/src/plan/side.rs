@@ -29,6 +29,9 @@ pub(crate) enum Side {
     MemcachedCurrent,
     /// As [`Side::SqliteUnpassed`].
     MemcachedUnpassed,
+    MariadbMulti,
+    MariadbCurrent,
+    MariadbUnpassed,
     PostgresMulti,
     PostgresCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -59,6 +62,8 @@ pub(crate) enum Side {
     BlpopCurrent,
     /// `ms` in the mode of `add`, and `md`, by their bytes alone; a connection for each task.
     MemcachedMeta,
+    /// The engine's own two statements, prepared, as bytes on a socket.
+    MariadbStatements,
     /// The engine's own two statements, prepared, through the same crate.
     PostgresStatements,
     /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
@@ -111,6 +116,10 @@ impl Side {
             Self::MemcachedCurrent => "ours: memcached, current-thread",
             Self::MemcachedUnpassed => "ours: memcached, never passed",
             Self::MemcachedMeta => "floor: raw ms and md",
+            Self::MariadbMulti => "ours: mariadb, multi-thread",
+            Self::MariadbCurrent => "ours: mariadb, current-thread",
+            Self::MariadbUnpassed => "ours: mariadb, never passed",
+            Self::MariadbStatements => "floor: raw statements, bytes",
             Self::PostgresMulti => "ours: postgres, multi-thread",
             Self::PostgresCurrent => "ours: postgres, current-thread",
             Self::PostgresUnpassed => "ours: postgres, never passed",
@@ -155,6 +164,10 @@ impl Side {
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::Rslock, Self::DistributedLock],
                 _ => &[Self::RslockQuick],
+            },
+            Self::MariadbMulti | Self::MariadbCurrent | Self::MariadbUnpassed => match workload {
+                Workload::Free | Workload::Distinct => &[Self::MariadbStatements],
+                _ => &[Self::MariadbUnpassed],
             },
             Self::MemcachedMulti | Self::MemcachedCurrent | Self::MemcachedUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::MemcachedMeta],
@@ -218,6 +231,7 @@ impl Side {
             | Self::RedisUnpassedCurrent
             | Self::RedlockCurrent
             | Self::MemcachedCurrent
+            | Self::MariadbCurrent
             | Self::PostgresCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
@@ -238,6 +252,7 @@ impl Side {
             Self::MemcachedMulti | Self::MemcachedCurrent | Self::MemcachedUnpassed => {
                 Some(Engine::Memcached)
             }
+            Self::MariadbMulti | Self::MariadbCurrent | Self::MariadbUnpassed => Some(Engine::Mariadb),
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => Some(Engine::Postgres),
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
@@ -256,6 +271,7 @@ impl Side {
                 | Self::RedisUnpassedCurrent
                 | Self::RedlockUnpassed
                 | Self::MemcachedUnpassed
+                | Self::MariadbUnpassed
                 | Self::PostgresUnpassed
                 | Self::EtcdUnpassed
                 | Self::ZookeeperUnpassed
@@ -311,11 +327,15 @@ impl Side {
         )
     }
 
-    /// PostgreSQL counts no requests, and memcached only some.
+    /// Databases count no requests, and memcached only some.
     fn is_uncounted(self) -> bool {
         matches!(
             self,
-            Self::PostgresMulti
+            Self::MariadbMulti
+                | Self::MariadbCurrent
+                | Self::MariadbUnpassed
+                | Self::MariadbStatements
+                | Self::PostgresMulti
                 | Self::PostgresCurrent
                 | Self::PostgresUnpassed
                 | Self::PostgresStatements

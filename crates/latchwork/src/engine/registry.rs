@@ -69,6 +69,8 @@ impl Registry {
                 ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
                 ["memcached" "memcached+tls"], "memcached", url => client(engines::Memcached::connect(url)),
                     [engines::Memcached::promises];
+                ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
+                    [engines::Mysql::promises];
                 ["postgres" "postgres+tls"], "postgres", url => client(engines::Postgres::connect(url)),
                     [engines::Postgres::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),

@@ -4,14 +4,22 @@
 mod digits;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(any(feature = "redis", feature = "etcd", feature = "memcached", feature = "postgres"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "memcached",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod links;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod mailbox;
 #[cfg(feature = "memcached")]
 pub mod memcached;
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod news;
 #[cfg(feature = "postgres")]
@@ -22,22 +30,31 @@ mod pulse;
 mod quarantine;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "memory", feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "memory", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod rule;
 #[cfg(any(
     feature = "etcd",
     feature = "memcached",
+    feature = "mysql",
     feature = "postgres",
     feature = "redis",
     feature = "zookeeper"
 ))]
 mod settings;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(any(feature = "etcd", feature = "memcached", feature = "postgres", feature = "zookeeper"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "memcached",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "zookeeper"
+))]
 mod tls;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod unheard;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
@@ -47,6 +64,8 @@ pub use etcd::Etcd;
 pub use memcached::Memcached;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
+#[cfg(feature = "mysql")]
+pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 #[cfg(feature = "redis")]

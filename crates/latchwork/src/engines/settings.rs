@@ -1,5 +1,8 @@
 //! What engines read from their URLs in the same way.
-#![cfg_attr(not(feature = "redis"), allow(dead_code, reason = "not every engine has every kind of option"))]
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "redis")),
+    allow(dead_code, reason = "not every engine has every kind of option")
+)]
 
 use std::path::Path;
 use std::time::Duration;
@@ -71,4 +74,24 @@ pub(super) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
         Some(millis) => Ok(Some(Duration::from_millis(millis))),
         None => Err(invalid(url, format!("{option}= takes a time from 1ms to 24h, as 500ms, 60s, 5m, 1h"))),
     }
+}
+
+/// What the names of the tables begin with. It becomes part of statements, so it has nothing in it that means something there.
+pub(super) fn table(url: &EngineUrl) -> Result<String> {
+    /// The longest that leaves room for `_claim` on every database.
+    const LONGEST: usize = 50;
+    let table = url.option("table").unwrap_or("latchwork");
+    let is_name = |part: &str| {
+        let mut letters = part.bytes();
+        letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+            && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
+    };
+    let parts: Vec<_> = table.split('.').collect();
+    if parts.len() > 2 || table.len() > LONGEST || !parts.iter().all(|part| is_name(part)) {
+        let why = format!(
+            "table= takes NAME or SCHEMA.NAME of small letters, digits and _, at most {LONGEST} bytes"
+        );
+        return Err(invalid(url, why));
+    }
+    Ok(table.to_owned())
 }

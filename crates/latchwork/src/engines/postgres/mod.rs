@@ -19,7 +19,7 @@ use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Rows};
-use crate::{Error, Guarantees, Result};
+use crate::{Guarantees, Result};
 
 /// The PostgreSQL engine: one client's connections to one database.
 pub struct Postgres(Rows<Server>);
@@ -72,8 +72,8 @@ impl Server {
 impl Database for Server {
     type Transaction = OpenTransaction;
 
-    fn engine(&self) -> &'static str {
-        "postgres"
+    fn promises(&self) -> Guarantees {
+        Postgres::promises()
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {
@@ -99,9 +99,5 @@ impl Database for Server {
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
         self.link().await?.begin(&asks).await
-    }
-
-    fn is_worth_repeating(&self, error: &Error) -> bool {
-        failure::is_in_the_way(error)
     }
 }

@@ -1,0 +1,87 @@
+//! How a password is proven without being said.
+
+use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
+
+use super::Trouble;
+
+/// The answer to a server that wants to know the password by this method. `nonce`: what it drew for this connection.
+pub(super) fn proof(
+    method: &[u8],
+    password: &[u8],
+    nonce: &[u8],
+    is_encrypted: bool,
+) -> Result<Vec<u8>, Trouble> {
+    match method {
+        _ if password.is_empty() => Ok(Vec::new()),
+        b"mysql_native_password" => Ok(native(password, nonce)),
+        b"caching_sha2_password" => Ok(caching_sha2(password, nonce)),
+        b"mysql_clear_password" if is_encrypted => Ok(in_the_clear(password)),
+        other => {
+            let method = String::from_utf8_lossy(other);
+            let why = match other {
+                b"mysql_clear_password" => "only by TLS: write +tls in the scheme of the URL",
+                _ => "which Latchwork cannot; it can mysql_native_password and caching_sha2_password",
+            };
+            Err(Trouble::Unable(format!("this user's password is proven by {method}, {why}")))
+        }
+    }
+}
+
+/// The password itself, for a server that is known and a connection nobody listens to.
+pub(super) fn in_the_clear(password: &[u8]) -> Vec<u8> {
+    [password, &[0]].concat()
+}
+
+/// SHA1(password) xor SHA1(nonce, SHA1(SHA1(password))).
+fn native(password: &[u8], nonce: &[u8]) -> Vec<u8> {
+    let once = digest(&SHA1_FOR_LEGACY_USE_ONLY, password);
+    let twice = digest(&SHA1_FOR_LEGACY_USE_ONLY, once.as_ref());
+    let mut mixed = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    mixed.update(nonce);
+    mixed.update(twice.as_ref());
+    xor(&once, &mixed.finish())
+}
+
+/// SHA256(password) xor SHA256(SHA256(SHA256(password)), nonce).
+fn caching_sha2(password: &[u8], nonce: &[u8]) -> Vec<u8> {
+    let once = digest(&SHA256, password);
+    let twice = digest(&SHA256, once.as_ref());
+    let mut mixed = Context::new(&SHA256);
+    mixed.update(twice.as_ref());
+    mixed.update(nonce);
+    xor(&once, &mixed.finish())
+}
+
+fn xor(one: &Digest, other: &Digest) -> Vec<u8> {
+    one.as_ref().iter().zip(other.as_ref()).map(|(one, other)| one ^ other).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(method: &str, password: &str, is_encrypted: bool) -> Result<String, Trouble> {
+        let nonce: Vec<u8> = (1..=20).collect();
+        let proof = proof(method.as_bytes(), password.as_bytes(), &nonce, is_encrypted)?;
+        Ok(proof.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Computed by another program.
+    #[test]
+    fn proofs_are_those_of_the_methods() {
+        let native = "7cb17a1cfde8604319db4fb7e1b7a74bec035d7c";
+        assert_eq!(hex("mysql_native_password", "s3cr@t", false).ok().as_deref(), Some(native));
+        let sha2 = "57cda9b3eba7798669ea6cdd01489d9224da9cbdba5f2f87b497e172be3d8936";
+        assert_eq!(hex("caching_sha2_password", "s3cr@t", false).ok().as_deref(), Some(sha2));
+        assert_eq!(hex("mysql_native_password", "", false).ok().as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_password_is_never_sent_in_the_clear() {
+        let Err(Trouble::Unable(why)) = hex("mysql_clear_password", "s3cr@t", false) else { panic!("sent") };
+        assert!(why.contains("TLS") && !why.contains("s3cr@t"), "{why}");
+        assert_eq!(hex("mysql_clear_password", "s3cr@t", true).ok().as_deref(), Some("73336372407400"));
+        let Err(Trouble::Unable(why)) = hex("client_ed25519", "s3cr@t", true) else { panic!("sent") };
+        assert!(why.contains("client_ed25519") && !why.contains("s3cr@t"), "{why}");
+    }
+}

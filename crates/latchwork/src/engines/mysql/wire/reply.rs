@@ -1,0 +1,242 @@
+//! Answers, packet by packet.
+
+use super::Trouble;
+use super::bytes::{Reader, strange};
+use crate::engines::sql::Value;
+
+/// What came back.
+#[derive(Debug, Default)]
+pub(in crate::engines::mysql) struct Reply {
+    pub(in crate::engines::mysql) rows: Vec<Vec<Value>>,
+    /// How many rows matched, whether they were changed by it or not.
+    pub(in crate::engines::mysql) matched: u64,
+    /// What `LAST_INSERT_ID(...)` was in this statement. Only if something matched: otherwise it is that of an earlier one.
+    pub(in crate::engines::mysql) insert_id: u64,
+    /// The number of a statement that was prepared.
+    pub(super) statement: u32,
+}
+
+/// What is expected of the next packet.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The answer to something prepared (binary rows) or written out (rows of text).
+    First {
+        is_binary: bool,
+    },
+    FirstOfPrepared,
+    /// What values and columns are called, which nobody asked for.
+    Skip(u32),
+    Columns(Vec<Column>, u64, bool),
+    EndOfColumns(Vec<Column>, bool),
+    Rows(Vec<Column>, bool),
+}
+
+#[derive(Debug)]
+pub(super) struct Column {
+    kind: u8,
+    is_unsigned: bool,
+}
+
+/// An answer that is arriving.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    next: Next,
+    reply: Reply,
+}
+
+impl Arriving {
+    pub(super) fn new(next: Next) -> Self {
+        Self { next, reply: Reply::default() }
+    }
+
+    /// Takes a packet. `Some`: it was the last.
+    ///
+    /// # Errors
+    /// The connection cannot be used any more. That the server refused is an answer.
+    pub(super) fn take(&mut self, packet: &[u8]) -> Result<Option<Result<Reply, Trouble>>, Trouble> {
+        let is_end = packet.first() == Some(&0xfe) && packet.len() < 9;
+        if packet.first() == Some(&0xff) {
+            return Ok(Some(Err(refusal(&packet[1..])?)));
+        }
+        self.next = match std::mem::replace(&mut self.next, Next::Skip(0)) {
+            Next::First { is_binary } => match packet.first() {
+                Some(0x00) => {
+                    self.done(packet)?;
+                    return Ok(Some(Ok(std::mem::take(&mut self.reply))));
+                }
+                _ => Next::Columns(Vec::new(), Reader(packet).length()?, is_binary),
+            },
+            Next::FirstOfPrepared => {
+                let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
+                self.reply.statement = reader.number(4)? as u32;
+                let (columns, values) = (reader.number(2)? as u32, reader.number(2)? as u32);
+                // Each list has an end of its own.
+                let packets = |count: u32| if count == 0 { 0 } else { count + 1 };
+                Next::Skip(packets(columns) + packets(values))
+            }
+            Next::Skip(left) => Next::Skip(left.saturating_sub(1)),
+            Next::Columns(mut columns, count, is_binary) => {
+                columns.push(column(packet)?);
+                match columns.len() as u64 == count {
+                    true => Next::EndOfColumns(columns, is_binary),
+                    false => Next::Columns(columns, count, is_binary),
+                }
+            }
+            Next::EndOfColumns(columns, is_binary) if is_end => Next::Rows(columns, is_binary),
+            Next::EndOfColumns(..) => return Err(strange()),
+            Next::Rows(..) if is_end => return Ok(Some(Ok(std::mem::take(&mut self.reply)))),
+            Next::Rows(columns, is_binary) => {
+                let row = if is_binary { binary_row(packet, &columns)? } else { text_row(packet, &columns)? };
+                self.reply.rows.push(row);
+                Next::Rows(columns, is_binary)
+            }
+        };
+        let is_done = matches!(self.next, Next::Skip(0));
+        Ok(is_done.then(|| Ok(std::mem::take(&mut self.reply))))
+    }
+
+    fn done(&mut self, packet: &[u8]) -> Result<(), Trouble> {
+        let mut reader = Reader(&packet[1..]);
+        self.reply.matched = reader.length()?;
+        self.reply.insert_id = reader.length()?;
+        Ok(())
+    }
+}
+
+/// What the server refused, and why: its number, the state of the standard, its words.
+pub(super) fn refusal(packet: &[u8]) -> Result<Trouble, Trouble> {
+    let mut reader = Reader(packet);
+    let code = reader.number(2)? as u16;
+    let words = match reader.0.split_first() {
+        Some((b'#', rest)) => rest.get(5..).unwrap_or_default(),
+        _ => reader.0,
+    };
+    Ok(Trouble::Refused { code, words: String::from_utf8_lossy(words).into_owned() })
+}
+
+fn column(packet: &[u8]) -> Result<Column, Trouble> {
+    let mut reader = Reader(packet);
+    for _ in 0..6 {
+        reader.text()?;
+    }
+    // The length of what follows, character set, width.
+    reader.take(1 + 2 + 4)?;
+    let kind = reader.byte()?;
+    let flags = reader.number(2)?;
+    Ok(Column { kind, is_unsigned: flags & 0x20 != 0 })
+}
+
+fn text_row(packet: &[u8], columns: &[Column]) -> Result<Vec<Value>, Trouble> {
+    let mut reader = Reader(packet);
+    let mut row = Vec::with_capacity(columns.len());
+    for _ in columns {
+        row.push(match reader.0.split_first() {
+            Some((0xfb, rest)) => {
+                reader.0 = rest;
+                Value::Null
+            }
+            _ => Value::Bytes(reader.text()?.to_vec()),
+        });
+    }
+    Ok(row)
+}
+
+fn binary_row(packet: &[u8], columns: &[Column]) -> Result<Vec<Value>, Trouble> {
+    let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
+    // The first two bits are the protocol's own.
+    let nulls = reader.take((columns.len() + 2).div_ceil(8))?;
+    let is_null = |index: usize| nulls[(index + 2) / 8] & 1 << ((index + 2) % 8) != 0;
+    let mut row = Vec::with_capacity(columns.len());
+    for (index, column) in columns.iter().enumerate() {
+        row.push(if is_null(index) { Value::Null } else { value(&mut reader, column)? });
+    }
+    Ok(row)
+}
+
+/// Whole numbers and bytes. Times and fractions are for those who read them.
+fn value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, Trouble> {
+    let bytes = match column.kind {
+        0x01 => 1,
+        0x02 | 0x0d => 2,
+        0x03 | 0x09 => 4,
+        0x08 => 8,
+        // Decimals, texts, bytes, all as text.
+        0x00 | 0x0f | 0x10 | 0xf5..=0xff => return Ok(Value::Bytes(reader.text()?.to_vec())),
+        kind => return Err(Trouble::Ended(format!("a column of the kind {kind:#x}, which is not ours"))),
+    };
+    let number = reader.number(bytes)? as i64;
+    let unused = 64 - 8 * bytes as u32;
+    Ok(Value::Int(if column.is_unsigned { number } else { number << unused >> unused }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A column of this kind, whose names nobody reads.
+    fn column_of(kind: u8, flags: u8) -> Vec<u8> {
+        let mut packet = vec![0; 6];
+        packet.extend([0x0c, 63, 0, 0, 0, 0, 0, kind, flags, 0, 0]);
+        packet
+    }
+
+    fn answer(next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
+        let mut arriving = Arriving::new(next);
+        for (place, packet) in packets.iter().enumerate() {
+            if let Some(answer) = arriving.take(packet)? {
+                assert_eq!(place + 1, packets.len(), "it was over before");
+                return answer;
+            }
+        }
+        panic!("it is not over");
+    }
+
+    #[test]
+    fn rows_of_numbers_and_bytes_are_read_with_their_signs_and_gaps() {
+        let end = [0xfe, 0, 0, 2, 0];
+        let (long, tiny, small, bytes) =
+            (column_of(0x08, 0), column_of(0x01, 0), column_of(0x01, 0x20), column_of(0xfc, 0));
+        let mut row = vec![0, 0b0010_0000];
+        row.extend((-2_i64).to_le_bytes());
+        row.extend([0xff, 0xff]);
+        let packets: [&[u8]; 8] = [&[4], &long, &tiny, &small, &bytes, &end, &row, &end];
+        let reply = answer(Next::First { is_binary: true }, &packets).expect("rows");
+        assert_eq!(reply.rows, [[Value::Int(-2), Value::Int(-1), Value::Int(255), Value::Null]]);
+    }
+
+    #[test]
+    fn what_was_done_refused_and_prepared_is_told_apart() {
+        let done = answer(Next::First { is_binary: true }, &[&[0, 1, 0xfd, 1, 2, 3, 2, 0]]).expect("done");
+        assert_eq!((done.matched, done.insert_id), (1, 0x03_02_01));
+        let refused = answer(Next::First { is_binary: true }, &[b"\xff\xbd\x04#40001Deadlock found"]);
+        assert!(matches!(refused, Err(Trouble::Refused { code: 1213, words }) if words == "Deadlock found"));
+        let end = [0xfe, 0, 0, 2, 0];
+        let prepared: [&[u8]; 3] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0), &end];
+        assert_eq!(answer(Next::FirstOfPrepared, &prepared).expect("prepared").statement, 7);
+    }
+
+    /// A server that wants a file of ours, and bytes without any sense.
+    #[test]
+    fn what_the_protocol_does_not_have_ends_the_connection_without_a_panic() {
+        let mut arriving = Arriving::new(Next::First { is_binary: false });
+        assert!(arriving.take(b"\xfb/etc/passwd").is_err());
+        let mut seed = 1_u64;
+        let mut draw = move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 40) as u8
+        };
+        for _ in 0..20_000 {
+            let next = match draw() % 3 {
+                0 => Next::FirstOfPrepared,
+                kind => Next::First { is_binary: kind == 1 },
+            };
+            let mut arriving = Arriving::new(next);
+            for _ in 0..8 {
+                let packet: Vec<u8> = (0..draw() % 24).map(|_| draw() % 12).collect();
+                if !matches!(arriving.take(&packet), Ok(None)) {
+                    break;
+                }
+            }
+        }
+    }
+}
