@@ -39,10 +39,12 @@ impl Held {
     /// store refuse a lower one than it has seen.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] on an engine that has no tokens.
+    /// [`ErrorKind::Unsupported`] on an engine that has no tokens, or has them only with
+    /// [`Lock::fenced`](crate::Lock::fenced).
     pub fn token(&self) -> Result<Token> {
         self.token.ok_or_else(|| {
-            let message = format!("{} has no fencing tokens", self.hold.engine);
+            let hint = if self.hold.tokens_on_request { " unless the lock is .fenced()" } else { "" };
+            let message = format!("{} has no fencing tokens{hint}", self.hold.engine);
             Error::new(ErrorKind::Unsupported, message).about(self.name())
         })
     }

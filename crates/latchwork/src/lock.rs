@@ -46,6 +46,7 @@ impl Lock {
             lease: LeaseTerms { ttl: defaults::TTL, stop_margin: None, max_hold: None },
             pass_for: defaults::PASS_FOR,
             lifetime: Lifetime::Lease,
+            fenced: false,
             note,
         };
         let name = LockName::new(name).map_err(|_| name.into());
@@ -130,6 +131,15 @@ impl Lock {
     /// What ends the claim when nobody releases it. Default: its lease.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.terms_mut().lifetime = lifetime;
+        self
+    }
+
+    /// Wants a fencing token with every grant, also where that costs extra: a session lock of a database then writes its
+    /// counter, one durable commit per grant. Most engines give a token anyway, and this changes nothing.
+    ///
+    /// [`ErrorKind::Unsupported`] from `acquire` on an engine that has none.
+    pub fn fenced(mut self) -> Self {
+        self.terms_mut().fenced = true;
         self
     }
 
@@ -286,6 +296,10 @@ impl Lock {
         }
         if terms.owner.is_some() && !promised.takes_over {
             let message = format!("{engine} knows no owners; leave .owner() out");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if terms.fenced && promised.tokens.is_none() {
+            let message = format!("{engine} has no fencing tokens at all; leave .fenced() out");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(())

@@ -34,6 +34,19 @@ fn a_task_may_make_any_number_of_blocking_calls() {
     done.recv_timeout(20 * SECOND).expect("they all return");
 }
 
+/// This engine always has tokens.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_lock_is_passed_on_like_any_other() {
+    let client = Client::new(Memory::new());
+    let guard = client.lock("a").acquire().await.expect("free");
+    let (lock, token) = (client.lock("a").fenced(), guard.token().expect("tokens"));
+    let next = tokio::spawn(async move { lock.acquire().await.expect("it comes free") });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    guard.release().await.expect("held");
+    let next = next.await.expect("no panic").token().expect("tokens");
+    assert!(next > token && next.engine_token() == token.engine_token(), "passed: {token} {next}");
+}
+
 /// The claim still stands in the queue, and gets the lock for nobody.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_could_not_withdraw_says_that_the_lock_may_be_held() {

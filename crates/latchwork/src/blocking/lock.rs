@@ -42,6 +42,12 @@ impl Lock {
         lifetime: Lifetime;
     }
 
+    /// As [`Lock::fenced`](crate::Lock::fenced).
+    pub fn fenced(mut self) -> Self {
+        self.inner = self.inner.fenced();
+        self
+    }
+
     /// Takes the lock if it is free, as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors

@@ -21,6 +21,8 @@ const GIVEN_BACK: u32 = u32::MAX;
 pub(crate) struct Hold {
     pub(crate) claim: Arc<Claim>,
     pub(crate) engine: &'static str,
+    /// Whether the engine would have given a token, had it been asked for one.
+    pub(crate) tokens_on_request: bool,
     clock: Clock,
     /// The process that took it.
     pid: u32,
@@ -37,6 +39,7 @@ impl Hold {
         Arc::new(Self {
             claim,
             engine: core.promised.engine,
+            tokens_on_request: core.promised.tokens.is_some(),
             clock: core.clock,
             pid: core.pid,
             lease: Mutex::new(lease),

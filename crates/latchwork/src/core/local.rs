@@ -215,7 +215,7 @@ impl Terms {
     fn could_drive(&self, claim: &Claim) -> bool {
         let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner)
             == (claim.mode, claim.ttl, claim.lifetime, &claim.owner);
-        is_same && !claim.wait_lease.is_zero()
+        is_same && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
     }
 
     fn could_hold(&self, tenure: &Tenure) -> bool {
@@ -223,6 +223,7 @@ impl Terms {
         // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew.
         let has_owner = self.owner.is_some() || claim.owner.is_some();
         !has_owner
+            && (tenure.token().is_some() || !self.fenced)
             && (self.mode, self.lease, self.lifetime, self.pass_for)
                 == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for())
     }

@@ -69,6 +69,8 @@ pub(crate) struct Terms {
     /// How long a claim may stay with this client, going from task to task. Zero: it is never passed.
     pub(crate) pass_for: Duration,
     pub(crate) lifetime: Lifetime,
+    /// Whether a token is needed, where the engine gives one only when asked.
+    pub(crate) fenced: bool,
     pub(crate) note: Note,
 }
 

@@ -58,6 +58,7 @@ impl Ticket {
                     _ => defaults::WAIT_LEASE.min(terms.lease.ttl),
                 },
                 lifetime: terms.lifetime,
+                fenced: terms.fenced,
                 note: terms.note.clone(),
             })
         });

@@ -64,6 +64,8 @@ pub struct Claim {
     pub wait_lease: Duration,
     /// What ends the claim when nobody releases it.
     pub lifetime: Lifetime,
+    /// Whether its grant must have a token, where the engine gives one only when asked.
+    pub fenced: bool,
     /// Who holds, for people to read.
     pub note: Note,
 }
@@ -95,6 +97,7 @@ impl Claim {
             ttl,
             wait_lease: Duration::ZERO,
             lifetime: Lifetime::Lease,
+            fenced: false,
             note: Note::default(),
         }
     }

@@ -116,6 +116,10 @@ async fn it_warns_and_has_no_tokens() {
     assert_eq!((promised.tokens, promised.faults.clock_step), (None, Promise::Breaks));
     let guard = take(&client, LONG).await;
     assert_eq!(guard.token().expect_err("there is none").kind(), ErrorKind::Unsupported);
+    let asked =
+        client.lock(LOCK).ttl(LONG).fenced().try_acquire().await.expect_err("there is none to be had");
+    assert_eq!(asked.kind(), ErrorKind::Unsupported);
+    assert!(asked.to_string().contains(".fenced()"), "{asked}");
     assert!(scene.client("").await.guarantees().warnings.is_empty(), "others do not warn");
 }
 
