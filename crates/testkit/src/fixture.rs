@@ -37,6 +37,12 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether those who ask at the same instant can get a part of the votes each, and none of them the lock.
     const SPLITS_VOTES: bool = false;
 
+    /// Whether locks must be named to be looked at.
+    const CANNOT_LIST: bool = false;
+
+    /// Whether a claim is nothing but a connection: it ends with it, at once, and the server knows nothing more of it.
+    const IS_A_CONNECTION: bool = false;
+
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
     const WAITERS_TTL: Duration = Duration::from_secs(30);
 

@@ -8,7 +8,7 @@ mod links;
 mod mailbox;
 #[cfg(feature = "memory")]
 pub mod memory;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod news;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -24,6 +24,8 @@ mod settings;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "zookeeper"))]
+mod thread;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod tls;
 #[cfg(feature = "zookeeper")]

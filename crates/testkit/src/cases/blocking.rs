@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use latchwork::ErrorKind;
 use latchwork::blocking::Client;
-use latchwork::engine::{Filter, Revoke};
-use latchwork::{ErrorKind, Loss};
+use latchwork::engine::Filter;
 
-use super::support::{LONG, name, nothing_left};
+use super::support::{LONG, name, nothing_left, revocation};
 use crate::Fixture;
 
 /// Runs `work` on a thread that knows no runtime.
@@ -66,8 +66,9 @@ pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
         let guard = client.lock("told").ttl(F::SHORT).acquire().expect("free");
         assert_eq!(guard.lost(F::SHORT * 2), None, "renewed without a runtime");
         let state = client.inspect(&Filter::Name(name("told"))).expect("answers").remove(0);
-        client.revoke(&state, Revoke::AtLeaseEnd).expect("answers");
-        assert_eq!(guard.lost(LONG), Some(Loss::Revoked));
+        let (how, loss) = revocation::<F>();
+        client.revoke(&state, how).expect("answers");
+        assert_eq!(guard.lost(LONG), Some(loss));
         assert!(!guard.is_certain());
         assert_eq!(guard.release().expect_err("lost").kind(), ErrorKind::Lost);
     })

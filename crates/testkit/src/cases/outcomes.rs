@@ -123,7 +123,7 @@ pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixt
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     faults.claim(None);
     // It arrives and holds for nobody, until the janitor comes round again.
-    let filter = latchwork::engine::Filter::Prefix("late".into());
+    let filter = latchwork::engine::Filter::Name(super::support::name("late"));
     while rival.inspect(&filter).await.expect("answers").is_empty() {
         pause(5).await;
     }
@@ -138,7 +138,9 @@ pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>
     drop(guards);
     client.close().await.expect("within its limit");
     fixture.hinder(Duration::ZERO);
-    let filter = latchwork::engine::Filter::Prefix("close".into());
-    assert!(client.inspect(&filter).await.expect("answers").is_empty());
+    for lock in ["close a", "close b"] {
+        let filter = latchwork::engine::Filter::Name(super::support::name(lock));
+        assert!(client.inspect(&filter).await.expect("answers").is_empty());
+    }
     hold(&client, "close a").await.release().await.expect("a closed client can still be used");
 }

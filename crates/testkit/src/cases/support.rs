@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
-use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Valid, Verdict};
-use latchwork::{Client, Guard, LockName};
+use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Revoke, Valid, Verdict};
+use latchwork::{Client, Guard, LockName, Loss};
+
+use crate::Fixture;
 
 /// A lease for cases in which none runs out.
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -56,6 +58,19 @@ pub(super) fn told_until(grant: &Grant, sent: Moment) -> Moment {
     match grant.valid {
         Valid::For(span) => sent.after(span),
         Valid::Until(moment) => moment,
+    }
+}
+
+/// What a holder is told whose claim somebody removed.
+pub(super) fn removed<F: Fixture>() -> Loss {
+    if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Removed }
+}
+
+/// How an operator takes a lock away at the least, and what its holder is told.
+pub(super) fn revocation<F: Fixture>() -> (Revoke, Loss) {
+    match F::IS_A_CONNECTION {
+        true => (Revoke::Now, Loss::SessionEnded),
+        false => (Revoke::AtLeaseEnd, Loss::Revoked),
     }
 }
 

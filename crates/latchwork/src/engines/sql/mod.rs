@@ -9,6 +9,7 @@ mod database;
 mod engine;
 mod entry;
 mod queue;
+pub(super) mod session;
 mod work;
 
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
