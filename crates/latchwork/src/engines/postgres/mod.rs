@@ -86,8 +86,8 @@ impl Server {
 impl Database for Server {
     type Transaction = OpenTransaction;
 
-    fn engine(&self) -> &'static str {
-        "postgres"
+    fn promises(&self) -> Guarantees {
+        Postgres::promises()
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {
@@ -113,9 +113,5 @@ impl Database for Server {
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
         self.link().await?.begin(&asks).await
-    }
-
-    fn is_worth_repeating(&self, error: &Error) -> bool {
-        failure::is_in_the_way(error)
     }
 }

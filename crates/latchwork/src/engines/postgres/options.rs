@@ -9,13 +9,11 @@ use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid};
+use crate::engines::settings::{choice, host_and_port, invalid, table};
 use crate::engines::tls::tls;
 
 const KNOWN: [&str; 7] = ["ca", "cert", "fenced", "key", "scheme", "session-ttl", "table"];
 const PORT: u16 = 5432;
-/// The longest name of a table that leaves room for `_claim`.
-const LONGEST: usize = 50;
 
 /// How a lock is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,21 +66,4 @@ impl Options {
         }
         Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table, scheme })
     }
-}
-
-fn table(url: &EngineUrl) -> Result<String> {
-    let table = url.option("table").unwrap_or("latchwork");
-    let is_name = |part: &str| {
-        let mut letters = part.bytes();
-        letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
-            && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
-    };
-    let parts: Vec<_> = table.split('.').collect();
-    if parts.len() > 2 || table.len() > LONGEST || !parts.iter().all(|part| is_name(part)) {
-        let why = format!(
-            "table= takes NAME or SCHEMA.NAME of small letters, digits and _, at most {LONGEST} bytes"
-        );
-        return Err(invalid(url, why));
-    }
-    Ok(table.to_owned())
 }

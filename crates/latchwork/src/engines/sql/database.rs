@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use crate::Result;
 use crate::engine::ClaimId;
 use crate::engines::mailbox::News;
+use crate::{Guarantees, Result};
 
 /// What is sent and what comes back: everything is a number or bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,11 @@ pub(in crate::engines) enum Statement {
     Leave,
     /// Lets a waiting entry hold: name, ticket, token, end, since.
     Grant,
-    /// A sign of life of a waiter: name, id, for how long. A row with its ticket, how long the first lease ahead of
-    /// it still lasts (null: there is none), how many stand before it, and the newest token.
+    /// A sign of life of a waiter: name, id, for how long. Where the server can tell, a row with its ticket, how long the first lease
+    /// ahead of it still lasts (null: there is none), how many stand before it, and the newest token.
     Touch,
+    /// How a claim in the queue stands, where nobody is told: name, id. See `look.sql`.
+    Look,
     /// Extends a claim that nobody waits for: name, id, ttl.
     RenewFree,
     /// Extends a claim in the queue: name, id, ttl.
@@ -74,7 +76,7 @@ pub(in crate::engines) enum Statement {
 
 impl Statement {
     /// In the order of their numbers.
-    pub(in crate::engines) const ALL: [Self; 21] = [
+    pub(in crate::engines) const ALL: [Self; 22] = [
         Self::ClaimFree,
         Self::ReleaseFree,
         Self::LockRow,
@@ -89,6 +91,7 @@ impl Statement {
         Self::Leave,
         Self::Grant,
         Self::Touch,
+        Self::Look,
         Self::RenewFree,
         Self::RenewQueued,
         Self::RevokeFree,
@@ -124,8 +127,8 @@ pub(in crate::engines) struct Answer {
 pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     type Transaction: Transaction;
 
-    /// The scheme of its URL.
-    fn engine(&self) -> &'static str;
+    /// What its locks promise.
+    fn promises(&self) -> Guarantees;
 
     /// The channel that this client hears messages on, once it listens; `None` if it must ask.
     fn channel(&self) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
@@ -144,9 +147,6 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
 
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
-
-    /// Whether this error says that nothing was done, and that the same may well succeed now.
-    fn is_worth_repeating(&self, error: &crate::Error) -> bool;
 }
 
 /// A transaction on a connection of its own. Dropped without a commit, it has done nothing.

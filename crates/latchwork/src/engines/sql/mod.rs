@@ -8,12 +8,17 @@
 mod database;
 mod engine;
 mod entry;
+mod in_the_way;
+mod look;
 mod queue;
 pub(super) mod session;
+mod texts;
 mod work;
 
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
 pub(super) use self::engine::{Rows, promises};
+pub(super) use self::in_the_way::InTheWay;
+pub(super) use self::texts::text;
 
 /// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.
 macro_rules! engine_on_rows {

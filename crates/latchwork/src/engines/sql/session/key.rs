@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 
 use crate::LockName;
 
@@ -13,8 +13,11 @@ pub(in crate::engines) struct Key([u8; 32]);
 impl Key {
     /// `space` keeps apart what a server would not: the locks of other databases, or of other tables.
     pub(in crate::engines) fn of(space: &str, name: &LockName) -> Self {
-        let digest = Sha256::new().chain_update(space).chain_update([0]).chain_update(name.as_str());
-        Self(digest.finalize().into())
+        let mut digest = Context::new(&SHA256);
+        [space, "\0", name.as_str()].iter().for_each(|part| digest.update(part.as_bytes()));
+        let mut key = Self([0; 32]);
+        key.0.copy_from_slice(digest.finish().as_ref());
+        key
     }
 
     /// The same for a server that knows locks by a number: two names with one number have one key.
