@@ -43,6 +43,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether a claim is nothing but a connection: it ends with it, at once, and the server knows nothing more of it.
     const IS_A_CONNECTION: bool = false;
 
+    /// Whether the server cannot tell who holds, only on which connection.
+    const KNOWS_NO_NOTES: bool = false;
+
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
     const WAITERS_TTL: Duration = Duration::from_secs(30);
 

@@ -37,6 +37,7 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::SqliteFixture);
         $run!($crate::fixtures::EtcdFixture);
         $run!($crate::fixtures::MariadbFixture);
+        $run!($crate::fixtures::MariadbSessionFixture);
         $run!($crate::fixtures::PostgresFixture);
         $run!($crate::fixtures::PostgresSessionFixture);
         $run!($crate::fixtures::RedisFixture);

@@ -103,7 +103,7 @@ impl<S: Server> Sessions<S> {
         let key = office.server.key(&claim.name);
         match claims.enter(claim, key)? {
             Found::Held(line, token) if !line.is_over() => {
-                return office.grant(&line, token).map(Verdict::Granted);
+                return office.grant(&line, token).await.map(Verdict::Granted);
             }
             // The server may not have noticed yet.
             Found::Held(line, _) => {
@@ -143,7 +143,7 @@ impl<S: Server> Sessions<S> {
         match line.ask(line.connection.try_lock(key, fenced, &claim.note)).await {
             Ok(Tried::Held(token)) => {
                 claims.update(claim.id, |entry| entry.state = State::Held(token));
-                office.grant(&line, token).map(Verdict::Granted)
+                office.grant(&line, token).await.map(Verdict::Granted)
             }
             Ok(Tried::Busy) => {
                 self.not_asked(claim);
@@ -200,7 +200,7 @@ impl<S: Server> Sessions<S> {
             match entry.state {
                 State::Held(token) => {
                     let Some(line) = entry.line else { return Ok(Wake::Recheck) };
-                    return office.grant(&line, token).map(Wake::Granted);
+                    return office.grant(&line, token).await.map(Wake::Granted);
                 }
                 State::Unsure => return Ok(Wake::Recheck),
                 State::Waited(why) => {
@@ -242,8 +242,8 @@ impl<S: Server> Sessions<S> {
         let mut beaten: Vec<(Arc<Line<S::Connection>>, _)> = Vec::new();
         for line in lines.iter().flatten() {
             if !beaten.iter().any(|(other, _)| Arc::ptr_eq(other, line)) {
-                let (beaten_line, ttl) = (line.clone(), self.0.office.server.ttl());
-                let beating = self.0.thread.runtime.spawn(async move { beat(&beaten_line, ttl).await });
+                let (alive, young) = (line.clone(), self.0.office.server.ttl() / 6);
+                let beating = self.0.thread.runtime.spawn(async move { alive.beat(young).await });
                 beaten.push((line.clone(), beating));
             }
         }
@@ -303,12 +303,6 @@ impl<S: Server> Sessions<S> {
         claims.forget(claim.id);
         Ok(released)
     }
-}
-
-/// A sign of life, unless one was acknowledged a moment ago. Whether it surely lives.
-async fn beat<C: Connection>(line: &Line<C>, ttl: Duration) -> bool {
-    let age = Clock::boottime().now().since(line.acknowledged());
-    age < ttl / 6 || line.ask(line.connection.beat()).await.is_ok()
 }
 
 impl<S: Server> Inner<S> {

@@ -90,6 +90,11 @@ impl<C: Connection> Line<C> {
         self.facts.is_closed()
     }
 
+    /// A sign of life, unless one younger than this was acknowledged. Whether it surely lives.
+    pub(super) async fn beat(&self, young: Duration) -> bool {
+        now().since(self.acknowledged()) < young || self.ask(self.connection.beat()).await.is_ok()
+    }
+
     pub(super) fn close(&self) {
         self.facts.close();
         self.connection.close();

@@ -130,11 +130,12 @@ impl<S: Server> Office<S> {
         Ok(Some((line, token)))
     }
 
-    /// A lock that is held on this connection.
+    /// A lock that is held on this connection. Much of a ttl may have passed while it waited for it.
     ///
     /// # Errors
     /// If that has ended meanwhile.
-    pub(super) fn grant(&self, line: &Line<S::Connection>, token: Option<u64>) -> Result<Grant> {
+    pub(super) async fn grant(&self, line: &Line<S::Connection>, token: Option<u64>) -> Result<Grant> {
+        line.beat(self.server.ttl() / 2).await;
         if line.is_over() {
             return Err(self.ended().with_effect(Effect::Unknown));
         }
