@@ -53,11 +53,7 @@ impl Lane {
     /// # Errors
     /// [`ErrorKind::Invalid`], naming the setting.
     pub(super) async fn check_clock(&self) -> Result<()> {
-        let ask = if self.connection.is_mariadb() {
-            "SELECT @@GLOBAL.sysdate_is_now"
-        } else {
-            "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)"
-        };
+        let ask = "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)";
         let reply = self.connection.answer(self.connection.command(ask)).await?;
         match reply.rows.first().and_then(|row| row.first()) {
             Some(Value::Bytes(text)) if text == b"1" => {

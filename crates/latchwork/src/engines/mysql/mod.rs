@@ -61,7 +61,7 @@ impl Mysql {
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Arc::new(Options::of(url, &[])?);
         let server = Server { options, links: Links::default(), waiting: Mailbox::default() };
-        server.link().await?;
+        server.link().await?.check_clock().await?;
         Ok(Self(Rows::new(server, Vec::new())))
     }
 

@@ -24,9 +24,10 @@ const GLANCE: Duration = Duration::from_millis(10);
 const MOST_PORTS: u32 = 20;
 /// A small log is made faster, and nothing here needs a large one.
 const SMALL_LOG: &str = "--innodb-log-file-size=8M";
-/// The user `owner` may do everything in the database `locks`, and nothing to the server; `app` may do nothing yet.
-const PEOPLE: &str = "CREATE DATABASE locks; CREATE USER owner@'127.0.0.1'; GRANT ALL ON locks.* TO owner@'127.0.0.1'; \
-                      CREATE USER app@'127.0.0.1' IDENTIFIED BY 's3cr@t'";
+/// The user `owner` may do everything in the database `locks`, and nothing to the server; `app` may enter it, and use nothing of ours.
+const PEOPLE: &str = "CREATE DATABASE locks; CREATE TABLE locks.door (x INT); \
+                      CREATE USER owner@'127.0.0.1'; GRANT ALL ON locks.* TO owner@'127.0.0.1'; \
+                      CREATE USER app@'127.0.0.1' IDENTIFIED BY 's3cr@t'; GRANT SELECT ON locks.door TO app@'127.0.0.1'";
 
 /// A running `mariadbd` on a port of 127.0.0.1, in a folder of its own. Killed when dropped.
 pub struct MariadbServer {
