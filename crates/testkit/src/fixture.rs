@@ -81,6 +81,16 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Destroys everything it has stored.
     fn destroy(&self) -> impl Future<Output = ()> + Send;
 
+    /// Whether its clients get tokens that they do not ask for.
+    fn has_tokens(&self) -> bool {
+        true
+    }
+
+    /// Whether a token is another request.
+    fn draws_tokens_apart(&self) -> bool {
+        false
+    }
+
     /// How many round trips (or commits) were made so far; `None` if there is no wire to count on.
     fn round_trips(&self) -> Option<u64>;
 

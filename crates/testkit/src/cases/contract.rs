@@ -22,7 +22,8 @@ pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: 
     assert_eq!(granted(&one, &holder).await.token, first.token, "also when others wait");
     one.release(&holder).await.expect("answers");
     let second = granted(&two, &waiter).await;
-    assert!(second.token > first.token);
+    let has_none = !fixture.has_tokens() && second.token.or(first.token).is_none();
+    assert!(has_none || second.token > first.token);
     assert_eq!(granted(&two, &waiter).await.token, second.token, "also after a hand-over");
     two.release(&waiter).await.expect("answers");
 }

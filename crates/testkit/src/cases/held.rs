@@ -44,16 +44,16 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let dropped = Arc::new(AtomicBool::new(false));
     let (flag, lock) = (Flag(dropped.clone()), client.lock("work").ttl(F::SHORT));
+    let (begin, begun) = tokio::sync::oneshot::channel();
     let work = tokio::spawn(async move {
         lock.run(async |_| {
             let _flag = flag;
+            begin.send(()).expect("waited for");
             std::future::pending::<Result<(), Error>>().await
         })
         .await
     });
-    while operator.inspect(&Filter::Name(name("work"))).await.expect("answers").is_empty() {
-        pause(1).await;
-    }
+    begun.await.expect("it is held");
     take_away(&operator, "work").await;
     let error = work.await.expect("no panic").expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::Lost);

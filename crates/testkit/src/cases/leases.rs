@@ -103,7 +103,7 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
             Some(waiter) => waiter.await.expect("no panic"),
             None => operator.lock("urgent").try_acquire().await.expect("answers").expect("free at once"),
         };
-        assert!(next.token().expect("tokens") > guard.token().expect("tokens"));
+        assert!(!fixture.has_tokens() || next.token().expect("tokens") > guard.token().expect("tokens"));
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost, "and harmless");
         assert!(next.is_certain());
         next.release().await.expect("held");
