@@ -2,11 +2,12 @@
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// The thread. It ends with the last of what keeps it alive.
 pub(super) struct Thread {
-    pub(super) runtime: Handle,
-    pub(super) alive: mpsc::Sender<()>,
+    runtime: Handle,
+    alive: mpsc::Sender<()>,
 }
 
 impl Thread {
@@ -28,5 +29,18 @@ impl Thread {
         std::thread::Builder::new().name(name.into()).spawn(live)?;
         let runtime = made.recv().map_err(std::io::Error::other)??;
         Ok(Self { runtime, alive })
+    }
+
+    /// Does it there. The thread lives for as long as that takes.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let alive = self.alive.clone();
+        self.runtime.spawn(async move {
+            let done = work.await;
+            drop(alive);
+            done
+        })
     }
 }

@@ -147,6 +147,14 @@ impl<C> Claims<C> {
         }
     }
 
+    /// The same for one that was told that another holds; what may hold is kept until it is released.
+    pub(super) fn forget_idle(&self, id: ClaimId) {
+        let is_idle = |entry: Entry<C>| matches!(entry.state, State::Idle);
+        if self.get(id).is_some_and(is_idle) {
+            self.forget(id);
+        }
+    }
+
     /// A connection ended: whoever holds on it is told, whoever waits on it asks again.
     pub(super) fn line_ended(&self, facts: &Arc<Facts>) {
         let entries = locked(&self.entries);
@@ -160,5 +168,33 @@ impl<C> Claims<C> {
             .collect();
         drop(entries);
         ended.into_iter().for_each(|id| self.news.tell(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn claim(name: &str) -> Claim {
+        Claim::new(LockName::new(name).unwrap(), Duration::from_secs(1))
+    }
+
+    /// A connection is given its own locks again, and a server knows hashes only.
+    #[test]
+    fn two_claims_never_share_a_key_and_two_names_with_one_are_noticed() {
+        let claims = Claims::<()>::default();
+        let (first, second, other) = (claim("a"), claim("a"), claim("b"));
+        let key = Key::of("", &first.name);
+        assert!(matches!(claims.enter(&first, key), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&second, key), Ok(Found::Taken)));
+        let error = claims.enter(&other, key).err().expect("its key is another's");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("\"a\""), "{error}");
+        claims.forget(first.id);
+        assert!(matches!(claims.enter(&second, key), Ok(Found::Ask(None))), "as soon as nobody may have it");
+        claims.update(second.id, |entry| entry.state = State::Idle);
+        assert!(matches!(claims.enter(&other, key), Ok(Found::Ask(None))));
     }
 }

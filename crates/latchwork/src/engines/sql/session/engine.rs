@@ -9,7 +9,9 @@ use super::line::Line;
 use super::look::state_of;
 use super::office::Office;
 use crate::clock::Clock;
-use crate::engine::{Busy, Claim, ClaimId, Lifetime, Mode, Released, Renewal, Valid, Verdict, Wake};
+use crate::engine::{
+    Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Released, Renewal, Valid, Verdict, Wake,
+};
 use crate::engines::thread::Thread;
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Loss, Promise, Result};
@@ -110,15 +112,20 @@ impl<S: Server> Sessions<S> {
                 claims.update(claim.id, |entry| entry.state = State::Unsure);
                 self.0.end(&line).await?;
             }
-            Found::Taken => return Ok(Verdict::Busy(self.busy(claim, None))),
+            Found::Taken => {
+                if claim.wait_lease.is_zero() {
+                    claims.forget_idle(claim.id);
+                }
+                return Ok(Verdict::Busy(self.busy(None)));
+            }
             Found::Waits(busy) => {
                 let line = claims.get(claim.id).and_then(|entry| entry.line);
-                if !line.is_some_and(|line| line.is_over()) {
-                    return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(claim, None))));
+                if !line.is_some_and(|line| line.is_stuck()) {
+                    return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
                 }
                 // Nothing was heard of its waiting for a ttl: it waits anew.
                 claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None));
-                return Ok(Verdict::Busy(self.busy(claim, None)));
+                return Ok(Verdict::Busy(self.busy(None)));
             }
             Found::Ask(None) => {}
             // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
@@ -153,7 +160,7 @@ impl<S: Server> Sessions<S> {
                     false => line.ask(line.connection.seen(key)).await.ok(),
                 };
                 let holder = holder.and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
-                let busy = self.busy(claim, holder.map(|seen| state_of(&seen)));
+                let busy = self.busy(holder.map(|seen| state_of(&seen)));
                 claims.update(claim.id, |entry| entry.busy = Some(busy.clone()));
                 Ok(Verdict::Busy(busy))
             }
@@ -184,10 +191,7 @@ impl<S: Server> Sessions<S> {
         }
     }
 
-    fn busy(&self, claim: &Claim, holder: Option<crate::engine::ClaimState>) -> Busy {
-        if claim.wait_lease.is_zero() {
-            self.0.office.claims.forget(claim.id);
-        }
+    fn busy(&self, holder: Option<ClaimState>) -> Busy {
         let mut busy = Busy::new(self.0.office.server.slice());
         busy.holder = holder;
         busy
@@ -221,7 +225,7 @@ impl<S: Server> Sessions<S> {
                         }
                     });
                     let waiting = office.clone().wait_in_server(Arc::new(claim.clone()));
-                    self.0.thread.runtime.spawn(waiting);
+                    self.0.thread.spawn(waiting);
                 }
                 State::Waits => {}
             }
@@ -243,7 +247,7 @@ impl<S: Server> Sessions<S> {
         for line in lines.iter().flatten() {
             if !beaten.iter().any(|(other, _)| Arc::ptr_eq(other, line)) {
                 let (alive, young) = (line.clone(), self.0.office.server.ttl() / 6);
-                let beating = self.0.thread.runtime.spawn(async move { alive.beat(young).await });
+                let beating = self.0.thread.spawn(async move { alive.beat(young).await });
                 beaten.push((line.clone(), beating));
             }
         }
@@ -311,7 +315,7 @@ impl<S: Server> Inner<S> {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        match self.thread.runtime.spawn(work).await {
+        match self.thread.spawn(work).await {
             Ok(done) => done,
             Err(_) => Err(self.office.ended()),
         }
@@ -346,7 +350,15 @@ impl<S: Server> Inner<S> {
     /// Ends a connection on this side and, because the server may not have noticed, on that one.
     async fn end(&self, line: &Line<S::Connection>) -> Result<()> {
         line.close();
-        let common = self.common().await.map_err(|error| error.with_effect(Effect::Unknown))?;
-        common.ask(common.connection.end(line.connection.backend())).await.map(drop)
+        let mut ended = Err(self.office.ended());
+        // A second time if what took this one took the common connection, too.
+        for _ in 0..2 {
+            let common = self.common().await.map_err(|error| error.with_effect(Effect::Unknown))?;
+            ended = common.ask(common.connection.end(line.connection.backend())).await.map(drop);
+            if ended.is_ok() || !common.is_over() {
+                break;
+            }
+        }
+        ended
     }
 }

@@ -21,12 +21,14 @@ impl Key {
     }
 
     /// The same for a server that knows locks by a number: two names with one number have one key.
+    #[cfg(feature = "postgres")]
     pub(in crate::engines) fn short(mut self) -> Self {
         self.0[8..].fill(0);
         self
     }
 
     /// The first 64 bits.
+    #[cfg(feature = "postgres")]
     pub(in crate::engines) fn number(&self) -> i64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         i64::from_be_bytes([a, b, c, d, e, f, g, h])
@@ -46,7 +48,7 @@ impl fmt::Debug for Key {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::*;
 

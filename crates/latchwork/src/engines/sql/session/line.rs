@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Connection;
 use crate::Result;
 use crate::clock::{Clock, Moment};
-use crate::core::defaults::less_drift;
+use crate::core::defaults::{less_drift, stop_margin};
 
 /// One connection.
 pub(super) struct Line<C> {
@@ -79,15 +79,26 @@ impl<C: Connection> Line<C> {
         Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire))
     }
 
-    /// Whether it is closed; closes it if nothing was heard of it for a ttl, because then nothing on it is certain any more.
+    /// Whether it is closed; closes it if nothing on it is certain any more, and an answer has been missing for a while.
     pub(super) fn is_over(&self) -> bool {
-        let unheard = self.facts.unheard.load(Ordering::Acquire);
-        let is_dark = unheard != 0
-            && now() > Moment::from_micros(unheard).max(self.acknowledged()).after(self.facts.ttl);
-        if is_dark {
+        let ttl = self.facts.ttl;
+        let is_uncertain = now().after(stop_margin(ttl, None)) > self.certain_until();
+        if is_uncertain && self.unheard_for() > ttl / 4 {
             self.close();
         }
         self.facts.is_closed()
+    }
+
+    /// The same for one that waits in the server, where an answer takes its time.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.facts.is_closed() || self.unheard_for() > self.facts.ttl * 2
+    }
+
+    fn unheard_for(&self) -> Duration {
+        match self.facts.unheard.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            unheard => now().since(Moment::from_micros(unheard)),
+        }
     }
 
     /// A sign of life, unless one younger than this was acknowledged. Whether it surely lives.

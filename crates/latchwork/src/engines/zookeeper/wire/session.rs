@@ -97,11 +97,7 @@ impl Session {
         let (says, state) = watch::channel(State::Connecting);
         let facts = Arc::<Facts>::default();
         let driver = Driver::new(place, facts.clone(), says, Box::new(ended));
-        let alive = thread.alive.clone();
-        thread.runtime.spawn(async move {
-            driver.run(letters).await;
-            drop(alive);
-        });
+        thread.spawn(driver.run(letters));
         Self { mail, state, facts }
     }
 
