@@ -2,9 +2,11 @@
 //!
 //! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
 
+mod as_rows;
 mod clocks;
 mod cut;
 mod killed;
+mod names;
 mod rights;
 mod scene;
 mod tls;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use latchwork::{Effect, ErrorKind, connect};
+use latchwork::{ErrorKind, connect};
+use testkit::rows::tls::is_refused;
 use testkit::servers::{Certificates, Identity, PostgresOptions, PostgresServer};
 
 const PASSWORD: &str = "canary-password-7f3a";
@@ -22,14 +23,8 @@ fn url(server: &PostgresServer, ca: &Path, client: Option<&Identity>) -> String 
     url
 }
 
-/// Not trusted, or not let in, for a reason that is said.
 async fn refused(url: &str, kind: ErrorKind, reasons: &[&str]) {
-    let error = connect(url).await.expect_err("it must not be");
-    println!("{error}");
-    assert_eq!((error.kind(), error.effect()), (kind, Effect::None), "{error}");
-    assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
-    let source = std::error::Error::source(&error).map(|source| format!("{source:?}")).unwrap_or_default();
-    assert!(!format!("{error} {error:?} {source}").contains(PASSWORD), "{error:?}");
+    is_refused(url, kind, reasons, PASSWORD).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

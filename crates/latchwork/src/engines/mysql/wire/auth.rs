@@ -55,3 +55,33 @@ fn caching_sha2(password: &[u8], nonce: &[u8]) -> Vec<u8> {
 fn xor(one: &Digest, other: &Digest) -> Vec<u8> {
     one.as_ref().iter().zip(other.as_ref()).map(|(one, other)| one ^ other).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(method: &str, password: &str, is_encrypted: bool) -> Result<String, Trouble> {
+        let nonce: Vec<u8> = (1..=20).collect();
+        let proof = proof(method.as_bytes(), password.as_bytes(), &nonce, is_encrypted)?;
+        Ok(proof.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Computed by another program.
+    #[test]
+    fn proofs_are_those_of_the_methods() {
+        let native = "7cb17a1cfde8604319db4fb7e1b7a74bec035d7c";
+        assert_eq!(hex("mysql_native_password", "s3cr@t", false).ok().as_deref(), Some(native));
+        let sha2 = "57cda9b3eba7798669ea6cdd01489d9224da9cbdba5f2f87b497e172be3d8936";
+        assert_eq!(hex("caching_sha2_password", "s3cr@t", false).ok().as_deref(), Some(sha2));
+        assert_eq!(hex("mysql_native_password", "", false).ok().as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_password_is_never_sent_in_the_clear() {
+        let Err(Trouble::Unable(why)) = hex("mysql_clear_password", "s3cr@t", false) else { panic!("sent") };
+        assert!(why.contains("TLS") && !why.contains("s3cr@t"), "{why}");
+        assert_eq!(hex("mysql_clear_password", "s3cr@t", true).ok().as_deref(), Some("73336372407400"));
+        let Err(Trouble::Unable(why)) = hex("client_ed25519", "s3cr@t", true) else { panic!("sent") };
+        assert!(why.contains("client_ed25519") && !why.contains("s3cr@t"), "{why}");
+    }
+}

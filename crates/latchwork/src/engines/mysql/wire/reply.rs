@@ -168,3 +168,75 @@ fn value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, Trouble> {
     let unused = 64 - 8 * bytes as u32;
     Ok(Value::Int(if column.is_unsigned { number } else { number << unused >> unused }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A column of this kind, whose names nobody reads.
+    fn column_of(kind: u8, flags: u8) -> Vec<u8> {
+        let mut packet = vec![0; 6];
+        packet.extend([0x0c, 63, 0, 0, 0, 0, 0, kind, flags, 0, 0]);
+        packet
+    }
+
+    fn answer(next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
+        let mut arriving = Arriving::new(next);
+        for (place, packet) in packets.iter().enumerate() {
+            if let Some(answer) = arriving.take(packet)? {
+                assert_eq!(place + 1, packets.len(), "it was over before");
+                return answer;
+            }
+        }
+        panic!("it is not over");
+    }
+
+    #[test]
+    fn rows_of_numbers_and_bytes_are_read_with_their_signs_and_gaps() {
+        let end = [0xfe, 0, 0, 2, 0];
+        let (long, tiny, small, bytes) =
+            (column_of(0x08, 0), column_of(0x01, 0), column_of(0x01, 0x20), column_of(0xfc, 0));
+        let mut row = vec![0, 0b0010_0000];
+        row.extend((-2_i64).to_le_bytes());
+        row.extend([0xff, 0xff]);
+        let packets: [&[u8]; 8] = [&[4], &long, &tiny, &small, &bytes, &end, &row, &end];
+        let reply = answer(Next::First { is_binary: true }, &packets).expect("rows");
+        assert_eq!(reply.rows, [[Value::Int(-2), Value::Int(-1), Value::Int(255), Value::Null]]);
+    }
+
+    #[test]
+    fn what_was_done_refused_and_prepared_is_told_apart() {
+        let done = answer(Next::First { is_binary: true }, &[&[0, 1, 0xfd, 1, 2, 3, 2, 0]]).expect("done");
+        assert_eq!((done.matched, done.insert_id), (1, 0x03_02_01));
+        let refused = answer(Next::First { is_binary: true }, &[b"\xff\xbd\x04#40001Deadlock found"]);
+        assert!(matches!(refused, Err(Trouble::Refused { code: 1213, words }) if words == "Deadlock found"));
+        let end = [0xfe, 0, 0, 2, 0];
+        let prepared: [&[u8]; 3] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0), &end];
+        assert_eq!(answer(Next::FirstOfPrepared, &prepared).expect("prepared").statement, 7);
+    }
+
+    /// A server that wants a file of ours, and bytes without any sense.
+    #[test]
+    fn what_the_protocol_does_not_have_ends_the_connection_without_a_panic() {
+        let mut arriving = Arriving::new(Next::First { is_binary: false });
+        assert!(arriving.take(b"\xfb/etc/passwd").is_err());
+        let mut seed = 1_u64;
+        let mut draw = move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 40) as u8
+        };
+        for _ in 0..20_000 {
+            let next = match draw() % 3 {
+                0 => Next::FirstOfPrepared,
+                kind => Next::First { is_binary: kind == 1 },
+            };
+            let mut arriving = Arriving::new(next);
+            for _ in 0..8 {
+                let packet: Vec<u8> = (0..draw() % 24).map(|_| draw() % 12).collect();
+                if !matches!(arriving.take(&packet), Ok(None)) {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Servers and clients that do not trust each other, and what they say about it.
+
+use latchwork::{Effect, ErrorKind, connect};
+
+/// Not trusted, or not let in, for a reason that is said; `secret` is not.
+///
+/// # Panics
+/// If it is let in, or for another reason.
+pub async fn is_refused(url: &str, kind: ErrorKind, reasons: &[&str], secret: &str) {
+    let error = connect(url).await.expect_err("it must not be");
+    println!("{error}");
+    assert_eq!((error.kind(), error.effect()), (kind, Effect::None), "{error}");
+    assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
+    let source = std::error::Error::source(&error).map(|source| format!("{source:?}")).unwrap_or_default();
+    assert!(!format!("{error} {error:?} {source}").contains(secret), "{error:?}");
+}
