@@ -58,7 +58,7 @@ async fn many_locks_need_one_connection(scene: Scene) {
     }
     let mut guards = Vec::new();
     for number in 0..200 {
-        let lock = client.lock(&format!("many/{number}")).ttl(LONG);
+        let lock = client.lock(format!("many/{number}")).ttl(LONG);
         guards.push(lock.try_acquire().await.expect("answers").expect("free"));
     }
     assert_eq!(scene.connections(), 1);

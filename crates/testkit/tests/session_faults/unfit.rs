@@ -6,7 +6,7 @@ use testkit::servers::PgBouncer;
 use super::scene::{LONG, Scene, Server, connect, hold};
 
 async fn refused(url: &str, why: &str) {
-    let error = latchwork::connect(url).await.err().expect("it is refused");
+    let error = latchwork::connect(url).await.expect_err("it is refused");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains(why), "{error}");
 }
@@ -50,7 +50,7 @@ async fn options_of_one_way_to_lock_are_refused_for_the_other() {
         ("mysql://h?scheme=session&fenced=canary", "asked, always"),
         ("mysql://h?session-ttl=3s", "session-ttl"),
     ] {
-        let error = latchwork::connect(url).await.err().expect(url);
+        let error = latchwork::connect(url).await.expect_err(url);
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
         assert!(error.to_string().contains(says), "{url}: {error}");
     }
