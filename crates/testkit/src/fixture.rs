@@ -37,11 +37,17 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// How much longer than promised the server may keep a lease that nobody renews, if it counts coarsely.
     const ENDS_LATE: Duration = Duration::ZERO;
 
+    /// Whether those who ask at the same instant can get a part of the votes each, and none of them the lock.
+    const SPLITS_VOTES: bool = false;
+
     /// Whether locks must be named to be looked at.
     const CANNOT_LIST: bool = false;
 
-    /// Whether those who ask at the same instant can get a part of the votes each, and none of them the lock.
-    const SPLITS_VOTES: bool = false;
+    /// Whether a claim is nothing but a connection: it ends with it, at once, and the server knows nothing more of it.
+    const IS_A_CONNECTION: bool = false;
+
+    /// Whether the server cannot tell who holds, only on which connection.
+    const KNOWS_NO_NOTES: bool = false;
 
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
     const WAITERS_TTL: Duration = Duration::from_secs(30);
@@ -77,6 +83,16 @@ pub trait Fixture: Send + Sync + Sized + 'static {
 
     /// Destroys everything it has stored.
     fn destroy(&self) -> impl Future<Output = ()> + Send;
+
+    /// Whether its clients get tokens that they do not ask for.
+    fn has_tokens(&self) -> bool {
+        Self::guarantees().tokens.is_some()
+    }
+
+    /// Whether a token is another request.
+    fn draws_tokens_apart(&self) -> bool {
+        false
+    }
 
     /// How many round trips (or commits) were made so far; `None` if there is no wire to count on.
     fn round_trips(&self) -> Option<u64>;

@@ -40,7 +40,9 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::EtcdFixture);
         $run!($crate::fixtures::MemcachedFixture);
         $run!($crate::fixtures::MariadbFixture);
+        $run!($crate::fixtures::MariadbSessionFixture);
         $run!($crate::fixtures::PostgresFixture);
+        $run!($crate::fixtures::PostgresSessionFixture);
         $run!($crate::fixtures::RedisFixture);
         $run!($crate::fixtures::RedlockFixture);
         $run!($crate::fixtures::ZooKeeperFixture);

@@ -50,7 +50,6 @@ macro_rules! engines {
     feature = "etcd",
     feature = "memcached",
     feature = "memory",
-    feature = "postgres",
     feature = "redis",
     feature = "sqlite",
     feature = "zookeeper"
@@ -70,9 +69,9 @@ impl Registry {
                 ["memcached" "memcached+tls"], "memcached", url => client(engines::Memcached::connect(url)),
                     [engines::Memcached::promises];
                 ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
-                    [engines::Mysql::promises];
-                ["postgres" "postgres+tls"], "postgres", url => client(engines::Postgres::connect(url)),
-                    [engines::Postgres::promises];
+                    [engines::Mysql::promises, engines::mysql::MysqlSession::promises];
+                ["postgres" "postgres+tls"], "postgres", url => engines::postgres::client(url),
+                    [engines::Postgres::promises, engines::postgres::PostgresSession::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
                     [engines::Redis::promises, engines::redis::GetSet::promises];
                 ["redlock" "redlock+tls"], "redis", url => client(engines::redis::Redlock::connect(url)),

@@ -20,7 +20,7 @@ pub mod memcached;
 pub mod memory;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
 mod news;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -45,6 +45,8 @@ mod settings;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "zookeeper"))]
+mod thread;
 #[cfg(any(
     feature = "etcd",
     feature = "memcached",

@@ -10,6 +10,9 @@ use std::time::Duration;
 use crate::engine::EngineUrl;
 use crate::{Error, ErrorKind, Result};
 
+/// How long a session lives without a sign of life, if the URL does not say.
+pub(super) const SESSION_TTL: Duration = Duration::from_secs(20);
+
 /// A mistake in the URL. `why` names the option, what it takes and never its value.
 pub(super) fn invalid(url: &EngineUrl, why: String) -> Error {
     Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
@@ -73,6 +76,15 @@ pub(super) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
     match span.filter(|millis| (1..=86_400_000).contains(millis)) {
         Some(millis) => Ok(Some(Duration::from_millis(millis))),
         None => Err(invalid(url, format!("{option}= takes a time from 1ms to 24h, as 500ms, 60s, 5m, 1h"))),
+    }
+}
+
+/// `session-ttl=`.
+pub(super) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
+    let ttl = span(url, "session-ttl")?.unwrap_or(SESSION_TTL);
+    match (Duration::from_millis(200)..=Duration::from_secs(60 * 60)).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err(invalid(url, "session-ttl= takes a time from 200ms to 60m".to_owned())),
     }
 }
 

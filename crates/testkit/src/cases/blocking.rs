@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use latchwork::blocking::Client;
-use latchwork::engine::{Filter, Revoke};
-use latchwork::{Error, ErrorKind, Loss};
+use latchwork::engine::Filter;
+use latchwork::{Error, ErrorKind};
 
-use super::support::{LONG, name, nothing_left, rose};
+use super::support::{LONG, name, nothing_left, revocation, rose};
 use crate::Fixture;
 
 /// Runs `work` on a thread that knows no runtime.
@@ -56,7 +56,7 @@ pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: 
     assert!(client.inspect(&Filter::Name(name("inside"))).expect("answers").is_empty());
     let before = client.lock("inside").run(|held| Ok::<_, Error>(held.token().ok())).expect("free");
     let after = client.lock("inside").try_acquire().expect("answers").expect("free").token().ok();
-    assert!(rose::<F, _>(before, after));
+    assert!(rose(fixture.has_tokens(), before, after));
 }
 
 pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
@@ -65,8 +65,9 @@ pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
         let guard = client.lock("told").ttl(F::SHORT).acquire().expect("free");
         assert_eq!(guard.lost(F::SHORT * 2), None, "renewed without a runtime");
         let state = client.inspect(&Filter::Name(name("told"))).expect("answers").remove(0);
-        client.revoke(&state, Revoke::AtLeaseEnd).expect("answers");
-        assert_eq!(guard.lost(LONG), Some(Loss::Revoked));
+        let (how, loss) = revocation::<F>();
+        client.revoke(&state, how).expect("answers");
+        assert_eq!(guard.lost(LONG), Some(loss));
         assert!(!guard.is_certain());
         assert_eq!(guard.release().expect_err("lost").kind(), ErrorKind::Lost);
     })

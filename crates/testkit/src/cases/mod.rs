@@ -63,7 +63,9 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
     let one_process: fn(&Guarantees, &F) -> Option<&'static str> =
         |_, fixture| fixture.url().is_none().then_some("cannot be shared between processes");
     let no_wire: fn(&Guarantees, &F) -> Option<&'static str> = |_, fixture| {
-        (fixture.round_trips().is_none() && fixture.url().is_none()).then_some("has no round trips")
+        let has_none = fixture.round_trips().is_none() && fixture.url().is_none();
+        let is_apart = fixture.draws_tokens_apart().then_some("draws its tokens in another request");
+        has_none.then_some("has no round trips").or(is_apart)
     };
     let forgets: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.tokens_survive_data_loss).then_some("does not promise tokens across data loss");

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
-use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Valid, Verdict};
-use latchwork::{Client, Guard, LockName, Token};
+use latchwork::engine::{Busy, Claim, Engine, Filter, Grant, Revoke, Valid, Verdict};
+use latchwork::{Client, Guard, LockName, Loss, Token};
 
 use crate::Fixture;
 
@@ -61,16 +61,29 @@ pub(super) fn told_until(grant: &Grant, sent: Moment) -> Moment {
     }
 }
 
-/// The token of a guard; none where the engine promises none.
-pub(super) fn token<F: Fixture>(guard: &Guard) -> Option<Token> {
-    F::guarantees().tokens.map(|_| guard.token().expect("tokens"))
+/// The token of a guard, where every grant has one.
+pub(super) fn token(has_tokens: bool, guard: &Guard) -> Option<Token> {
+    has_tokens.then(|| guard.token().expect("tokens"))
 }
 
 /// Whether the later token is the greater one. Where there are none, there is nothing to compare.
-pub(super) fn rose<F: Fixture, T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
-    match F::guarantees().tokens {
-        Some(_) => before.is_some() && after > before,
-        None => before.is_none() && after.is_none(),
+pub(super) fn rose<T: PartialOrd>(has_tokens: bool, before: Option<T>, after: Option<T>) -> bool {
+    match has_tokens {
+        true => before.is_some() && after > before,
+        false => before.is_none() && after.is_none(),
+    }
+}
+
+/// What a holder is told whose claim somebody removed.
+pub(super) fn removed<F: Fixture>() -> Loss {
+    if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Removed }
+}
+
+/// How an operator takes a lock away at the least, and what its holder is told.
+pub(super) fn revocation<F: Fixture>() -> (Revoke, Loss) {
+    match F::IS_A_CONNECTION {
+        true => (Revoke::Now, Loss::SessionEnded),
+        false => (Revoke::AtLeaseEnd, Loss::Revoked),
     }
 }
 

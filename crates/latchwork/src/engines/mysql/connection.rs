@@ -27,11 +27,9 @@ pub(super) struct Connection {
     wire: Wire,
     options: Arc<Options>,
     is_mariadb: bool,
-    #[allow(dead_code, reason = "for ways to lock that hold a connection")]
     thread: u32,
 }
 
-#[allow(dead_code, reason = "for ways to lock that hold a connection")]
 impl Connection {
     /// Connects, logs in and sets up the session. It moves on the runtime that this is called on, and ends with it.
     ///
@@ -72,8 +70,8 @@ impl Connection {
     }
 
     /// Ends as soon as the connection does, whoever ended it.
-    pub(super) async fn closed(&self) {
-        self.wire.closed().await;
+    pub(super) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.wire.closed()
     }
 
     /// Does not trust it any more: it is closed from now on, and whoever waits for an answer hears so.

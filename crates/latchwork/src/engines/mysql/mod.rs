@@ -8,6 +8,7 @@ mod failure;
 mod lane;
 mod link;
 mod options;
+mod session;
 mod texts;
 mod wire;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use self::link::{Link, OpenTransaction};
 use self::options::Options;
+pub use self::session::MysqlSession;
 use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
@@ -37,12 +39,14 @@ struct Server {
 #[derive(Clone, Copy, Debug)]
 enum Scheme {
     Row,
+    Session,
 }
 
 /// A client with the scheme that `url` asks for.
 pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
-    match choice(url, "scheme", &[("row", Scheme::Row)])? {
+    match choice(url, "scheme", &[("row", Scheme::Row), ("session", Scheme::Session)])? {
         Scheme::Row => Ok(Client::new(Mysql::connect(url).await?)),
+        Scheme::Session => Ok(Client::new(MysqlSession::connect(url).await?)),
     }
 }
 

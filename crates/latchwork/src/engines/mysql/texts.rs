@@ -4,7 +4,7 @@ use crate::engines::sql::{self, Statement, Value};
 
 /// Microseconds on the database's clock. `SYSDATE` is read when it is reached, behind every wait for a locked row; all others were
 /// read when the statement began. Every session is in UTC.
-const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
+pub(super) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
 /// A statement as it is sent: `?` for each value, and which value each of them is.
 pub(super) struct Text {

@@ -7,19 +7,21 @@ mod connection;
 mod failure;
 mod link;
 mod options;
+mod session;
 mod texts;
 mod tls;
 
 use std::sync::Arc;
 
 use self::link::{Link, OpenTransaction};
-use self::options::Options;
+use self::options::{Options, Scheme};
+pub use self::session::PostgresSession;
 use crate::clock;
 use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Rows};
-use crate::{Guarantees, Result};
+use crate::{Client, Error, ErrorKind, Guarantees, Result};
 
 /// The PostgreSQL engine: one client's connections to one database.
 pub struct Postgres(Rows<Server>);
@@ -38,6 +40,14 @@ struct Shared {
     channel: String,
 }
 
+/// The engine that a URL asks for.
+pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
+    match url.option("scheme") {
+        Some("session") => Ok(Client::new(PostgresSession::connect(url).await?)),
+        _ => Ok(Client::new(Postgres::connect(url).await?)),
+    }
+}
+
 impl Postgres {
     /// Connects to the database that `url` names, and makes its tables if they are not there. See
     /// `docs/engines/postgres.md` for the options.
@@ -48,6 +58,10 @@ impl Postgres {
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url)?;
+        if options.scheme != Scheme::Row {
+            let message = "scheme=session is an engine of its own: PostgresSession::connect";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let number = u64::from_be_bytes(clock::random_bytes());
         let channel = format!("latchwork_{number:016x}");
         let shared = Arc::new(Shared { options, mailbox: Arc::default(), channel });

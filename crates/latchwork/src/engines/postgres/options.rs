@@ -9,11 +9,20 @@ use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{host_and_port, invalid, table};
+use crate::engines::settings::{choice, host_and_port, invalid, table};
 use crate::engines::tls::tls;
 
-const KNOWN: [&str; 4] = ["ca", "cert", "key", "table"];
+const KNOWN: [&str; 7] = ["ca", "cert", "fenced", "key", "scheme", "session-ttl", "table"];
 const PORT: u16 = 5432;
+
+/// How a lock is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// As a row.
+    Row,
+    /// By the server, for as long as a connection lives.
+    Session,
+}
 
 /// A database, and how to lock in it.
 pub(super) struct Options {
@@ -24,6 +33,7 @@ pub(super) struct Options {
     pub(super) user: String,
     /// Before `_lock` and `_claim`.
     pub(super) table: String,
+    pub(super) scheme: Scheme,
 }
 
 impl Options {
@@ -49,6 +59,11 @@ impl Options {
         // Never the one where the other was asked for.
         config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         let table = table(url)?;
-        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table })
+        let scheme = choice(url, "scheme", &[("row", Scheme::Row), ("session", Scheme::Session)])?;
+        let stray = ["fenced", "session-ttl"].into_iter().find(|option| url.option(option).is_some());
+        if let Some(stray) = stray.filter(|_| scheme != Scheme::Session) {
+            return Err(invalid(url, format!("{stray}= goes with scheme=session")));
+        }
+        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table, scheme })
     }
 }

@@ -11,6 +11,7 @@ mod entry;
 mod in_the_way;
 mod look;
 mod queue;
+pub(super) mod session;
 mod texts;
 mod work;
 

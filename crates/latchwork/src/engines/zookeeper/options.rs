@@ -6,14 +6,11 @@ use std::time::Duration;
 use super::wire::Place;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid, span};
+use crate::engines::settings::{choice, host_and_port, invalid, session_ttl};
 use crate::engines::tls::tls;
 
 const KNOWN: [&str; 5] = ["ca", "cert", "key", "scheme", "session-ttl"];
 const PORT: u16 = 2181;
-const SESSION_TTL: Duration = Duration::from_secs(20);
-const SHORTEST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// How a lock is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,18 +86,11 @@ fn chroot(url: &EngineUrl) -> Result<String> {
     Ok(chroot.to_owned())
 }
 
-fn session_ttl(url: &EngineUrl) -> Result<Duration> {
-    let ttl = span(url, "session-ttl")?.unwrap_or(SESSION_TTL);
-    match (SHORTEST..=LONGEST).contains(&ttl) {
-        true => Ok(ttl),
-        false => Err(invalid(url, "session-ttl= takes a time from 200ms to 60m".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::engines::settings::SESSION_TTL;
 
     fn parse(url: &str) -> Result<Options> {
         Options::of(&url.parse()?)

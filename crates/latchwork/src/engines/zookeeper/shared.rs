@@ -6,9 +6,10 @@ use super::claims::Claims;
 use super::failure;
 use super::options::Options;
 use super::quiet::Quiet;
-use super::wire::{Create, Reply, Request, Session, State, Thread, Trouble};
+use super::wire::{Create, Reply, Request, Session, State, Trouble};
 use crate::clock::Moment;
 use crate::engine::{ClaimId, ClaimState, Grant, Valid};
+use crate::engines::thread::Thread;
 use crate::locked::locked;
 use crate::{Error, ErrorKind, Result};
 
@@ -25,7 +26,7 @@ impl Shared {
     /// # Errors
     /// If the system has no thread left.
     pub(super) fn new(options: Options) -> Result<Self> {
-        let thread = Thread::start().map_err(|error| {
+        let thread = Thread::start("latch-zookeeper").map_err(|error| {
             Error::new(ErrorKind::Unreachable, format!("zookeeper: no thread can be started: {error}"))
         })?;
         let claims = Arc::<Claims>::default();

@@ -173,7 +173,7 @@ impl PostgresServer {
         command.arg("-D").arg(self.file("data")).args(["-p", &self.port.to_string()]);
         // Data must survive a kill of the server, not of the machine. Every statement is printed, so that they can be counted.
         let counted = if self.is_measured { &[][..] } else { &["fsync=off", "log_statement=all"] };
-        let always = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=400"];
+        let always = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=500"];
         for setting in always.iter().chain(counted) {
             command.args(["-c", setting]);
         }

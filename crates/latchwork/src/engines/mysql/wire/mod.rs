@@ -90,10 +90,9 @@ impl Wire {
     }
 
     /// Ends with the connection, whoever ends it.
-    #[allow(dead_code, reason = "for ways to lock that hold a connection")]
-    pub(super) async fn closed(&self) {
-        // The sender lives as long as we do.
-        let _ = self.ended.is_over.subscribe().wait_for(|is_over| *is_over).await;
+    pub(super) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut is_over = self.ended.is_over.subscribe();
+        async move { drop(is_over.wait_for(|is_over| *is_over).await) }
     }
 
     /// Does not trust the connection any more: whoever waits for an answer hears that it ended.

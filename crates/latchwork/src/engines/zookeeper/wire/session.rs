@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::connection::Place;
 use super::driver::Driver;
 use super::request::{Reply, Request};
 use crate::clock::{Clock, Moment};
+use crate::engines::thread::Thread;
 
 /// A session with the server or ensemble. It outlives its connections, and ends when its last handle is dropped.
 pub(in super::super) struct Session {
@@ -97,11 +97,7 @@ impl Session {
         let (says, state) = watch::channel(State::Connecting);
         let facts = Arc::<Facts>::default();
         let driver = Driver::new(place, facts.clone(), says, Box::new(ended));
-        let alive = thread.alive.clone();
-        thread.runtime.spawn(async move {
-            driver.run(letters).await;
-            drop(alive);
-        });
+        thread.spawn(driver.run(letters));
         Self { mail, state, facts }
     }
 
@@ -181,35 +177,6 @@ impl Session {
     pub(in super::super) async fn beat(&self) -> bool {
         let [answer] = self.ask([(Request::sign_of_life(), None)]).await;
         answer.is_ok()
-    }
-}
-
-/// A thread of the engine's own, so that user code that blocks every worker cannot end its sessions. It ends with its
-/// last session.
-pub(in super::super) struct Thread {
-    runtime: Handle,
-    alive: mpsc::Sender<()>,
-}
-
-impl Thread {
-    /// # Errors
-    /// If the system has no thread or descriptor left.
-    pub(in super::super) fn start() -> std::io::Result<Self> {
-        let (alive, mut ended) = mpsc::channel(1);
-        let (sender, made) = std::sync::mpsc::channel();
-        // Made over there: a runtime must not be dropped in async code.
-        let live = move || {
-            let runtime = Builder::new_current_thread().enable_all().build();
-            let is_made =
-                runtime.as_ref().map(|runtime| runtime.handle().clone()).map_err(|error| error.kind());
-            let _ = sender.send(is_made);
-            if let Ok(runtime) = runtime {
-                let _: Option<()> = runtime.block_on(ended.recv());
-            }
-        };
-        std::thread::Builder::new().name("latch-zookeeper".into()).spawn(live)?;
-        let runtime = made.recv().map_err(std::io::Error::other)??;
-        Ok(Self { runtime, alive })
     }
 }
 

@@ -1,0 +1,268 @@
+//! One connection with the locks that the server keeps for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use super::super::connection::{Asked, Connection as Plain};
+use super::super::failure::{code, failed, refused};
+use super::super::options::Options;
+use super::super::texts::NOW;
+use super::super::wire::{Prepared, Reply, Trouble};
+use crate::engine::Note;
+use crate::engines::sql::Value;
+use crate::engines::sql::session::{Backend, Connection, Ended, Key, Seen, Tried};
+use crate::{Effect, Error, ErrorKind, LockName, Result};
+
+/// How often the server is asked whether a connection that was ended is gone, with 5 ms of its own time in between.
+const MOST_LOOKS: usize = 600;
+const NO_SUCH_THREAD: u16 = 1094;
+/// Tells a connection from one with the same number after a restart: where its client is.
+const SELF: &str = "SELECT CRC32(HOST) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
+const IS_THERE: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
+const IS_STILL_THERE: &str =
+    "SELECT COUNT(*) + 0 * SLEEP(0.005) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
+/// Who holds a lock: number, where, who. Other users' connections are only shown to those who may see them.
+const SEEN: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.USER, '@', p.HOST), '') \
+                    FROM (SELECT IS_USED_LOCK(?) AS id) AS h LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = h.id \
+                    WHERE h.id IS NOT NULL";
+
+/// A connection.
+pub(super) struct Named {
+    plain: Plain,
+    backend: Backend,
+    get: Prepared,
+    release: Prepared,
+    is_there: Prepared,
+    is_still_there: Prepared,
+    seen: Prepared,
+    draw: OnceCell<Prepared>,
+    slice: String,
+}
+
+/// Something that shares its connections between clients, a server that follows another, and one of a cluster, whose locks the
+/// others do not know.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] with the reason.
+pub(super) async fn refuse_unfit(options: &Arc<Options>) -> Result<()> {
+    let (first, second) = (Plain::open(options.clone()).await?, Plain::open(options.clone()).await?);
+    let unfit = |why: &str| {
+        let message = format!("{} at {}: {why}", options.engine, options.place);
+        Err(Error::new(ErrorKind::Unsupported, message))
+    };
+    let ask = async |connection: &Plain, text: &str| -> Result<Option<Value>> {
+        let reply = connection.command(text).await.map_err(|trouble| refused(&trouble, options))?;
+        Ok(reply.rows.into_iter().next().and_then(|row| row.into_iter().last()))
+    };
+    const NUMBER: &str = "SELECT CONNECTION_ID()";
+    let before = ask(&first, NUMBER).await?;
+    ask(&second, "BEGIN").await?;
+    if ask(&second, NUMBER).await? == before || ask(&first, NUMBER).await? != before {
+        return unfit(
+            "a proxy shares server connections between clients, and a session lock would stay with the next one; name the \
+             server itself, or leave scheme=session out",
+        );
+    }
+    let is_yes =
+        |value: Option<Value>| matches!(value, Some(Value::Bytes(text)) if text != b"0" && text != b"OFF");
+    if is_yes(ask(&first, "SELECT @@GLOBAL.read_only").await?) {
+        return unfit(
+            "it is read only, as a replica is, and its locks are not the primary's; name the primary",
+        );
+    }
+    if is_yes(ask(&first, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'").await?) {
+        return unfit(
+            "it is a member of a Galera cluster, and the others do not know its locks; leave scheme=session out",
+        );
+    }
+    Ok(())
+}
+
+impl Named {
+    /// # Errors
+    /// What the server says.
+    pub(super) async fn open(
+        options: Arc<Options>,
+        ttl: Duration,
+        slice: Duration,
+        ended: Ended,
+    ) -> Result<Self> {
+        let plain = Plain::open(options.clone()).await?;
+        // Whole seconds, as MySQL has it.
+        let slice = slice.as_secs().max(1).to_string();
+        let limit = if plain.is_mariadb() { "max_statement_time" } else { "max_execution_time" };
+        let set = plain.command(&format!("SET SESSION wait_timeout = {}, {limit} = 0", ttl.as_secs()));
+        let texts = ["SELECT GET_LOCK(?, ?)", "SELECT RELEASE_LOCK(?)", IS_THERE, IS_STILL_THERE, SEEN];
+        let [get, release, is_there, is_still_there, seen] = texts.map(|text| plain.prepare(text));
+        let me = plain.command(SELF);
+        let prepared = async {
+            set.await?;
+            Ok((get.await?, release.await?, is_there.await?, is_still_there.await?, seen.await?, me.await?))
+        };
+        let prepared: Asked<_> = prepared.await;
+        let (get, release, is_there, is_still_there, seen, me) =
+            prepared.map_err(|trouble| refused(&trouble, &options))?;
+        let since = first(&me).map(number).unwrap_or_default();
+        let backend = Backend { number: plain.thread().into(), since };
+        let closed = plain.closed();
+        tokio::spawn(async move {
+            let _ended = ended;
+            closed.await;
+        });
+        let draw = OnceCell::new();
+        Ok(Self { plain, backend, get, release, is_there, is_still_there, seen, draw, slice })
+    }
+
+    async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
+        asked.await.map_err(|trouble| failed(&trouble, self.plain.options()))
+    }
+
+    /// Whether the server says 1. It says nothing if it could not do it.
+    async fn yes(&self, statement: Prepared, values: &[Value]) -> Result<Option<bool>> {
+        let reply = self.answer(self.plain.execute(statement, values)).await?;
+        Ok(match first(&reply) {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(number(value) == 1),
+        })
+    }
+
+    async fn get(&self, key: Key, seconds: &str) -> Result<bool> {
+        let values = [text(key), Value::Bytes(seconds.into())];
+        match self.yes(self.get, &values).await {
+            Ok(Some(is_held)) => Ok(is_held),
+            Ok(None) => {
+                let options = self.plain.options();
+                let message = format!("{} at {}: GET_LOCK failed", options.engine, options.place);
+                Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The statement that draws tokens; makes their table if it is missing.
+    async fn draw(&self) -> Result<Prepared> {
+        let options = self.plain.options();
+        let prepare = || async {
+            let table = format!("{}_fence", options.table);
+            let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
+            match self.plain.prepare(&text).await {
+                Err(Trouble::Refused { code: code::NO_SUCH_TABLE, .. }) => {
+                    let make = include_str!("fence.sql").replace("{fence}", &table);
+                    if let Err(trouble) = self.plain.command(&make).await {
+                        let why = refused(&trouble, options);
+                        let message =
+                            format!("{why}\nthe table of tokens is missing; let an owner run:\n{make}");
+                        return Err(Error::new(why.kind(), message));
+                    }
+                    self.plain.prepare(&text).await.map_err(|trouble| refused(&trouble, options))
+                }
+                prepared => prepared.map_err(|trouble| refused(&trouble, options)),
+            }
+        };
+        self.draw.get_or_try_init(prepare).await.copied()
+    }
+}
+
+fn text(key: Key) -> Value {
+    Value::Bytes(key.to_string().into_bytes())
+}
+
+fn first(reply: &Reply) -> Option<&Value> {
+    reply.rows.first().and_then(|row| row.first())
+}
+
+/// Numbers come as texts where the statement was not prepared.
+fn number(value: &Value) -> i64 {
+    match value {
+        Value::Int(number) => *number,
+        Value::Bytes(text) => String::from_utf8_lossy(text).parse().unwrap_or_default(),
+        Value::Null => 0,
+    }
+}
+
+impl Connection for Named {
+    fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    fn close(&self) {
+        self.plain.hang_up();
+    }
+
+    async fn try_lock(&self, key: Key, fenced: Option<&LockName>, _: &Note) -> Result<Tried> {
+        if !self.get(key, "0").await? {
+            return Ok(Tried::Busy);
+        }
+        match fenced {
+            None => Ok(Tried::Held(None)),
+            // The lock does not go with a token that could not be drawn.
+            Some(name) => {
+                let token =
+                    self.draw_token(name).await.map_err(|error| error.with_effect(Effect::Unknown))?;
+                Ok(Tried::Held(Some(token)))
+            }
+        }
+    }
+
+    async fn wait_lock(&self, key: Key, _: &Note) -> Result<bool> {
+        self.get(key, &self.slice).await
+    }
+
+    async fn draw_token(&self, name: &LockName) -> Result<u64> {
+        let draw = self.draw().await?;
+        let reply = self.answer(self.plain.execute(draw, &[Value::Bytes(name.as_str().into())])).await?;
+        // Only then: otherwise the number is that of an earlier statement.
+        match (reply.matched, reply.insert_id) {
+            (1.., token) if token < 1 << 55 => Ok(token),
+            (_, token) => {
+                let message = format!(
+                    "{}: {token} cannot be a token; it must be below 2^55",
+                    self.plain.options().engine
+                );
+                Err(Error::new(ErrorKind::Corrupt, message))
+            }
+        }
+    }
+
+    async fn unlock(&self, key: Key) -> Result<bool> {
+        Ok(self.yes(self.release, &[text(key)]).await? == Some(true))
+    }
+
+    async fn beat(&self) -> Result<()> {
+        self.answer(self.plain.command("DO 1")).await.map(drop)
+    }
+
+    async fn end(&self, Backend { number: other, since }: Backend) -> Result<bool> {
+        let values = [Value::Int(other), Value::Int(since)];
+        if self.yes(self.is_there, &values).await? != Some(true) {
+            return Ok(false);
+        }
+        match self.plain.command(&format!("KILL CONNECTION {other}")).await {
+            Err(Trouble::Refused { code: NO_SUCH_THREAD, .. }) => return Ok(false),
+            killed => drop(killed.map_err(|trouble| failed(&trouble, self.plain.options()))?),
+        }
+        for _ in 0..MOST_LOOKS {
+            if self.yes(self.is_still_there, &values).await? != Some(true) {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
+        let reply = self.answer(self.plain.execute(self.seen, &[text(key)])).await?;
+        let read = reply.rows.iter().filter_map(|row| {
+            let [id, since, who] = &row[..] else { return None };
+            let who = match who {
+                Value::Bytes(text) if !text.is_empty() => format!(" of {}", String::from_utf8_lossy(text)),
+                _ => String::new(),
+            };
+            let (number, since) = (number(id), number(since));
+            let note = Note::new(&format!("connection {number}{who}"));
+            Some(Seen { backend: Backend { number, since }, is_held: true, note })
+        });
+        Ok(read.collect())
+    }
+}

@@ -1,0 +1,200 @@
+//! What this client knows of its own claims.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+
+use super::Key;
+use super::line::{Facts, Line};
+use crate::engine::{Busy, Claim, ClaimId};
+use crate::engines::news::News;
+use crate::locked::locked;
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// Every claim that was sent and not yet given back.
+pub(super) struct Claims<C> {
+    entries: Mutex<Entries<C>>,
+    pub(super) news: News,
+}
+
+struct Entries<C> {
+    by_id: HashMap<ClaimId, Entry<C>>,
+    /// Who has a lock, or may have it. A connection is given its own locks again, so this is what keeps two claims of one client
+    /// apart (C7).
+    by_key: HashMap<Key, ClaimId>,
+}
+
+/// One claim.
+pub(super) struct Entry<C> {
+    pub(super) name: LockName,
+    pub(super) key: Key,
+    pub(super) state: State,
+    /// The connection that it was last sent on.
+    pub(super) line: Option<Arc<Line<C>>>,
+    /// What it was last told.
+    pub(super) busy: Option<Busy>,
+    /// Rung when its waiting in the server is over.
+    pub(super) bell: Arc<Notify>,
+}
+
+impl<C> Clone for Entry<C> {
+    fn clone(&self) -> Self {
+        let (name, key, state) = (self.name.clone(), self.key, self.state.clone());
+        let (line, busy, bell) = (self.line.clone(), self.busy.clone(), self.bell.clone());
+        Self { name, key, state, line, busy, bell }
+    }
+}
+
+/// Where a claim stands.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// Sent, and not answered: it may hold.
+    Unsure,
+    /// Told that another holds.
+    Idle,
+    /// Waits in the server.
+    Waits,
+    /// It did, in vain; why, if not because the slice was over.
+    Waited(Option<Arc<Error>>),
+    Held(Option<u64>),
+}
+
+/// What a claim finds.
+pub(super) enum Found<C> {
+    /// It holds already.
+    Held(Arc<Line<C>>, Option<u64>),
+    /// Another claim of this client holds, or may.
+    Taken,
+    /// It waits in the server.
+    Waits(Option<Busy>),
+    /// It must be asked for. What an earlier request, whose answer is missing, was sent on.
+    Ask(Option<Arc<Line<C>>>),
+}
+
+impl<C> Default for Claims<C> {
+    fn default() -> Self {
+        let entries = Mutex::new(Entries { by_id: HashMap::new(), by_key: HashMap::new() });
+        Self { entries, news: News::default() }
+    }
+}
+
+impl<C> Claims<C> {
+    /// Notes that a claim will be asked for, before it is: afterwards it may hold, answered or not.
+    ///
+    /// # Errors
+    /// If another name has the same key.
+    pub(super) fn enter(&self, claim: &Claim, key: Key) -> Result<Found<C>> {
+        let mut entries = locked(&self.entries);
+        let Entries { by_id, by_key } = &mut *entries;
+        let taken = by_key.get(&key).filter(|id| **id != claim.id);
+        if let Some(other) = taken.and_then(|id| by_id.get(id))
+            && other.name != claim.name
+        {
+            let message = format!("has the same 64-bit key as {:?}; rename one of them", other.name.as_str());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let is_taken = taken.is_some();
+        let entry = by_id.entry(claim.id).or_insert_with(|| Entry {
+            name: claim.name.clone(),
+            key,
+            state: State::Idle,
+            line: None,
+            busy: None,
+            bell: Arc::default(),
+        });
+        match &entry.state {
+            State::Held(token) => {
+                if let Some(line) = &entry.line {
+                    return Ok(Found::Held(line.clone(), *token));
+                }
+            }
+            State::Waits => return Ok(Found::Waits(entry.busy.clone())),
+            _ if is_taken => return Ok(Found::Taken),
+            _ => {}
+        }
+        let former = matches!(entry.state, State::Unsure).then(|| entry.line.take()).flatten();
+        entry.state = State::Unsure;
+        by_key.insert(key, claim.id);
+        Ok(Found::Ask(former))
+    }
+
+    pub(super) fn get(&self, id: ClaimId) -> Option<Entry<C>> {
+        locked(&self.entries).by_id.get(&id).cloned()
+    }
+
+    /// Changes what is known. Whether there is such a claim.
+    pub(super) fn update(&self, id: ClaimId, change: impl FnOnce(&mut Entry<C>)) -> bool {
+        let mut entries = locked(&self.entries);
+        let Some(entry) = entries.by_id.get_mut(&id) else { return false };
+        change(entry);
+        let (key, may_hold) = (entry.key, matches!(entry.state, State::Unsure | State::Held(_)));
+        if may_hold {
+            entries.by_key.insert(key, id);
+        } else if entries.by_key.get(&key) == Some(&id) {
+            entries.by_key.remove(&key);
+        }
+        true
+    }
+
+    /// Nothing of it is left on the server.
+    pub(super) fn forget(&self, id: ClaimId) {
+        let mut entries = locked(&self.entries);
+        if let Some(entry) = entries.by_id.remove(&id)
+            && entries.by_key.get(&entry.key) == Some(&id)
+        {
+            entries.by_key.remove(&entry.key);
+        }
+    }
+
+    /// The same for one that was told that another holds; what may hold is kept until it is released.
+    pub(super) fn forget_idle(&self, id: ClaimId) {
+        let is_idle = |entry: Entry<C>| matches!(entry.state, State::Idle);
+        if self.get(id).is_some_and(is_idle) {
+            self.forget(id);
+        }
+    }
+
+    /// A connection ended: whoever holds on it is told, whoever waits on it asks again.
+    pub(super) fn line_ended(&self, facts: &Arc<Facts>) {
+        let entries = locked(&self.entries);
+        let is_on =
+            |entry: &Entry<C>| entry.line.as_ref().is_some_and(|line| Arc::ptr_eq(&line.facts, facts));
+        let ended: Vec<_> = entries
+            .by_id
+            .iter()
+            .filter(|(_, entry)| is_on(entry) && matches!(entry.state, State::Held(_)))
+            .map(|(id, _)| *id)
+            .collect();
+        drop(entries);
+        ended.into_iter().for_each(|id| self.news.tell(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn claim(name: &str) -> Claim {
+        Claim::new(LockName::new(name).unwrap(), Duration::from_secs(1))
+    }
+
+    /// A connection is given its own locks again, and a server knows hashes only.
+    #[test]
+    fn two_claims_never_share_a_key_and_two_names_with_one_are_noticed() {
+        let claims = Claims::<()>::default();
+        let (first, second, other) = (claim("a"), claim("a"), claim("b"));
+        let key = Key::of("", &first.name);
+        assert!(matches!(claims.enter(&first, key), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&second, key), Ok(Found::Taken)));
+        let error = claims.enter(&other, key).err().expect("its key is another's");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("\"a\""), "{error}");
+        claims.forget(first.id);
+        assert!(matches!(claims.enter(&second, key), Ok(Found::Ask(None))), "as soon as nobody may have it");
+        claims.update(second.id, |entry| entry.state = State::Idle);
+        assert!(matches!(claims.enter(&other, key), Ok(Found::Ask(None))));
+    }
+}

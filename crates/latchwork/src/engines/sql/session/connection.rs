@@ -1,0 +1,115 @@
+//! What a database must be able to do for session locks.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::Key;
+use crate::engine::Note;
+use crate::{LockName, Result};
+
+/// The other end of a connection, as the server names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engines) struct Backend {
+    pub(in crate::engines) number: i64,
+    /// Tells it from a later one with the same number; zero if the server does not say.
+    pub(in crate::engines) since: i64,
+}
+
+/// One that holds a lock, or waits for it.
+#[derive(Clone, Debug)]
+pub(in crate::engines) struct Seen {
+    pub(in crate::engines) backend: Backend,
+    pub(in crate::engines) is_held: bool,
+    pub(in crate::engines) note: Note,
+}
+
+/// The answer to a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum Tried {
+    /// Held, with its token if one was asked for.
+    Held(Option<u64>),
+    Busy,
+}
+
+/// Lives in what drives a connection. Dropped with it: whoever has locks on the connection is told.
+pub(in crate::engines) struct Ended(Option<Box<dyn FnOnce() + Send>>);
+
+impl Ended {
+    pub(super) fn new(tell: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(tell)))
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            tell();
+        }
+    }
+}
+
+/// A server that keeps locks for connections.
+pub(in crate::engines) trait Server: Send + Sync + 'static {
+    type Connection: Connection;
+
+    /// What its guarantees are called.
+    fn engine(&self) -> &'static str;
+
+    /// Where it is, as it may be shown.
+    fn place(&self) -> &str;
+
+    /// How long the server keeps a silent connection.
+    fn ttl(&self) -> Duration;
+
+    /// How long one wait in the server may take: a part of the ttl, because certainty counts from when it was sent.
+    fn slice(&self) -> Duration {
+        self.ttl() / 3
+    }
+
+    /// Whether every claim gets a token, asked for or not.
+    fn fences_all(&self) -> bool;
+
+    fn key(&self, name: &LockName) -> Key;
+
+    /// Refuses what would lose locks: something between us and the server that shares its connections, a server that only
+    /// follows another.
+    fn refuse_unfit(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Opens a connection, which never comes back to life, on the runtime it is called on.
+    fn open(&self, ended: Ended) -> impl Future<Output = Result<Self::Connection>> + Send;
+}
+
+/// A connection. Requests are carried out in the order in which they are first polled, also those that nobody waits for any
+/// more: that is what makes an answer that is missing harmless.
+pub(in crate::engines) trait Connection: Send + Sync + 'static {
+    fn backend(&self) -> Backend;
+
+    /// Ends it from this side.
+    fn close(&self);
+
+    /// Takes the lock if it is free; with a token for `fenced`. Never asked for a lock that this connection may have.
+    fn try_lock(
+        &self,
+        key: Key,
+        fenced: Option<&LockName>,
+        note: &Note,
+    ) -> impl Future<Output = Result<Tried>> + Send;
+
+    /// Waits in the server for a slice. Whether the lock is held then.
+    fn wait_lock(&self, key: Key, note: &Note) -> impl Future<Output = Result<bool>> + Send;
+
+    /// A new token of this lock, durable when this returns.
+    fn draw_token(&self, name: &LockName) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Gives the lock back. Whether it was held.
+    fn unlock(&self, key: Key) -> impl Future<Output = Result<bool>> + Send;
+
+    /// A sign of life.
+    fn beat(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ends another connection, and with it all its locks. False if there is none such any more.
+    fn end(&self, backend: Backend) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Who holds a lock and who waits for it, as far as the server tells.
+    fn seen(&self, key: Key) -> impl Future<Output = Result<Vec<Seen>>> + Send;
+}

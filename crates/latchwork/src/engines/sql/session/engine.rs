@@ -1,0 +1,364 @@
+//! Which request answers which verb.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::claims::{Found, State};
+use super::connection::{Connection, Server, Tried};
+use super::line::Line;
+use super::look::state_of;
+use super::office::Office;
+use crate::clock::Clock;
+use crate::engine::{
+    Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Released, Renewal, Valid, Verdict, Wake,
+};
+use crate::engines::thread::Thread;
+use crate::locked::locked;
+use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Loss, Promise, Result};
+
+/// A client of a server that keeps locks for connections.
+pub(in crate::engines) struct Sessions<S: Server>(pub(super) Arc<Inner<S>>);
+
+pub(super) struct Inner<S: Server> {
+    pub(super) office: Arc<Office<S>>,
+    /// The connection that takes what is free.
+    common: Mutex<Option<Arc<Line<S::Connection>>>>,
+    opening: tokio::sync::Mutex<()>,
+    thread: Thread,
+}
+
+pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guarantees {
+    Guarantees {
+        engine,
+        tokens: Some("only with .fenced(): max(counter + 1, the database's clock in us)"),
+        tokens_survive_data_loss: true,
+        fair: false,
+        pushes: true,
+        tells_losses: true,
+        lives_with_session: true,
+        read_write: false,
+        permits: false,
+        takes_over: false,
+        survives_blocked_runtime: true,
+        outlives_wrapper: false,
+        min_ttl: ttl,
+        max_ttl: Duration::from_secs(24 * 60 * 60),
+        ttl_option: Some("session-ttl"),
+        dead_holder: "until its connection ends: at once; if its host vanished, the session's ttl",
+        faults: Faults {
+            holder_crash: Promise::Exclusive,
+            holder_pause: Promise::FencedOnly,
+            restart: Promise::FencedOnly,
+            failover: Promise::FencedOnly,
+            partition: Promise::FencedOnly,
+            clock_step: Promise::Exclusive,
+            data_deleted: Promise::NotApplicable,
+        },
+        beware: "fenced means with .fenced(): without it there is no token to notice by that the server let go first; a lock can be \
+                 looked at by its name only, and taking one away ends its holder's connection with all locks on it",
+        warnings: Vec::new(),
+    }
+}
+
+impl<S: Server> Clone for Sessions<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Server> Sessions<S> {
+    /// Connects to a server that is fit for it.
+    ///
+    /// # Errors
+    /// Why it is not, or cannot be reached.
+    pub(in crate::engines) async fn connect(server: S) -> Result<Self> {
+        let thread = Thread::start("latch-sessions").map_err(|error| {
+            let message = format!("{}: no thread can be started: {error}", server.engine());
+            Error::new(ErrorKind::Unreachable, message)
+        })?;
+        let (office, common) = (Office::new(server), Mutex::default());
+        let inner = Inner { office, common, opening: tokio::sync::Mutex::default(), thread };
+        let sessions = Self(Arc::new(inner));
+        let office = sessions.0.office.clone();
+        sessions.0.on_thread(async move { office.server.refuse_unfit().await }).await?;
+        sessions.0.common().await?;
+        Ok(sessions)
+    }
+
+    pub(in crate::engines) fn guarantees(&self) -> Guarantees {
+        let server = &self.0.office.server;
+        promises(server.engine(), server.ttl())
+    }
+
+    pub(in crate::engines) fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    /// The same connections: they live on a thread of their own, and a lock cannot be kept by another.
+    pub(in crate::engines) async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    pub(in crate::engines) async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        let (office, claims) = (&self.0.office, &self.0.office.claims);
+        self.refuse_others(claim)?;
+        let key = office.server.key(&claim.name);
+        match claims.enter(claim, key)? {
+            Found::Held(line, token) if !line.is_over() => {
+                return office.grant(&line, token).await.map(Verdict::Granted);
+            }
+            // The server may not have noticed yet.
+            Found::Held(line, _) => {
+                claims.update(claim.id, |entry| entry.state = State::Unsure);
+                self.0.end(&line).await?;
+            }
+            Found::Taken => {
+                if claim.wait_lease.is_zero() {
+                    claims.forget_idle(claim.id);
+                }
+                return Ok(Verdict::Busy(self.busy(None)));
+            }
+            Found::Waits(busy) => {
+                let line = claims.get(claim.id).and_then(|entry| entry.line);
+                if !line.is_some_and(|line| line.is_stuck()) {
+                    return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
+                }
+                // Nothing was heard of its waiting for a ttl: it waits anew.
+                claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None));
+                return Ok(Verdict::Busy(self.busy(None)));
+            }
+            Found::Ask(None) => {}
+            // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
+            Found::Ask(Some(former)) if former.is_over() => {
+                claims.update(claim.id, |entry| entry.line = Some(former.clone()));
+                self.0.end(&former).await?;
+            }
+            Found::Ask(Some(former)) => {
+                claims.update(claim.id, |entry| entry.line = Some(former.clone()));
+                former.ask(former.connection.unlock(key)).await?;
+            }
+        }
+        let line = match self.0.common().await {
+            Ok(line) => line,
+            Err(error) => {
+                self.not_asked(claim);
+                return Err(error.with_effect(Effect::None));
+            }
+        };
+        claims.update(claim.id, |entry| entry.line = Some(line.clone()));
+        let fenced = office.fences(claim).then_some(&claim.name);
+        match line.ask(line.connection.try_lock(key, fenced, &claim.note)).await {
+            Ok(Tried::Held(token)) => {
+                claims.update(claim.id, |entry| entry.state = State::Held(token));
+                office.grant(&line, token).await.map(Verdict::Granted)
+            }
+            Ok(Tried::Busy) => {
+                self.not_asked(claim);
+                let holder = match claim.wait_lease.is_zero() {
+                    true => None,
+                    // For people: that it is not known does no harm.
+                    false => line.ask(line.connection.seen(key)).await.ok(),
+                };
+                let holder = holder.and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
+                let busy = self.busy(holder.map(|seen| state_of(&seen)));
+                claims.update(claim.id, |entry| entry.busy = Some(busy.clone()));
+                Ok(Verdict::Busy(busy))
+            }
+            Err(error) => {
+                if error.effect() == Effect::None {
+                    self.not_asked(claim);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn refuse_others(&self, claim: &Claim) -> Result<()> {
+        if claim.lifetime != Lifetime::Lease || claim.mode != Mode::Exclusive {
+            let engine = self.0.office.server.engine();
+            let message = format!("{engine}: only exclusive claims with a lease");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        Ok(())
+    }
+
+    /// It does not hold: one that waits is remembered, one that only tried is not.
+    fn not_asked(&self, claim: &Claim) {
+        let claims = &self.0.office.claims;
+        match claim.wait_lease.is_zero() {
+            true => claims.forget(claim.id),
+            false => drop(claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None))),
+        }
+    }
+
+    fn busy(&self, holder: Option<ClaimState>) -> Busy {
+        let mut busy = Busy::new(self.0.office.server.slice());
+        busy.holder = holder;
+        busy
+    }
+
+    pub(in crate::engines) async fn wait(&self, claim: &Claim, _: &Busy) -> Result<Wake> {
+        let (office, claims) = (&self.0.office, &self.0.office.claims);
+        loop {
+            let Some(entry) = claims.get(claim.id) else { return Ok(Wake::Recheck) };
+            match entry.state {
+                State::Held(token) => {
+                    let Some(line) = entry.line else { return Ok(Wake::Recheck) };
+                    return office.grant(&line, token).await.map(Wake::Granted);
+                }
+                State::Unsure => return Ok(Wake::Recheck),
+                State::Waited(why) => {
+                    claims.update(claim.id, |entry| {
+                        if matches!(entry.state, State::Waited(_)) {
+                            entry.state = State::Idle;
+                        }
+                    });
+                    return match why {
+                        None => Ok(Wake::Recheck),
+                        Some(error) => Err(error.again()),
+                    };
+                }
+                State::Idle => {
+                    claims.update(claim.id, |entry| {
+                        if matches!(entry.state, State::Idle) {
+                            entry.state = State::Waits;
+                        }
+                    });
+                    let waiting = office.clone().wait_in_server(Arc::new(claim.clone()));
+                    self.0.thread.spawn(waiting);
+                }
+                State::Waits => {}
+            }
+            entry.bell.notified().await;
+        }
+    }
+
+    pub(in crate::engines) async fn renew(&self, asked: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        let claims = &self.0.office.claims;
+        let lines: Vec<_> = asked
+            .iter()
+            .map(|claim| {
+                let entry = claims.get(claim.id)?;
+                entry.line.filter(|_| matches!(entry.state, State::Held(_)))
+            })
+            .collect();
+        // One sign of life for each connection, all at once.
+        let mut beaten: Vec<(Arc<Line<S::Connection>>, _)> = Vec::new();
+        for line in lines.iter().flatten() {
+            if !beaten.iter().any(|(other, _)| Arc::ptr_eq(other, line)) {
+                let (alive, young) = (line.clone(), self.0.office.server.ttl() / 6);
+                let beating = self.0.thread.spawn(async move { alive.beat(young).await });
+                beaten.push((line.clone(), beating));
+            }
+        }
+        let mut alive = Vec::new();
+        for (line, beating) in beaten {
+            if beating.await.unwrap_or(false) {
+                alive.push(line);
+            }
+        }
+        let judge = |line: Option<Arc<Line<S::Connection>>>| {
+            // What nobody knows of was given back.
+            let Some(line) = line else { return Ok(Renewal::Lost(Loss::Removed)) };
+            match alive.iter().any(|other| Arc::ptr_eq(other, &line)) {
+                _ if line.is_over() => Ok(Renewal::Lost(Loss::SessionEnded)),
+                true => Ok(Renewal::Kept(Valid::Until(line.certain_until()))),
+                false => Err(self.0.office.ended().with_effect(Effect::Unknown)),
+            }
+        };
+        lines.into_iter().map(judge).collect()
+    }
+
+    pub(in crate::engines) async fn news(&self) -> Vec<ClaimId> {
+        self.0.office.claims.news.take().await
+    }
+
+    pub(in crate::engines) async fn release(&self, claim: &Claim) -> Result<Released> {
+        let (office, claims) = (&self.0.office, &self.0.office.claims);
+        let mut found = None;
+        claims.update(claim.id, |entry| {
+            found = Some((entry.state.clone(), entry.line.clone()));
+            // From here on nobody tells it that it was granted the lock.
+            entry.state = State::Unsure;
+        });
+        let Some((state, line)) = found else { return Ok(Released::NotHeld) };
+        let released = match (state, line) {
+            (State::Idle | State::Waits | State::Waited(_), None) => Released::Freed,
+            (_, None) => Released::NotHeld,
+            // It may be granted the lock at any moment; a connection that is gone is granted nothing.
+            (State::Waits, Some(line)) => {
+                self.0.end(&line).await?;
+                Released::Freed
+            }
+            (_, Some(line)) if line.is_over() => {
+                self.0.end(&line).await?;
+                Released::NotHeld
+            }
+            (_, Some(line)) => {
+                let was_held = line.ask(line.connection.unlock(office.server.key(&claim.name))).await?;
+                claims.forget(claim.id);
+                // It holds nothing now, or it goes.
+                if was_held && !self.0.is_common(&line) {
+                    office.keep(line);
+                }
+                if was_held { Released::Freed } else { Released::NotHeld }
+            }
+        };
+        claims.forget(claim.id);
+        Ok(released)
+    }
+}
+
+impl<S: Server> Inner<S> {
+    /// Does it where the connections live, also if the caller goes away.
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        match self.thread.spawn(work).await {
+            Ok(done) => done,
+            Err(_) => Err(self.office.ended()),
+        }
+    }
+
+    /// The connection that takes what is free; a new one, if the last ended.
+    pub(super) async fn common(&self) -> Result<Arc<Line<S::Connection>>> {
+        if let Some(line) = self.working() {
+            return Ok(line);
+        }
+        Box::pin(async {
+            let _turn = self.opening.lock().await;
+            if let Some(line) = self.working() {
+                return Ok(line); // Another task was faster.
+            }
+            let office = self.office.clone();
+            let line = Arc::new(self.on_thread(async move { office.open().await }).await?);
+            *locked(&self.common) = Some(line.clone());
+            Ok(line)
+        })
+        .await
+    }
+
+    fn working(&self) -> Option<Arc<Line<S::Connection>>> {
+        locked(&self.common).clone().filter(|line| !line.is_over())
+    }
+
+    fn is_common(&self, line: &Arc<Line<S::Connection>>) -> bool {
+        locked(&self.common).as_ref().is_some_and(|common| Arc::ptr_eq(common, line))
+    }
+
+    /// Ends a connection on this side and, because the server may not have noticed, on that one.
+    async fn end(&self, line: &Line<S::Connection>) -> Result<()> {
+        line.close();
+        let mut ended = Err(self.office.ended());
+        // A second time if what took this one took the common connection, too.
+        for _ in 0..2 {
+            let common = self.common().await.map_err(|error| error.with_effect(Effect::Unknown))?;
+            ended = common.ask(common.connection.end(line.connection.backend())).await.map(drop);
+            if ended.is_ok() || !common.is_over() {
+                break;
+            }
+        }
+        ended
+    }
+}

@@ -1,0 +1,75 @@
+//! What a server knows a lock by: its names are short, or numbers.
+
+use std::fmt;
+
+use ring::digest::{Context, SHA256};
+
+use crate::LockName;
+
+/// A lock's name in its server: SHA-256 of the namespace, a zero byte and the name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::engines) struct Key([u8; 32]);
+
+impl Key {
+    /// `space` keeps apart what a server would not: the locks of other databases, or of other tables.
+    pub(in crate::engines) fn of(space: &str, name: &LockName) -> Self {
+        let mut digest = Context::new(&SHA256);
+        [space, "\0", name.as_str()].iter().for_each(|part| digest.update(part.as_bytes()));
+        let mut key = Self([0; 32]);
+        key.0.copy_from_slice(digest.finish().as_ref());
+        key
+    }
+
+    /// The same for a server that knows locks by a number: two names with one number have one key.
+    #[cfg(feature = "postgres")]
+    pub(in crate::engines) fn short(mut self) -> Self {
+        self.0[8..].fill(0);
+        self
+    }
+
+    /// The first 64 bits.
+    #[cfg(feature = "postgres")]
+    pub(in crate::engines) fn number(&self) -> i64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        i64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+/// For servers that know them by a text: 64 digits, which no collation merges.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+
+    fn key(space: &str, name: &str) -> Key {
+        Key::of(space, &LockName::new(name).unwrap())
+    }
+
+    /// Other clients, and older versions of this one, must find the same lock.
+    #[test]
+    fn a_key_is_the_same_for_ever() {
+        let key = key("latchwork", "orders/42");
+        assert_eq!(key.to_string(), "684fbcda52a6ed45173dfdd080579eb892e9e75fdb27a78a7b112f9d12b61399");
+        assert_eq!(format!("{:016x}", key.number()), key.to_string()[..16]);
+        assert_eq!(key.short().number(), key.number());
+    }
+
+    #[test]
+    fn spaces_and_names_are_kept_apart() {
+        let keys = [key("a", "bc"), key("ab", "c"), key("a", "BC"), key("a", "bc ")];
+        for (at, one) in keys.iter().enumerate() {
+            assert!(keys[at + 1..].iter().all(|other| other != one && other.number() != one.number()));
+        }
+    }
+}

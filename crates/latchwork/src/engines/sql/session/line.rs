@@ -1,0 +1,120 @@
+//! A connection, and how surely it lives.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Connection;
+use crate::Result;
+use crate::clock::{Clock, Moment};
+use crate::core::defaults::{less_drift, stop_margin};
+
+/// One connection.
+pub(super) struct Line<C> {
+    pub(super) connection: C,
+    pub(super) facts: Arc<Facts>,
+}
+
+/// What is known of a connection on every thread.
+pub(super) struct Facts {
+    ttl: Duration,
+    closed: AtomicBool,
+    /// When the newest request that was answered was sent, in microseconds.
+    acknowledged: AtomicU64,
+    /// When the first request was sent that nothing was heard after. Zero: all were answered.
+    unheard: AtomicU64,
+}
+
+impl Facts {
+    pub(super) fn new(ttl: Duration) -> Arc<Self> {
+        let (closed, unheard) = (AtomicBool::new(false), AtomicU64::new(0));
+        // Whoever opens it asks something first.
+        let acknowledged = AtomicU64::new(now().as_micros());
+        Arc::new(Self { ttl, closed, acknowledged, unheard })
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    fn sent(&self) -> Moment {
+        let sent = now();
+        let _ = self.unheard.compare_exchange(0, sent.as_micros(), Ordering::AcqRel, Ordering::Acquire);
+        sent
+    }
+
+    /// Answers come in the order of requests: those before it were answered as well.
+    fn heard(&self, sent: Moment) {
+        self.acknowledged.fetch_max(sent.as_micros(), Ordering::AcqRel);
+        self.unheard.store(0, Ordering::Release);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+}
+
+fn now() -> Moment {
+    Clock::boottime().now()
+}
+
+impl<C: Connection> Line<C> {
+    /// Asks, and remembers when that was.
+    pub(super) async fn ask<T>(&self, asking: impl Future<Output = Result<T>>) -> Result<T> {
+        let sent = self.facts.sent();
+        let answer = asking.await;
+        if answer.is_ok() {
+            self.facts.heard(sent);
+        }
+        answer
+    }
+
+    /// Until when the server surely keeps it: it counts its silence from the end of a request, which is after it was sent.
+    pub(super) fn certain_until(&self) -> Moment {
+        self.acknowledged().after(less_drift(self.facts.ttl))
+    }
+
+    pub(super) fn acknowledged(&self) -> Moment {
+        Moment::from_micros(self.facts.acknowledged.load(Ordering::Acquire))
+    }
+
+    /// Whether it is closed; closes it if nothing on it is certain any more, and an answer has been missing for a while.
+    pub(super) fn is_over(&self) -> bool {
+        let ttl = self.facts.ttl;
+        let is_uncertain = now().after(stop_margin(ttl, None)) > self.certain_until();
+        if is_uncertain && self.unheard_for() > ttl / 4 {
+            self.close();
+        }
+        self.facts.is_closed()
+    }
+
+    /// The same for one that waits in the server, where an answer takes its time.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.facts.is_closed() || self.unheard_for() > self.facts.ttl * 2
+    }
+
+    fn unheard_for(&self) -> Duration {
+        match self.facts.unheard.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            unheard => now().since(Moment::from_micros(unheard)),
+        }
+    }
+
+    /// A sign of life, unless one younger than this was acknowledged. Whether it surely lives.
+    pub(super) async fn beat(&self, young: Duration) -> bool {
+        now().since(self.acknowledged()) < young || self.ask(self.connection.beat()).await.is_ok()
+    }
+
+    pub(super) fn close(&self) {
+        self.facts.close();
+        self.connection.close();
+    }
+}
+
+/// Nobody uses it any more: whatever it may still hold must not outlive that.
+impl<C> Drop for Line<C> {
+    fn drop(&mut self) {
+        self.facts.close();
+    }
+}

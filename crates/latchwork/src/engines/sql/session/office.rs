@@ -1,0 +1,149 @@
+//! What the handles of one client share, and what goes on on its thread: opening connections, and waiting in the server.
+
+use std::sync::{Arc, Mutex};
+
+use super::claims::{Claims, State};
+use super::line::{Facts, Line};
+use super::{Connection, Ended, Server};
+use crate::engine::{Claim, ClaimId, Grant, Valid};
+use crate::locked::locked;
+use crate::{Effect, Error, ErrorKind, Result};
+
+/// How many connections that nobody waits on any more are kept. They hold nothing.
+const MOST_IDLE: usize = 2;
+
+/// A client's claims and connections.
+pub(super) struct Office<S: Server> {
+    pub(super) server: S,
+    pub(super) claims: Arc<Claims<S::Connection>>,
+    idle: Mutex<Vec<Arc<Line<S::Connection>>>>,
+}
+
+impl<S: Server> Office<S> {
+    pub(super) fn new(server: S) -> Arc<Self> {
+        Arc::new(Self { server, claims: Arc::default(), idle: Mutex::default() })
+    }
+
+    /// Whether a claim gets a token.
+    pub(super) fn fences(&self, claim: &Claim) -> bool {
+        claim.fenced || self.server.fences_all()
+    }
+
+    /// Opens a connection, on the runtime of the caller.
+    pub(super) async fn open(&self) -> Result<Line<S::Connection>> {
+        let facts = Facts::new(self.server.ttl());
+        let (claims, ended) = (Arc::downgrade(&self.claims), facts.clone());
+        let tell = move || {
+            ended.close();
+            if let Some(claims) = claims.upgrade() {
+                claims.line_ended(&ended);
+            }
+        };
+        let connection = self.server.open(Ended::new(tell)).await?;
+        Ok(Line { connection, facts })
+    }
+
+    /// Keeps a connection that holds nothing, for the next that waits.
+    pub(super) fn keep(&self, line: Arc<Line<S::Connection>>) {
+        let mut idle = locked(&self.idle);
+        if idle.len() < MOST_IDLE && !line.is_over() {
+            idle.push(line);
+        }
+    }
+
+    fn kept(&self) -> Option<Arc<Line<S::Connection>>> {
+        let mut idle = locked(&self.idle);
+        std::iter::from_fn(|| idle.pop()).find(|line| !line.is_over())
+    }
+
+    /// Waits in the server for a slice, and says so to the claim. If that is gone by then, its connection ends, and with it
+    /// whatever it was granted.
+    pub(super) async fn wait_in_server(self: Arc<Self>, claim: Arc<Claim>) {
+        let waited = match self.wait_on_a_line(&claim).await {
+            Ok(Some((line, token))) => {
+                let is_told = self.tell(claim.id, State::Held(token), Some(line.clone()));
+                if !is_told {
+                    line.close();
+                }
+                return;
+            }
+            Ok(None) => None,
+            Err(error) => Some(Arc::new(error)),
+        };
+        self.tell(claim.id, State::Waited(waited), None);
+    }
+
+    /// Whether the claim still waited to be told.
+    fn tell(&self, id: ClaimId, state: State, line: Option<Arc<Line<S::Connection>>>) -> bool {
+        let mut is_told = false;
+        self.claims.update(id, |entry| {
+            if matches!(entry.state, State::Waits) {
+                (entry.state, entry.line, is_told) = (state, line, true);
+                entry.bell.notify_one();
+            }
+        });
+        is_told
+    }
+
+    async fn wait_on_a_line(&self, claim: &Claim) -> Result<Option<(Arc<Line<S::Connection>>, Option<u64>)>> {
+        let line = match self.kept() {
+            Some(line) => line,
+            None => Arc::new(self.open().await?),
+        };
+        let mut still_waits = false;
+        self.claims.update(claim.id, |entry| {
+            still_waits = matches!(entry.state, State::Waits);
+            if still_waits {
+                entry.line = Some(line.clone());
+            }
+        });
+        if !still_waits {
+            self.keep(line);
+            return Ok(None);
+        }
+        let key = self.server.key(&claim.name);
+        if !line.ask(line.connection.wait_lock(key, &claim.note)).await? {
+            // No longer this claim's when it is told: its connection may be the next one's by then.
+            let mut is_left = false;
+            self.claims.update(claim.id, |entry| {
+                is_left = matches!(entry.state, State::Waits);
+                if is_left {
+                    entry.line = None;
+                }
+            });
+            if is_left {
+                self.keep(line);
+            }
+            return Ok(None);
+        }
+        let token = match self.fences(claim) {
+            true => match line.ask(line.connection.draw_token(&claim.name)).await {
+                Ok(token) => Some(token),
+                Err(error) => {
+                    // It would hold on without anybody who knows.
+                    line.close();
+                    return Err(error);
+                }
+            },
+            false => None,
+        };
+        Ok(Some((line, token)))
+    }
+
+    /// A lock that is held on this connection. Much of a ttl may have passed while it waited for it.
+    ///
+    /// # Errors
+    /// If that has ended meanwhile.
+    pub(super) async fn grant(&self, line: &Line<S::Connection>, token: Option<u64>) -> Result<Grant> {
+        line.beat(self.server.ttl() / 2).await;
+        if line.is_over() {
+            return Err(self.ended().with_effect(Effect::Unknown));
+        }
+        Ok(Grant { token, valid: Valid::Until(line.certain_until()) })
+    }
+
+    pub(super) fn ended(&self) -> Error {
+        let message = format!("{} at {}: the connection ended", self.server.engine(), self.server.place());
+        Error::new(ErrorKind::Unreachable, message)
+    }
+}

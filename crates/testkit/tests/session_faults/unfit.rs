@@ -1,0 +1,57 @@
+//! Servers on which a session lock would be none.
+
+use latchwork::ErrorKind;
+use testkit::servers::PgBouncer;
+
+use super::scene::{LONG, Scene, Server, connect, hold};
+
+async fn refused(url: &str, why: &str) {
+    let error = latchwork::connect(url).await.expect_err("it is refused");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains(why), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_works_by_transaction_is_refused_and_one_by_session_is_not() {
+    let scene = Scene::postgres();
+    let Server::Postgres(server) = &scene.server else { unreachable!("it is one") };
+    let by_transaction = PgBouncer::start(server, "transaction");
+    for _ in 0..5 {
+        refused(&server.url(by_transaction.address(), "scheme=session"), "pooler").await;
+    }
+    let by_session = PgBouncer::start(server, "session");
+    let client = connect(&server.url(by_session.address(), "scheme=session")).await;
+    hold(&client, LONG).await.release().await.expect("held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_is_refused() {
+    let scene = Scene::postgres();
+    let Server::Postgres(server) = &scene.server else { unreachable!("it is one") };
+    server.kill();
+    std::fs::write(server.folder().join("data/standby.signal"), "").expect("the folder is ours");
+    server.restart();
+    refused(&scene.direct_url(""), "standby").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_read_only_is_refused() {
+    let scene = Scene::mariadb();
+    scene.sql("SET GLOBAL read_only = 1");
+    refused(&scene.direct_url(""), "read only").await;
+}
+
+#[tokio::test]
+async fn options_of_one_way_to_lock_are_refused_for_the_other() {
+    for (url, says) in [
+        ("postgres://h?session-ttl=3s", "scheme=session"),
+        ("postgres://h?fenced=always", "scheme=session"),
+        ("postgres://h?scheme=session&session-ttl=1ms", "200ms to 60m"),
+        ("mysql://h?scheme=session&fenced=canary", "asked, always"),
+        ("mysql://h?session-ttl=3s", "session-ttl"),
+    ] {
+        let error = latchwork::connect(url).await.expect_err(url);
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
+        assert!(error.to_string().contains(says), "{url}: {error}");
+    }
+}
