@@ -17,6 +17,7 @@ pub mod proxy;
 pub mod python;
 pub mod recorder;
 pub mod requests;
+pub mod rivals;
 pub mod seed;
 pub mod servers;
 pub mod shim;

@@ -6,7 +6,7 @@ use testkit::history::RecordedClient;
 use testkit::proxy::Proxy;
 use testkit::servers::{PostgresOptions, PostgresServer};
 use testkit::stage::Stage;
-pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, renewed, take};
+pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, take};
 
 /// One server with everything around it.
 pub(crate) struct Scene {
@@ -60,6 +60,12 @@ impl Scene {
             clients.push(self.client().await);
         }
         clients
+    }
+
+    /// How many connections our clients have.
+    pub(crate) fn connections(&self) -> usize {
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'latchwork'";
+        self.server.psql(count).parse().expect("a number")
     }
 
     /// Ends every connection but psql's own.

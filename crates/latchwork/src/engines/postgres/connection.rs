@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
@@ -32,16 +33,20 @@ pub(super) struct Connection {
     /// In the order of [`Statement`].
     statements: Vec<tokio_postgres::Statement>,
     pulse: Arc<Pulse>,
+    driver: AbortHandle,
     shared: Arc<Shared>,
 }
 
 /// Lets a connection do its work from now on.
-fn drive<S, T>(driven: Driven, (client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Client
+fn drive<S, T>(
+    driven: Driven,
+    (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
+) -> (Client, AbortHandle)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    tokio::spawn(async move {
+    let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             if let AsyncMessage::Notification(message) = message
                 && let Some((id, token)) = read_message(message.payload())
@@ -50,7 +55,7 @@ where
             }
         }
     });
-    client
+    (client, driver.abort_handle())
 }
 
 impl Connection {
@@ -71,11 +76,11 @@ impl Connection {
             })
         };
         let limit = tokio::time::timeout(CONNECT_LIMIT, connecting);
-        let client = limit
+        let (client, driver) = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
-        let mut open = Self { client, statements: Vec::new(), pulse, shared: shared.clone() };
+        let mut open = Self { client, statements: Vec::new(), pulse, driver, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 open.make_tables().await?;
@@ -125,6 +130,12 @@ impl Connection {
 
     pub(super) fn is_closed(&self) -> bool {
         self.pulse.is_closed() || self.client.is_closed()
+    }
+
+    /// Ends it at once, whatever is under way on it.
+    pub(super) fn close(&self) {
+        self.pulse.close();
+        self.driver.abort();
     }
 
     /// Statements in one round trip, each for itself or all in the open transaction.

@@ -1,0 +1,36 @@
+//! Many want one lock.
+
+use testkit::rivals::Rivals;
+use testkit::servers::PostgresOptions;
+
+use super::scene::{LOCK, Scene, pause};
+
+/// As many as a server with its own settings lets in, which keeps three of its 100 connections for superusers.
+const RIVALS: Rivals = Rivals { processes: 4, clients: 24, turns: 10 };
+const MOST_CONNECTIONS: usize = 97;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_their_turns_in_order() {
+    let options = PostgresOptions { most_connections: 100, ..PostgresOptions::default() };
+    let scene = Scene::with(options);
+    scene.server.psql("CREATE USER app; GRANT CREATE ON SCHEMA public TO app");
+    let url = format!("postgres://app@{}/postgres", scene.server.address());
+    let contest = tokio::spawn({
+        let url = url.clone();
+        async move { RIVALS.taking(960).compete(&url).await }
+    });
+    let mut most = 0;
+    while !contest.is_finished() {
+        most = most.max(scene.connections());
+        pause(50).await;
+    }
+    println!("at most {most} connections");
+    assert!((RIVALS.processes * RIVALS.clients..=MOST_CONNECTIONS).contains(&most), "{most}");
+    let contest = contest.await.expect("nobody was told of a deadlock or a connection too many");
+    let client = scene.connect(&url).await;
+    contest.is_judged(client.client());
+    contest.is_fair();
+    assert!(scene.state(&client).await.is_none(), "{LOCK} is free");
+    let deadlocks = scene.server.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'");
+    assert_eq!(deadlocks, "0");
+}
