@@ -3,6 +3,7 @@
 pub mod certificates;
 mod division;
 pub mod etcd;
+pub mod pgbouncer;
 pub mod pool;
 mod port;
 pub mod postgres;
@@ -13,6 +14,7 @@ pub mod zookeeper;
 
 pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
+pub use pgbouncer::Pgbouncer;
 pub use pool::{Leased, Pool, Pooled};
 pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer, RedisTls};

@@ -30,11 +30,18 @@ const SUSPICIOUS: Duration = Duration::from_millis(900);
 /// A connection. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Connection {
     client: Client,
-    /// In the order of [`Statement`].
-    statements: Vec<tokio_postgres::Statement>,
+    statements: Statements,
     pulse: Arc<Pulse>,
     driver: AbortHandle,
     shared: Arc<Shared>,
+}
+
+/// In the order of [`Statement`].
+enum Statements {
+    /// Known to the server.
+    Prepared(Vec<tokio_postgres::Statement>),
+    /// Sent whole each time: behind a pooler, nobody knows which server comes next.
+    Texts(Vec<String>),
 }
 
 /// Lets a connection do its work from now on.
@@ -80,7 +87,8 @@ impl Connection {
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
-        let mut open = Self { client, statements: Vec::new(), pulse, driver, shared: shared.clone() };
+        let statements = Statements::Texts(Vec::new());
+        let mut open = Self { client, statements, pulse, driver, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 open.make_tables().await?;
@@ -93,10 +101,17 @@ impl Connection {
 
     async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {
         let (client, table) = (&self.client, &self.shared.options.table);
+        if self.shared.is_pooled(client).await? {
+            self.statements =
+                Statements::Texts(Statement::ALL.map(|statement| text(statement, table)).into());
+            // Nothing is prepared, so this is what finds out whether the tables are there.
+            return self.ask(&Ask::probe()).await.map(drop);
+        }
         let preparing = Statement::ALL.map(|statement| async move {
             client.prepare_typed(&text(statement, table), types(statement)).await
         });
-        self.statements = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
+        let prepared = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
+        self.statements = Statements::Prepared(prepared);
         Ok(())
     }
 
@@ -183,8 +198,17 @@ impl Connection {
     }
 
     async fn ask(&self, ask: &Ask) -> Asked {
-        let values: Vec<_> = ask.values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        let rows = self.client.query(&self.statements[ask.statement as usize], &values).await?;
+        let values = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let rows = match &self.statements {
+            Statements::Prepared(prepared) => {
+                let values: Vec<_> = values.collect();
+                self.client.query(&prepared[ask.statement as usize], &values).await?
+            }
+            Statements::Texts(texts) => {
+                let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
+                self.client.query_typed(&texts[ask.statement as usize], &values).await?
+            }
+        };
         let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(Answer { changed: rows.len() as u64, rows })
     }

@@ -52,6 +52,9 @@ pub(super) fn refused(error: &tokio_postgres::Error, options: &Options) -> Error
         &SqlState::INVALID_CATALOG_NAME => {
             (ErrorKind::Invalid, "; the URL names a database that is not there")
         }
+        &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => {
+            (ErrorKind::Invalid, "; a pooler stands between; pooler=yes in the URL gets along with it")
+        }
         &SqlState::READ_ONLY_SQL_TRANSACTION => {
             (ErrorKind::Unreachable, "; it is a standby; name the primary")
         }

@@ -7,10 +7,13 @@ mod connection;
 mod failure;
 mod link;
 mod options;
+mod pooler;
 mod texts;
 mod tls;
 
 use std::sync::Arc;
+
+use tokio::sync::OnceCell;
 
 use self::link::{Link, OpenTransaction};
 use self::options::Options;
@@ -19,7 +22,9 @@ use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Rows};
-use crate::{Error, Guarantees, Result};
+use crate::{Error, Guarantees};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The PostgreSQL engine: one client's connections to one database.
 pub struct Postgres(Rows<Server>);
@@ -36,6 +41,20 @@ struct Shared {
     mailbox: Arc<Mailbox>,
     /// Where this client listens.
     channel: String,
+    /// Whether a pooler stands between, once that is known.
+    pooled: OnceCell<bool>,
+}
+
+impl Shared {
+    async fn is_pooled(&self, client: &tokio_postgres::Client) -> Result<bool, tokio_postgres::Error> {
+        let pooled = self.pooled.get_or_try_init(|| async {
+            match self.options.pooler {
+                Some(pooler) => Ok(pooler),
+                None => pooler::is_between(client).await,
+            }
+        });
+        pooled.await.copied()
+    }
 }
 
 impl Postgres {
@@ -50,7 +69,7 @@ impl Postgres {
         let options = Options::of(url)?;
         let number = u64::from_be_bytes(clock::random_bytes());
         let channel = format!("latchwork_{number:016x}");
-        let shared = Arc::new(Shared { options, mailbox: Arc::default(), channel });
+        let shared = Arc::new(Shared { options, mailbox: Arc::default(), channel, pooled: OnceCell::new() });
         let server = Server { shared, links: Links::default() };
         server.link().await?;
         Ok(Self(Rows::new(server, Vec::new())))
@@ -67,16 +86,24 @@ impl Server {
     async fn link(&self) -> Result<Arc<Link>> {
         self.links.get(|| Link::open(self.shared.clone())).await
     }
+
+    /// Known since the first connection, without which there is no client.
+    fn is_pooled(&self) -> bool {
+        self.shared.pooled.get().is_some_and(|pooled| *pooled)
+    }
 }
 
 impl Database for Server {
     type Transaction = OpenTransaction;
 
-    fn engine(&self) -> &'static str {
-        "postgres"
+    fn promises(&self) -> Guarantees {
+        sql::promises("postgres", !self.is_pooled())
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {
+        if self.is_pooled() {
+            return Ok(None);
+        }
         self.link().await?.listen().await?;
         Ok(Some(self.shared.channel.clone().into_bytes()))
     }

@@ -9,10 +9,10 @@ use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{host_and_port, invalid};
+use crate::engines::settings::{choice, host_and_port, invalid};
 use crate::engines::tls::tls;
 
-const KNOWN: [&str; 4] = ["ca", "cert", "key", "table"];
+const KNOWN: [&str; 5] = ["ca", "cert", "key", "pooler", "table"];
 const PORT: u16 = 5432;
 /// The longest name of a table that leaves room for `_claim`.
 const LONGEST: usize = 50;
@@ -26,6 +26,8 @@ pub(super) struct Options {
     pub(super) user: String,
     /// Before `_lock` and `_claim`.
     pub(super) table: String,
+    /// Whether a pooler stands between; `None`: find out.
+    pub(super) pooler: Option<bool>,
 }
 
 impl Options {
@@ -51,7 +53,8 @@ impl Options {
         // Never the one where the other was asked for.
         config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         let table = table(url)?;
-        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table })
+        let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
+        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table, pooler })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use crate::Result;
 use crate::engine::ClaimId;
 use crate::engines::mailbox::News;
+use crate::{Guarantees, Result};
 
 /// What is sent and what comes back: everything is a number or bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +110,11 @@ impl Ask {
     pub(super) fn new(statement: Statement, values: impl Into<Vec<Value>>) -> Self {
         Self { statement, values: values.into() }
     }
+
+    /// One that does nothing, and fails if there are no tables.
+    pub(in crate::engines) fn probe() -> Self {
+        Self::new(Statement::Find, [Value::bytes(b""), Value::bytes(b"")])
+    }
 }
 
 /// What came back.
@@ -124,8 +129,8 @@ pub(in crate::engines) struct Answer {
 pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     type Transaction: Transaction;
 
-    /// The scheme of its URL.
-    fn engine(&self) -> &'static str;
+    /// What its locks promise.
+    fn promises(&self) -> Guarantees;
 
     /// The channel that this client hears messages on, once it listens; `None` if it must ask.
     fn channel(&self) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;

@@ -217,7 +217,7 @@ impl<D: Database> Rows<D> {
 
 impl<D: Database> Engine for Rows<D> {
     fn guarantees(&self) -> Guarantees {
-        let mut promises = promises(self.database.engine(), true);
+        let mut promises = self.database.promises();
         promises.warnings = self.warnings.clone();
         promises
     }
@@ -233,7 +233,7 @@ impl<D: Database> Engine for Rows<D> {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.lifetime != Lifetime::Lease {
-            let message = format!("{}: only claims with a lease", self.database.engine());
+            let message = format!("{}: only claims with a lease", self.database.promises().engine);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let verdict = self.claim_or_queue(claim).await;

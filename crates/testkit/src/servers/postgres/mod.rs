@@ -222,13 +222,17 @@ impl Pooled for PostgresServer {
     }
 }
 
-/// A program of the package postgresql, which are not in the path. It refuses to run as root.
+/// A program of the package postgresql, which are not in the path.
 fn as_postgres(program: &str) -> Command {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("the package postgresql is installed");
     let mut programs: Vec<_> =
         versions.filter_map(|version| Some(version.ok()?.path().join("bin").join(program))).collect();
     programs.sort();
-    let program = programs.pop().expect("the package postgresql is installed");
+    unprivileged(&programs.pop().expect("the package postgresql is installed"))
+}
+
+/// A program that refuses to run as root.
+pub(super) fn unprivileged(program: &Path) -> Command {
     if !nix::unistd::geteuid().is_root() {
         return Command::new(program);
     }
