@@ -6,6 +6,7 @@ mod clocks;
 mod contenders;
 mod cut;
 mod killed;
+mod pooled;
 mod rights;
 mod scene;
 mod tls;
