@@ -39,6 +39,7 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::EtcdFixture);
         $run!($crate::fixtures::PostgresFixture);
         $run!($crate::fixtures::PgbouncerFixture);
+        $run!($crate::fixtures::PostgresInsertFixture);
         $run!($crate::fixtures::RedisFixture);
         $run!($crate::fixtures::RedlockFixture);
         $run!($crate::fixtures::ZooKeeperFixture);

@@ -14,7 +14,9 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
 
 use super::Shared;
 use super::failure::{failed, refused};
-use super::texts::{tables, text, types};
+use super::options::Scheme;
+use super::texts::{text, types};
+use super::{inserts, texts};
 use crate::clock::{Clock, Moment};
 use crate::engine::ClaimId;
 use crate::engines::mailbox::News;
@@ -36,7 +38,7 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
 }
 
-/// In the order of [`Statement`].
+/// Those of a scheme, in the order of their numbers.
 enum Statements {
     /// Known to the server.
     Prepared(Vec<tokio_postgres::Statement>),
@@ -101,13 +103,18 @@ impl Connection {
 
     async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {
         let (client, table) = (&self.client, &self.shared.options.table);
+        let statements = self.statements_used().iter().copied();
         if self.shared.is_pooled(client).await? {
-            self.statements =
-                Statements::Texts(Statement::ALL.map(|statement| text(statement, table)).into());
+            self.statements = Statements::Texts(statements.map(|statement| text(statement, table)).collect());
             // Nothing is prepared, so this is what finds out whether the tables are there.
-            return self.ask(&Ask::probe()).await.map(drop);
+            let nothing = Value::Bytes(Vec::new());
+            let probe = match self.shared.options.scheme {
+                Scheme::Row => Ask::new(Statement::Find, [nothing.clone(), nothing]),
+                Scheme::Insert(_) => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
+            };
+            return self.ask(&probe).await.map(drop);
         }
-        let preparing = Statement::ALL.map(|statement| async move {
+        let preparing = statements.map(|statement| async move {
             client.prepare_typed(&text(statement, table), types(statement)).await
         });
         let prepared = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
@@ -115,9 +122,19 @@ impl Connection {
         Ok(())
     }
 
+    fn statements_used(&self) -> &'static [Statement] {
+        match self.shared.options.scheme {
+            Scheme::Row => &Statement::ALL,
+            Scheme::Insert(_) => &Statement::OF_INSERT,
+        }
+    }
+
     async fn make_tables(&self) -> Result<()> {
         let options = &self.shared.options;
-        let tables = tables(&options.table);
+        let tables = match options.scheme {
+            Scheme::Row => texts::tables(&options.table),
+            Scheme::Insert(_) => inserts::tables(&options.table),
+        };
         for _ in 0..3 {
             match self.client.batch_execute(&tables).await {
                 // Two that make the same table at once: one finds half of what the other has just made.
@@ -199,14 +216,15 @@ impl Connection {
 
     async fn ask(&self, ask: &Ask) -> Asked {
         let values = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let number = ask.statement as usize - self.statements_used()[0] as usize;
         let rows = match &self.statements {
             Statements::Prepared(prepared) => {
                 let values: Vec<_> = values.collect();
-                self.client.query(&prepared[ask.statement as usize], &values).await?
+                self.client.query(&prepared[number], &values).await?
             }
             Statements::Texts(texts) => {
                 let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
-                self.client.query_typed(&texts[ask.statement as usize], &values).await?
+                self.client.query_typed(&texts[number], &values).await?
             }
         };
         let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;

@@ -5,6 +5,7 @@
 
 mod connection;
 mod failure;
+mod inserts;
 mod link;
 mod options;
 mod pooler;
@@ -16,13 +17,13 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use self::link::{Link, OpenTransaction};
-use self::options::Options;
+use self::options::{Options, Scheme};
 use crate::clock;
 use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::sql::{self, Answer, Ask, Database, Rows};
-use crate::{Error, Guarantees};
+use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
+use crate::{Client, Error, ErrorKind, Guarantees};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -67,12 +68,11 @@ impl Postgres {
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url)?;
-        let number = u64::from_be_bytes(clock::random_bytes());
-        let channel = format!("latchwork_{number:016x}");
-        let shared = Arc::new(Shared { options, mailbox: Arc::default(), channel, pooled: OnceCell::new() });
-        let server = Server { shared, links: Links::default() };
-        server.link().await?;
-        Ok(Self(Rows::new(server, Vec::new())))
+        if options.scheme != Scheme::Row {
+            let message = "scheme=insert is an engine of its own: PostgresInsert::connect";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
     }
 
     pub(crate) fn promises() -> Guarantees {
@@ -82,7 +82,51 @@ impl Postgres {
 
 sql::engine_on_rows!(Postgres);
 
+/// `scheme=insert`: whoever inserts the row holds the lock, in a table that other services use by plain SQL.
+pub struct PostgresInsert(Inserts<Server>);
+
+impl PostgresInsert {
+    /// Connects to the database that `url` names, with `scheme=insert`.
+    ///
+    /// # Errors
+    /// As [`Postgres::connect`].
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let options = Options::of(url)?;
+        let Scheme::Insert(age) = options.scheme else {
+            let message = "this engine is for scheme=insert; Postgres::connect has the others";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        Ok(Self(Inserts::new(Server::connect(options).await?, age)))
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        sql::promises_of_insert("postgres-insert")
+    }
+}
+
+sql::engine_on_rows!(PostgresInsert);
+
+/// A client of whichever scheme `url` names.
+///
+/// # Errors
+/// As [`Postgres::connect`].
+pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
+    match url.option("scheme") {
+        Some("insert") => Ok(Client::new(PostgresInsert::connect(url).await?)),
+        _ => Ok(Client::new(Postgres::connect(url).await?)),
+    }
+}
+
 impl Server {
+    async fn connect(options: Options) -> Result<Self> {
+        let number = u64::from_be_bytes(clock::random_bytes());
+        let channel = format!("latchwork_{number:016x}");
+        let shared = Shared { options, mailbox: Arc::default(), channel, pooled: OnceCell::new() };
+        let server = Self { shared: Arc::new(shared), links: Links::default() };
+        server.link().await?;
+        Ok(server)
+    }
+
     async fn link(&self) -> Result<Arc<Link>> {
         self.links.get(|| Link::open(self.shared.clone())).await
     }
@@ -97,7 +141,10 @@ impl Database for Server {
     type Transaction = OpenTransaction;
 
     fn promises(&self) -> Guarantees {
-        sql::promises("postgres", !self.is_pooled())
+        match self.shared.options.scheme {
+            Scheme::Row => sql::promises("postgres", !self.is_pooled()),
+            Scheme::Insert(_) => PostgresInsert::promises(),
+        }
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {

@@ -1,6 +1,7 @@
 //! What a URL says: where the database is, and which tables are the locks'.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
@@ -9,13 +10,24 @@ use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid};
+use crate::engines::settings::{choice, host_and_port, invalid, span};
 use crate::engines::tls::tls;
 
-const KNOWN: [&str; 5] = ["ca", "cert", "key", "pooler", "table"];
+const KNOWN: [&str; 7] = ["ca", "cert", "key", "max-age", "pooler", "scheme", "table"];
+/// From which age on an inserted row is over, unless the URL says otherwise.
+const AGE: Duration = Duration::from_secs(30);
 const PORT: u16 = 5432;
 /// The longest name of a table that leaves room for `_claim`.
 const LONGEST: usize = 50;
+
+/// How to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// A row for each lock, and a queue.
+    Row,
+    /// A row for each holder, in a table that others use by plain SQL. It is over at this age.
+    Insert(Duration),
+}
 
 /// A database, and how to lock in it.
 pub(super) struct Options {
@@ -24,7 +36,8 @@ pub(super) struct Options {
     /// The server, as it may be shown.
     pub(super) place: String,
     pub(super) user: String,
-    /// Before `_lock` and `_claim`.
+    pub(super) scheme: Scheme,
+    /// Before `_lock` and `_claim`; the whole name for `scheme=insert`.
     pub(super) table: String,
     /// Whether a pooler stands between; `None`: find out.
     pub(super) pooler: Option<bool>,
@@ -52,14 +65,29 @@ impl Options {
         let tls = tls(url)?.map(|tls| Tls(Arc::new(tls)));
         // Never the one where the other was asked for.
         config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
-        let table = table(url)?;
+        let scheme = scheme(url)?;
+        let table = table(url, if scheme == Scheme::Row { "latchwork" } else { "latchwork_mutex" })?;
         let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
-        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table, pooler })
+        let (place, user) = (format!("{host}:{port}"), user.to_owned());
+        Ok(Self { config, tls, place, user, scheme, table, pooler })
     }
 }
 
-fn table(url: &EngineUrl) -> Result<String> {
-    let table = url.option("table").unwrap_or("latchwork");
+fn scheme(url: &EngineUrl) -> Result<Scheme> {
+    let age = span(url, "max-age")?;
+    let scheme =
+        choice(url, "scheme", &[("row", Scheme::Row), ("insert", Scheme::Insert(age.unwrap_or(AGE)))])?;
+    if scheme == Scheme::Row && age.is_some() {
+        return Err(invalid(
+            url,
+            "max-age= is for scheme=insert; the others know when a lease ends".to_owned(),
+        ));
+    }
+    Ok(scheme)
+}
+
+fn table(url: &EngineUrl, usual: &str) -> Result<String> {
+    let table = url.option("table").unwrap_or(usual);
     let is_name = |part: &str| {
         let mut letters = part.bytes();
         letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')

@@ -2,6 +2,7 @@
 
 use tokio_postgres::types::Type;
 
+use super::inserts;
 use crate::engines::sql::Statement;
 
 /// Microseconds on the database's clock, when it is looked at and not when the statement began.
@@ -26,6 +27,9 @@ pub(super) fn tables(table: &str) -> String {
 
 /// The statement with the tables of this name.
 pub(super) fn text(statement: Statement, table: &str) -> String {
+    if Statement::OF_INSERT.contains(&statement) {
+        return inserts::text(statement, table, NOW);
+    }
     template(statement)
         .replace("{lock}", &format!("{table}_lock"))
         .replace("{claim}", &format!("{table}_claim"))
@@ -95,6 +99,7 @@ fn template(statement: Statement) -> &'static str {
             "SELECT {now}, name, {entry} FROM {claim} WHERE name BETWEEN $1 AND $2 ORDER BY name, ticket"
         }
         Statement::Tell => "SELECT pg_notify(convert_from($1, 'UTF8'), convert_from($2, 'UTF8')) IS NULL",
+        _ => unreachable!("a statement of another scheme"),
     }
 }
 
@@ -110,7 +115,10 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::ListFree
         | Statement::ListQueued
         | Statement::Tell => &[B, B],
-        Statement::Ahead | Statement::Leave => &[B, I],
+        Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow => &[B, I],
+        Statement::Remove | Statement::Mark => &[B, B, B],
+        Statement::Prolong => &[B, B, I, I],
+        Statement::Put => &[B, B, I, I, B, B],
         Statement::Touch
         | Statement::RenewFree
         | Statement::RenewQueued

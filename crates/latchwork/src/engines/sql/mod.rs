@@ -8,11 +8,14 @@
 mod database;
 mod engine;
 mod entry;
+mod holder;
+mod insert;
 mod queue;
 mod work;
 
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
 pub(super) use self::engine::{Rows, promises};
+pub(super) use self::insert::{Inserts, promises_of_insert};
 
 /// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.
 macro_rules! engine_on_rows {
