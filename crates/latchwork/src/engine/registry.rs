@@ -66,6 +66,8 @@ impl Registry {
                 ["memory"], "memory", url => client(engines::Memory::connect(url)), [engines::Memory::promises];
                 ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
                 ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
+                ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
+                    [engines::Mysql::promises];
                 ["postgres" "postgres+tls"], "postgres", url => engines::postgres::client(url),
                     [engines::Postgres::promises, engines::postgres::PostgresInsert::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),

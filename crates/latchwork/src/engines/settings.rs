@@ -72,3 +72,23 @@ pub(super) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
         None => Err(invalid(url, format!("{option}= takes a time from 1ms to 24h, as 500ms, 60s, 5m, 1h"))),
     }
 }
+
+/// What the names of the tables begin with. It becomes part of statements, so it has nothing in it that means something there.
+pub(super) fn table(url: &EngineUrl, usual: &str) -> Result<String> {
+    /// The longest that leaves room for `_claim` on every database.
+    const LONGEST: usize = 50;
+    let table = url.option("table").unwrap_or(usual);
+    let is_name = |part: &str| {
+        let mut letters = part.bytes();
+        letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+            && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
+    };
+    let parts: Vec<_> = table.split('.').collect();
+    if parts.len() > 2 || table.len() > LONGEST || !parts.iter().all(|part| is_name(part)) {
+        let why = format!(
+            "table= takes NAME or SCHEMA.NAME of small letters, digits and _, at most {LONGEST} bytes"
+        );
+        return Err(invalid(url, why));
+    }
+    Ok(table.to_owned())
+}

@@ -3,6 +3,7 @@
 pub mod certificates;
 mod division;
 pub mod etcd;
+pub mod mariadb;
 pub mod pgbouncer;
 pub mod pool;
 mod port;
@@ -14,6 +15,7 @@ pub mod zookeeper;
 
 pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
+pub use mariadb::{MariadbOptions, MariadbServer};
 pub use pgbouncer::Pgbouncer;
 pub use pool::{Leased, Pool, Pooled};
 pub use postgres::{PostgresOptions, PostgresServer};

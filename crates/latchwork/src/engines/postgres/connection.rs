@@ -17,17 +17,15 @@ use super::failure::{failed, refused};
 use super::options::Scheme;
 use super::texts::{text, types};
 use super::{inserts, texts};
-use crate::clock::{Clock, Moment};
 use crate::engine::ClaimId;
 use crate::engines::mailbox::News;
 use crate::engines::pulse::{Driven, Pulse};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
+use crate::engines::unheard::Unheard;
 use crate::{Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Whoever gives up waiting after so long does not trust the connection any more.
-const SUSPICIOUS: Duration = Duration::from_millis(900);
 
 /// A connection. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Connection {
@@ -175,7 +173,7 @@ impl Connection {
     /// # Errors
     /// The first that failed.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        let unheard = Unheard { pulse: &self.pulse, since: Clock::boottime().now() };
+        let unheard = Unheard::of(|| self.pulse.close());
         let answers = all(asks.iter().map(|ask| self.ask(ask))).await;
         unheard.heard();
         answers
@@ -186,7 +184,7 @@ impl Connection {
 
     /// The same between two commands without values.
     pub(super) async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
-        let unheard = Unheard { pulse: &self.pulse, since: Clock::boottime().now() };
+        let unheard = Unheard::of(|| self.pulse.close());
         let command = |text: String| async move {
             if !text.is_empty() {
                 self.client.batch_execute(&text).await?;
@@ -233,26 +231,6 @@ impl Connection {
 }
 
 type Asked = std::result::Result<Answer, tokio_postgres::Error>;
-
-/// A request whose answer nobody waited for, long after it was sent: the server may hang.
-struct Unheard<'a> {
-    pulse: &'a Pulse,
-    since: Moment,
-}
-
-impl Unheard<'_> {
-    fn heard(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        if Clock::boottime().now().since(self.since) > SUSPICIOUS {
-            self.pulse.close();
-        }
-    }
-}
 
 /// Carries all out, in the order in which they stand here: each sends its request when it is first polled.
 async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {

@@ -3,23 +3,8 @@
 use tokio_postgres::error::SqlState;
 
 use super::options::Options;
+use crate::engines::sql::InTheWay;
 use crate::{Effect, Error, ErrorKind};
-
-/// Another transaction was in the way: the source of an error that is worth a repetition.
-#[derive(Debug)]
-struct InTheWay;
-
-impl std::fmt::Display for InTheWay {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("another transaction was in the way, and this one did nothing")
-    }
-}
-
-impl std::error::Error for InTheWay {}
-
-pub(super) fn is_in_the_way(error: &Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<InTheWay>())
-}
 
 /// A statement that may have been carried out, unless the server says that it was not.
 pub(super) fn failed(error: &tokio_postgres::Error, options: &Options) -> Error {

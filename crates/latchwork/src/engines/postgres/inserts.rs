@@ -40,7 +40,7 @@ fn template(statement: Statement) -> &'static str {
         Statement::Put => include_str!("sql/put.sql"),
         Statement::Prolong => {
             "UPDATE {table} AS l SET create_time = {from} WHERE unique_mutex = convert_from($1, 'UTF8') \
-             AND holder_id = convert_from($2, 'UTF8') AND create_time + {age} > clock_timestamp() RETURNING {left}"
+             AND holder_id = convert_from($2, 'UTF8') AND create_time + {age} > clock_timestamp() RETURNING true"
         }
         Statement::Remove => {
             "DELETE FROM {table} WHERE unique_mutex = convert_from($1, 'UTF8') \

@@ -174,8 +174,4 @@ impl Database for Server {
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
         self.link().await?.begin(&asks).await
     }
-
-    fn is_worth_repeating(&self, error: &Error) -> bool {
-        failure::is_in_the_way(error)
-    }
 }

@@ -10,15 +10,13 @@ use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid, span};
+use crate::engines::settings::{choice, host_and_port, invalid, span, table};
 use crate::engines::tls::tls;
 
 const KNOWN: [&str; 7] = ["ca", "cert", "key", "max-age", "pooler", "scheme", "table"];
 /// From which age on an inserted row is over, unless the URL says otherwise.
 const AGE: Duration = Duration::from_secs(30);
 const PORT: u16 = 5432;
-/// The longest name of a table that leaves room for `_claim`.
-const LONGEST: usize = 50;
 
 /// How to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,21 +82,4 @@ fn scheme(url: &EngineUrl) -> Result<Scheme> {
         ));
     }
     Ok(scheme)
-}
-
-fn table(url: &EngineUrl, usual: &str) -> Result<String> {
-    let table = url.option("table").unwrap_or(usual);
-    let is_name = |part: &str| {
-        let mut letters = part.bytes();
-        letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
-            && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_')
-    };
-    let parts: Vec<_> = table.split('.').collect();
-    if parts.len() > 2 || table.len() > LONGEST || !parts.iter().all(|part| is_name(part)) {
-        let why = format!(
-            "table= takes NAME or SCHEMA.NAME of small letters, digits and _, at most {LONGEST} bytes"
-        );
-        return Err(invalid(url, why));
-    }
-    Ok(table.to_owned())
 }

@@ -3,13 +3,10 @@
 use tokio_postgres::types::Type;
 
 use super::inserts;
-use crate::engines::sql::Statement;
+use crate::engines::sql::{self, Statement};
 
 /// Microseconds on the database's clock, when it is looked at and not when the statement began.
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-const ENTRY: &str =
-    "ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note, owner";
-const HOLDER: &str = "id, expires, since, revoked, note, owner";
 
 /// What makes the tables.
 pub(super) fn tables(table: &str) -> String {
@@ -30,76 +27,23 @@ pub(super) fn text(statement: Statement, table: &str) -> String {
     if Statement::OF_INSERT.contains(&statement) {
         return inserts::text(statement, table, NOW);
     }
-    template(statement)
-        .replace("{lock}", &format!("{table}_lock"))
-        .replace("{claim}", &format!("{table}_claim"))
-        .replace("{now}", NOW)
-        .replace("{entry}", ENTRY)
-        .replace("{holder}", HOLDER)
+    let text = sql::text(statement, own(statement), table, NOW);
+    match statement {
+        // So that what was changed can be counted.
+        Statement::ReleaseFree | Statement::RenewFree | Statement::RenewQueued => text + " RETURNING token",
+        _ => text,
+    }
 }
 
-fn template(statement: Statement) -> &'static str {
+fn own(statement: Statement) -> Option<&'static str> {
     match statement {
-        Statement::ClaimFree => include_str!("sql/claim_free.sql"),
-        Statement::ReleaseFree => include_str!("sql/release_free.sql"),
-        Statement::LockRow => {
-            "SELECT token, contended, ticket, {holder} FROM {lock} WHERE name = $1 FOR UPDATE"
+        Statement::ClaimFree => Some(include_str!("sql/claim_free.sql")),
+        Statement::MakeRow => Some("INSERT INTO {lock} (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING"),
+        Statement::Touch => Some(include_str!("sql/touch.sql")),
+        Statement::Tell => {
+            Some("SELECT pg_notify(convert_from($1, 'UTF8'), convert_from($2, 'UTF8')) IS NULL")
         }
-        Statement::Now => "SELECT {now}",
-        Statement::MakeRow => "INSERT INTO {lock} (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING",
-        Statement::WriteRow => {
-            "UPDATE {lock} SET token = greatest(token, $2), contended = $3, ticket = $4, id = NULL WHERE name = $1"
-        }
-        Statement::TakeRow => {
-            "UPDATE {lock} SET token = $2, id = $3, expires = $4, since = $5, note = $6, owner = $7, revoked = 0 \
-             WHERE name = $1"
-        }
-        Statement::Find => "SELECT {entry} FROM {claim} WHERE name = $1 AND id = $2",
-        // Locked: a holder renews without having locked the row of the lock.
-        Statement::Page => {
-            "SELECT {entry} FROM {claim} WHERE name = $1 AND ticket > $2 ORDER BY ticket LIMIT $3 FOR UPDATE"
-        }
-        Statement::Ahead => {
-            "SELECT count(*) FROM (SELECT 1 FROM {claim} WHERE name = $1 AND ticket < $2 LIMIT 1000) AS ahead"
-        }
-        Statement::Enrol => {
-            "INSERT INTO {claim} (name, {entry}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-        }
-        Statement::Leave => "DELETE FROM {claim} WHERE name = $1 AND ticket = $2",
-        Statement::Grant => {
-            "UPDATE {claim} SET token = $3, expires = $4, since = $5 WHERE name = $1 AND ticket = $2"
-        }
-        Statement::Touch => {
-            "UPDATE {claim} AS c SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token = 0 RETURNING ticket, \
-             (SELECT min(h.expires) FROM (SELECT token, expires FROM {claim} WHERE name = $1 ORDER BY ticket LIMIT 16) AS h \
-             WHERE h.token <> 0) - {now}, \
-             (SELECT count(*) FROM (SELECT 1 FROM {claim} AS a WHERE a.name = $1 AND a.ticket < c.ticket LIMIT 1000) AS b), \
-             (SELECT token FROM {lock} WHERE name = $1)"
-        }
-        Statement::RenewFree => {
-            "UPDATE {lock} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND contended = 0 AND revoked = 0 \
-             AND expires > {now} RETURNING token"
-        }
-        Statement::RenewQueued => {
-            "UPDATE {claim} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token <> 0 AND revoked = 0 \
-             AND expires > {now} RETURNING token"
-        }
-        Statement::RevokeFree => {
-            "UPDATE {lock} SET revoked = 1, id = CASE WHEN $3 = 1 THEN NULL ELSE id END WHERE name = $1 AND id = $2"
-        }
-        Statement::RevokeQueued => {
-            "UPDATE {claim} SET revoked = 1, expires = CASE WHEN $3 = 1 THEN 0 ELSE expires END \
-             WHERE name = $1 AND id = $2"
-        }
-        Statement::ListFree => {
-            "SELECT {now}, name, token, {holder} FROM {lock} WHERE name BETWEEN $1 AND $2 AND contended = 0 \
-             AND id IS NOT NULL ORDER BY name"
-        }
-        Statement::ListQueued => {
-            "SELECT {now}, name, {entry} FROM {claim} WHERE name BETWEEN $1 AND $2 ORDER BY name, ticket"
-        }
-        Statement::Tell => "SELECT pg_notify(convert_from($1, 'UTF8'), convert_from($2, 'UTF8')) IS NULL",
-        _ => unreachable!("a statement of another scheme"),
+        _ => None,
     }
 }
 
@@ -112,6 +56,7 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         Statement::LockRow | Statement::MakeRow => &[B],
         Statement::ReleaseFree
         | Statement::Find
+        | Statement::Look
         | Statement::ListFree
         | Statement::ListQueued
         | Statement::Tell => &[B, B],

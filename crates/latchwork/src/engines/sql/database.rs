@@ -54,9 +54,11 @@ pub(in crate::engines) enum Statement {
     Leave,
     /// Lets a waiting entry hold: name, ticket, token, end, since.
     Grant,
-    /// A sign of life of a waiter: name, id, for how long. A row with its ticket, how long the first lease ahead of
-    /// it still lasts (null: there is none), how many stand before it, and the newest token.
+    /// A sign of life of a waiter: name, id, for how long. Where the server can tell, a row with its ticket, how long the first lease
+    /// ahead of it still lasts (null: there is none), how many stand before it, and the newest token.
     Touch,
+    /// How a claim in the queue stands, where nobody is told: name, id. See `look.sql`.
+    Look,
     /// Extends a claim that nobody waits for: name, id, ttl.
     RenewFree,
     /// Extends a claim in the queue: name, id, ttl.
@@ -73,7 +75,7 @@ pub(in crate::engines) enum Statement {
     /// Inserts a row, or takes the place of one that is over or of the same owner: name, holder, ttl, age, owner, note. A row with
     /// its token and how long it lasts, or none.
     Put,
-    /// Lets an inserted row last: name, holder, ttl, age. A row with how long it lasts, or none.
+    /// Lets an inserted row last: name, holder, ttl, age.
     Prolong,
     /// Deletes an inserted row: name, holder, the same holder when it was revoked.
     Remove,
@@ -91,7 +93,7 @@ impl Statement {
         [Self::Put, Self::Prolong, Self::Remove, Self::Mark, Self::Held, Self::HeldBelow];
 
     /// Those of `scheme=row`, in the order of their numbers.
-    pub(in crate::engines) const ALL: [Self; 21] = [
+    pub(in crate::engines) const ALL: [Self; 22] = [
         Self::ClaimFree,
         Self::ReleaseFree,
         Self::LockRow,
@@ -106,6 +108,7 @@ impl Statement {
         Self::Leave,
         Self::Grant,
         Self::Touch,
+        Self::Look,
         Self::RenewFree,
         Self::RenewQueued,
         Self::RevokeFree,
@@ -161,9 +164,6 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
 
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
-
-    /// Whether this error says that nothing was done, and that the same may well succeed now.
-    fn is_worth_repeating(&self, error: &crate::Error) -> bool;
 }
 
 /// A transaction on a connection of its own. Dropped without a commit, it has done nothing.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
 use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, strange};
+use super::in_the_way::InTheWay;
+use super::look::Look;
 use super::queue::{Outcome, Queue, again_in, opening};
 use super::work::{Claiming, Releasing, Revoking, Work};
 use crate::clock::Clock;
@@ -16,7 +18,7 @@ use crate::engine::{
 use crate::engines::mailbox::News;
 use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
-/// How often a transaction is tried that another got in the way of.
+/// How often something is tried that another got in the way of.
 const TRIES: u32 = 8;
 /// How many claims are renewed in one transaction.
 const BATCH: usize = 256;
@@ -66,6 +68,17 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
     }
 }
 
+/// Tries again what another got in the way of.
+pub(super) async fn repeat<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(error) if InTheWay::is_source_of(&error) => {}
+            answer => return answer,
+        }
+    }
+    attempt().await
+}
+
 fn name(claim: &Claim) -> Value {
     Value::bytes(claim.name.as_str().as_bytes())
 }
@@ -75,8 +88,10 @@ impl<D: Database> Rows<D> {
         Self { database: Arc::new(database), warnings }
     }
 
+    /// One statement by itself.
     async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
-        let answers = self.database.run(vec![Ask::new(statement, values)]).await?;
+        let ask = Ask::new(statement, values);
+        let answers = repeat(|| self.database.run(vec![ask.clone()])).await?;
         answers.into_iter().next().ok_or_else(strange)
     }
 
@@ -90,28 +105,35 @@ impl<D: Database> Rows<D> {
     }
 
     /// A waiter's sign of life. `None`: it is not waiting any more, or whoever is ahead of it may be gone.
-    async fn touch(&self, claim: &Claim, is_told: bool) -> Result<Option<Busy>> {
-        let values = [name(claim), Value::id(claim.id), Value::Int(micros(claim.wait_lease))];
-        let answer = self.run(Statement::Touch, values).await?;
+    async fn touch(&self, claim: &Claim) -> Result<Option<Verdict>> {
+        let answer = self.give_sign(claim).await?;
         let Some([_, Value::Int(left @ 1..), ahead, token]) = answer.rows.first().map(Vec::as_slice) else {
             return Ok(None);
         };
-        let (left, ahead) = (Duration::from_micros(*left as u64), int(ahead)? as u32);
-        let mut busy = Busy::new(again_in(claim, Some(left), ahead, is_told));
-        busy.position = Some(ahead);
+        let mut busy = Busy::new(again_in(claim, Some(Duration::from_micros(*left as u64))));
+        busy.position = Some(int(ahead)? as u32);
         busy.floor = Some(int(token)? as u64);
-        Ok(Some(busy))
+        Ok(Some(Verdict::Busy(busy)))
     }
 
-    /// Does `work` in a transaction on its lock; again, if another got in its way.
-    async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
-        for _ in 1..TRIES {
-            match self.try_on_lock(work).await {
-                Err(error) if self.database.is_worth_repeating(&error) => {}
-                answer => return answer,
-            }
+    /// How a waiter stands that nobody tells. Its sign of life is written, and costs a commit, only when it is due.
+    async fn look(&self, claim: &Claim) -> Result<Option<Verdict>> {
+        let answer = self.run(Statement::Look, [name(claim), Value::id(claim.id)]).await?;
+        let Some(look) = Look::read(&answer)? else { return Ok(None) };
+        if look.is_fading(claim) && self.give_sign(claim).await?.changed == 0 {
+            return Ok(None);
         }
-        self.try_on_lock(work).await
+        Ok(look.verdict(claim))
+    }
+
+    async fn give_sign(&self, claim: &Claim) -> Result<Answer> {
+        let values = [name(claim), Value::id(claim.id), Value::Int(micros(claim.wait_lease))];
+        self.run(Statement::Touch, values).await
+    }
+
+    /// Does `work` in a transaction on its lock.
+    async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
+        repeat(|| self.try_on_lock(work)).await
     }
 
     async fn try_on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
@@ -147,10 +169,13 @@ impl<D: Database> Rows<D> {
         let channel = if is_try { None } else { self.database.channel().await? };
         if !is_try && self.database.expect(claim.id) {
             // Who has an owner may take over by now.
-            if claim.owner.is_none()
-                && let Some(busy) = self.touch(claim, channel.is_some()).await?
-            {
-                return Ok(Verdict::Busy(busy));
+            let known = match &channel {
+                _ if claim.owner.is_some() => None,
+                Some(_) => self.touch(claim).await?,
+                None => self.look(claim).await?,
+            };
+            if let Some(verdict) = known {
+                return Ok(verdict);
             }
         } else if claim.mode == Mode::Exclusive
             && let Some(grant) = self.claim_free(claim).await?
@@ -169,8 +194,13 @@ impl<D: Database> Rows<D> {
         // Where nobody waits, then in the queue: a holder goes from the one to the other, and not back.
         let free = claims.iter().map(renew(Statement::RenewFree));
         let queued = claims.iter().map(renew(Statement::RenewQueued));
-        let (transaction, answers) = self.database.begin(free.chain(queued).collect()).await?;
-        transaction.commit(Vec::new()).await?;
+        let asks: Vec<_> = free.chain(queued).collect();
+        let answers = repeat(|| async {
+            let (transaction, answers) = self.database.begin(asks.clone()).await?;
+            transaction.commit(Vec::new()).await?;
+            Ok(answers)
+        });
+        let answers = answers.await?;
         let (free, queued) = answers.split_at(claims.len());
         let mut renewals = Vec::with_capacity(claims.len());
         for ((claim, free), queued) in claims.iter().zip(free).zip(queued) {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
+use super::engine::repeat;
 use super::entry::{bytes, int, micros, owner_value, strange};
 use super::holder::{self, Holder};
 use crate::clock::Clock;
@@ -92,6 +93,11 @@ impl Row {
         self.left.map(span)
     }
 
+    /// How long a claim lasts whose row this is.
+    fn lasts(&self, claim: &Claim) -> Result<Duration> {
+        Ok(self.expires_in().ok_or_else(strange)?.min(claim.ttl))
+    }
+
     fn describe(&self) -> ClaimState {
         let mut state = ClaimState::new(self.holder.id);
         state.token = self.token.map(|token| token as u64);
@@ -113,7 +119,8 @@ impl<D: Database> Inserts<D> {
     }
 
     async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
-        let answers = self.shared.database.run(vec![Ask::new(statement, values)]).await?;
+        let ask = Ask::new(statement, values);
+        let answers = repeat(|| self.shared.database.run(vec![ask.clone()])).await?;
         answers.into_iter().next().ok_or_else(strange)
     }
 
@@ -146,7 +153,7 @@ impl<D: Database> Inserts<D> {
     fn verdict(&self, claim: &Claim, row: &Row) -> Result<Verdict> {
         if row.text == holder::text(claim) {
             // Asked again, after a lost reply: the same answer.
-            let valid = Valid::For(row.expires_in().ok_or_else(strange)?.min(claim.ttl));
+            let valid = Valid::For(row.lasts(claim)?);
             return Ok(Verdict::Granted(Grant { token: row.token.map(|token| token as u64), valid }));
         }
         let pause = (FIRST * (1 << self.looks_in_vain(claim).min(8))).min(LONGEST);
@@ -188,33 +195,43 @@ impl<D: Database> Inserts<D> {
     }
 
     async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let renew = |claim: &Arc<Claim>| {
+        let prolong = claims.iter().map(|claim| {
             let holder = Value::bytes(holder::text(claim).as_bytes());
             Ask::new(
                 Statement::Prolong,
                 [name(&claim.name), holder, Value::Int(micros(claim.ttl)), self.age()],
             )
-        };
-        let (transaction, answers) = self.shared.database.begin(claims.iter().map(renew).collect()).await?;
-        transaction.commit(Vec::new()).await?;
+        });
+        // What is left is read from the row: its column may not keep fractions of a second.
+        let held = claims.iter().map(|claim| Ask::new(Statement::Held, [name(&claim.name), self.age()]));
+        let asks: Vec<_> = prolong.chain(held).collect();
+        let answers = repeat(|| async {
+            let (transaction, answers) = self.shared.database.begin(asks.clone()).await?;
+            transaction.commit(Vec::new()).await?;
+            Ok(answers)
+        });
+        let answers = answers.await?;
+        let (prolonged, held) = answers.split_at(claims.len());
         let mut renewals = Vec::with_capacity(claims.len());
-        for (claim, answer) in claims.iter().zip(answers) {
-            renewals.push(match answer.rows.first().and_then(|row| row.first()) {
-                Some(left) => Renewal::Kept(Valid::For(span(int(left)?).min(claim.ttl))),
-                None => Renewal::Lost(self.why_lost(claim).await?),
+        for ((claim, prolonged), held) in claims.iter().zip(prolonged).zip(held) {
+            let row = held.rows.first().map(|row| Row::read(row)).transpose()?;
+            renewals.push(match row {
+                Some(row) if prolonged.changed > 0 => Renewal::Kept(Valid::For(row.lasts(claim)?)),
+                row => Renewal::Lost(why_lost(claim, row.as_ref())),
             });
         }
         Ok(renewals)
     }
+}
 
-    async fn why_lost(&self, claim: &Claim) -> Result<Loss> {
-        let Some(row) = self.row(&claim.name).await? else { return Ok(Loss::Removed) };
-        Ok(match &row.holder {
-            holder if holder.id == claim.id && holder.is_revoked => Loss::Revoked,
-            holder if holder.id == claim.id => Loss::Expired,
-            holder if claim.takes_over(holder.id, Mode::Exclusive, holder.owner.as_ref()) => Loss::TakenOver,
-            _ => Loss::Removed,
-        })
+fn why_lost(claim: &Claim, row: Option<&Row>) -> Loss {
+    match row.map(|row| &row.holder) {
+        Some(holder) if holder.id == claim.id && holder.is_revoked => Loss::Revoked,
+        Some(holder) if holder.id == claim.id => Loss::Expired,
+        Some(holder) if claim.takes_over(holder.id, Mode::Exclusive, holder.owner.as_ref()) => {
+            Loss::TakenOver
+        }
+        _ => Loss::Removed,
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::database::{Answer, Ask, Statement, Transaction, Value};
 use super::entry::{Entry, int, micros, owner_value, strange};
+use super::look;
 use crate::engine::{Busy, Claim, ClaimId, Grant, Mode, Released, Revoke, Revoked, Valid, Verdict};
 use crate::engines::rule::Admission;
 use crate::{LockName, Result};
@@ -339,7 +340,13 @@ impl<'t, T: Transaction> Queue<'t, T> {
         busy.holder = settled.holders.first().map(|holder| holder.describe(self.now));
         let Some(ahead) = ahead else { return busy };
         let is_next = ahead as usize <= settled.holders.len();
-        busy.again_in = again_in(claim, is_next.then_some(first_end), ahead, channel.is_some());
+        busy.again_in = again_in(claim, is_next.then_some(first_end));
+        if channel.is_none() {
+            let begun = settled.holders.iter().map(|holder| holder.since).max().unwrap_or(self.now);
+            let held_for = Duration::from_micros((self.now - begun).max(0) as u64);
+            let holders = settled.holders.len() as u32;
+            busy.again_in = busy.again_in.min(look::again_in(claim, held_for, ahead, holders));
+        }
         busy.position = Some(ahead);
         busy.floor = Some(self.token as u64);
         busy
@@ -350,11 +357,8 @@ fn read_now(answer: &Answer) -> Result<i64> {
     int(answer.rows.first().and_then(|row| row.first()).ok_or_else(strange)?)
 }
 
-/// When a waiter asks again: three times in the life of its place, when the lease ahead of it ends, and often if nobody tells it.
-pub(super) fn again_in(claim: &Claim, first_end: Option<Duration>, ahead: u32, is_told: bool) -> Duration {
-    const SOONEST: Duration = Duration::from_millis(2);
-    const LATEST: Duration = Duration::from_millis(25);
+/// When a waiter asks again that is told: three times in the life of its place, and when the lease ahead of it ends.
+pub(super) fn again_in(claim: &Claim, first_end: Option<Duration>) -> Duration {
     let alive = claim.wait_lease / 3;
-    let soon = first_end.map_or(alive, |end| alive.min(end + Duration::from_millis(1)));
-    if is_told { soon } else { soon.min((SOONEST * ahead.max(1)).min(LATEST)) }
+    first_end.map_or(alive, |end| alive.min(end + Duration::from_millis(1)))
 }

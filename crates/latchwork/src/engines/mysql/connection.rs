@@ -1,0 +1,118 @@
+//! One connection with its session set up: statements with their values, many under way at once.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::failure::{failed, refused};
+use super::options::Options;
+use super::wire::{Prepared, Reply, Trouble, Wire};
+use crate::engines::sql::Value;
+use crate::engines::unheard::Unheard;
+use crate::{Error, ErrorKind, Result};
+
+/// How long to try to reach the server. The core bounds every request as well.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// What every session is set to, whatever the server's own settings are: a statement is a transaction unless it is in one, the
+/// database's clock shows UTC, what does not fit is an error, and nobody waits for a locked row for longer than 3 s.
+const SESSION: &str = "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', \
+                       innodb_lock_wait_timeout = 3";
+const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+/// A client that is stopped in the middle of a transaction must not block a lock for longer than this.
+const IDLE: &str = "SET SESSION idle_transaction_timeout = 3";
+
+/// A connection. It never comes back to life: whoever finds it closed opens another. Dropped, it ends when what was asked is
+/// carried out.
+pub(super) struct Connection {
+    wire: Wire,
+    options: Arc<Options>,
+    is_mariadb: bool,
+    #[allow(dead_code, reason = "for ways to lock that hold a connection")]
+    thread: u32,
+}
+
+#[allow(dead_code, reason = "for ways to lock that hold a connection")]
+impl Connection {
+    /// Connects, logs in and sets up the session. It moves on the runtime that this is called on, and ends with it.
+    ///
+    /// # Errors
+    /// What the server says. Nothing was done.
+    pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
+        let unreachable = |why: &str| {
+            let message = format!("{} at {}: {why}", options.engine, options.place);
+            Error::new(ErrorKind::Unreachable, message)
+        };
+        let opening = async {
+            let (wire, greeting) = Wire::open(&options.login).await?;
+            let is_mariadb = greeting.version.contains("MariaDB");
+            let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE)];
+            for set in settings.into_iter().flatten().map(|setting| wire.query(setting)).collect::<Vec<_>>() {
+                set.await?;
+            }
+            Ok((wire, is_mariadb, greeting.thread))
+        };
+        let opened = tokio::time::timeout(CONNECT_LIMIT, opening).await;
+        let opened = opened.map_err(|_| unreachable("no answer to the connection"))?;
+        let (wire, is_mariadb, thread) = opened.map_err(|trouble| refused(&trouble, &options))?;
+        Ok(Self { wire, options, is_mariadb, thread })
+    }
+
+    /// MariaDB, and not MySQL.
+    pub(super) fn is_mariadb(&self) -> bool {
+        self.is_mariadb
+    }
+
+    /// The number by which `KILL` and the list of processes know it.
+    pub(super) fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.wire.is_closed()
+    }
+
+    /// Ends as soon as the connection does, whoever ended it.
+    pub(super) async fn closed(&self) {
+        self.wire.closed().await;
+    }
+
+    /// Does not trust it any more: it is closed from now on, and whoever waits for an answer hears so.
+    pub(super) fn hang_up(&self) {
+        self.wire.hang_up();
+    }
+
+    /// Makes a statement known to the server. Several can be under way at once: each is sent when this is called.
+    pub(super) fn prepare(&self, text: &str) -> impl Future<Output = Asked<Prepared>> + Send + use<> {
+        self.wire.prepare(text)
+    }
+
+    /// Sends a statement with its values. It is on its way when this returns, and is carried out whether or not anybody waits for
+    /// the answer.
+    pub(super) fn execute(
+        &self,
+        statement: Prepared,
+        values: &[Value],
+    ) -> impl Future<Output = Asked<Reply>> + Send + use<> {
+        self.wire.execute(statement, values)
+    }
+
+    /// The same for a command without values, in which nothing may stand that somebody else wrote.
+    pub(super) fn command(&self, text: &str) -> impl Future<Output = Asked<Reply>> + Send + use<> {
+        self.wire.query(text)
+    }
+
+    /// Waits for an answer that was asked for here, and says what a bad one means.
+    pub(super) async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
+        let unheard = Unheard::of(|| self.wire.hang_up());
+        let answer = asked.await;
+        unheard.heard();
+        answer.map_err(|trouble| failed(&trouble, &self.options))
+    }
+
+    pub(super) fn options(&self) -> &Arc<Options> {
+        &self.options
+    }
+}
+
+/// What the server answered, before anybody thought about what it means.
+pub(super) type Asked<T> = std::result::Result<T, Trouble>;

@@ -1,0 +1,90 @@
+//! What a failed statement means: whether the server may have acted, and what the caller can do about it.
+
+use super::options::Options;
+use super::wire::Trouble;
+use crate::engines::sql::InTheWay;
+use crate::{Effect, Error, ErrorKind};
+
+/// The numbers of what servers refuse.
+pub(super) mod code {
+    pub(in crate::engines::mysql) const NO_SUCH_TABLE: u16 = 1146;
+    pub(in crate::engines::mysql) const TABLE_DENIED: u16 = 1142;
+    /// A lock that was waited for too long. Only the statement was undone, not its transaction.
+    pub(super) const WAITED_TOO_LONG: u16 = 1205;
+    pub(super) const DEADLOCK: u16 = 1213;
+    pub(super) const READ_ONLY: [u16; 2] = [1290, 1836];
+    pub(super) const NO_DATABASE: [u16; 2] = [1046, 1049];
+    /// By its database, its password, its table, its column, its command, its host.
+    pub(super) const DENIED: [u16; 8] = [1044, 1045, 1142, 1143, 1227, 1130, 1698, 3118];
+    pub(super) const TOO_MANY_CONNECTIONS: [u16; 3] = [1040, 1203, 1226];
+    pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;
+    pub(super) const NEEDS_ROW_FORMAT: u16 = 1665;
+    /// Ended by an operator, or by a limit on how long a statement may take: it alone was undone.
+    pub(super) const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
+    /// The connection or the server ends, or has not come up: shutdown, network, killed, idle for too long, no quorum.
+    pub(super) const THE_END: [u16; 11] = [1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031, 4169];
+}
+
+/// A statement that may have been carried out, unless the server says that it was not.
+pub(super) fn failed(trouble: &Trouble, options: &Options) -> Error {
+    let is_refused = match trouble {
+        // What the server itself refuses, it undoes.
+        Trouble::Refused { code, .. } => !code::THE_END.contains(code),
+        Trouble::Unable(_) => true,
+        Trouble::Ended(_) => false,
+    };
+    refused(trouble, options).with_effect(if is_refused { Effect::None } else { Effect::Unknown })
+}
+
+/// A connection that was never made, or a transaction that never ended: nothing was done.
+pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
+    let (engine, place, user) = (options.engine, &options.place, &options.login.user);
+    let (code, words) = match trouble {
+        Trouble::Refused { code, words } => (*code, words),
+        Trouble::Ended(why) => {
+            let hint = if why.contains("UnknownIssuer") {
+                "; ca= in the URL names the authority to trust"
+            } else {
+                ""
+            };
+            return Error::new(ErrorKind::Unreachable, format!("{engine} at {place}: {why}{hint}"));
+        }
+        Trouble::Unable(why) => {
+            return Error::new(ErrorKind::Denied, format!("{engine} at {place} and user {user:?}: {why}"));
+        }
+    };
+    let (kind, hint) = match code {
+        code::DEADLOCK | code::WAITED_TOO_LONG => {
+            let message = format!("{engine} at {place}: {words}");
+            return Error::new(ErrorKind::Unreachable, message).with_source(InTheWay);
+        }
+        1045 | 1698 => (ErrorKind::Denied, "; look at user and password in the URL"),
+        code if code::DENIED.contains(&code) => {
+            (ErrorKind::Denied, "; docs/engines/mysql.md has the grant this user needs")
+        }
+        code if code::NO_DATABASE.contains(&code) => {
+            (ErrorKind::Invalid, "; the path of the URL names the database, and it must be there")
+        }
+        code if code::READ_ONLY.contains(&code) => {
+            (ErrorKind::Unreachable, "; it takes no writes, as a replica; name the primary")
+        }
+        code if code::TOO_MANY_CONNECTIONS.contains(&code) => {
+            (ErrorKind::Unreachable, "; max_connections on the server, or fewer clients")
+        }
+        code::TOO_MANY_STATEMENTS => {
+            (ErrorKind::Unreachable, "; max_prepared_stmt_count on the server, or fewer clients")
+        }
+        code::NEEDS_ROW_FORMAT => {
+            (ErrorKind::Invalid, "; locks need binlog_format=ROW or MIXED on the server")
+        }
+        code if code::THE_END.contains(&code) || code::INTERRUPTED.contains(&code) => {
+            (ErrorKind::Unreachable, "")
+        }
+        _ => (ErrorKind::Corrupt, ""),
+    };
+    let message = match kind {
+        ErrorKind::Denied => format!("{engine} at {place} refuses user {user:?}: {words} ({code}){hint}"),
+        _ => format!("{engine} at {place}: {words} ({code}){hint}"),
+    };
+    Error::new(kind, message)
+}

@@ -1,0 +1,149 @@
+//! A connection with the statements of rows on it.
+//!
+//! A failed statement does not end its transaction here: what was sent behind it would still be carried out, and committed. So a
+//! commit is only sent when everything before it was answered; and automatic commits are off meanwhile, or what was sent behind a
+//! statement that ended the transaction (a deadlock) would be committed by itself.
+
+use std::sync::Arc;
+
+use super::connection::{Asked, Connection};
+use super::failure::{code, refused};
+use super::options::Options;
+use super::texts::{Text, tables};
+use super::wire::{Prepared, Reply, Trouble};
+use crate::engines::sql::{Answer, Ask, Statement, Value};
+use crate::{Effect, Error, ErrorKind, Result};
+
+/// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
+/// and MySQL only knows how long any session may stand still.
+const BEGIN: [&str; 2] = ["SET SESSION autocommit = 0", "SET SESSION autocommit = 0, wait_timeout = 3"];
+const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 1, wait_timeout = 28800"];
+
+/// A connection that knows every statement.
+pub(super) struct Lane {
+    connection: Connection,
+    /// In the order of [`Statement`].
+    statements: Vec<(Text, Prepared)>,
+}
+
+impl Lane {
+    /// Connects and prepares the statements; makes the tables if they are missing.
+    ///
+    /// # Errors
+    /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
+    pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
+        let connection = Connection::open(options.clone()).await?;
+        let statements = match prepare(&connection).await {
+            Err(Trouble::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
+                make_tables(&connection).await?;
+                prepare(&connection).await
+            }
+            prepared => prepared,
+        };
+        let statements = statements.map_err(|trouble| refused(&trouble, &options))?;
+        Ok(Self { connection, statements })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.connection.is_closed()
+    }
+
+    /// Refuses a server whose clock stands still while a statement waits: leases would begin before they were granted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`], naming the setting.
+    pub(super) async fn check_clock(&self) -> Result<()> {
+        let ask = "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)";
+        let reply = self.connection.answer(self.connection.command(ask)).await?;
+        match reply.rows.first().and_then(|row| row.first()) {
+            Some(Value::Bytes(text)) if text == b"1" => {
+                let options = self.connection.options();
+                let message = format!(
+                    "{} at {}: the server runs with sysdate-is-now, and locks need the time when it is asked for",
+                    options.engine, options.place
+                );
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Statements in one round trip, each for itself or all in the open transaction.
+    ///
+    /// # Errors
+    /// The first that failed; those behind it were carried out all the same.
+    pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+        let sent: Vec<_> = asks.iter().map(|ask| self.send(ask)).collect();
+        let waiting = async {
+            let mut answers = Vec::with_capacity(asks.len());
+            for (ask, answer) in asks.iter().zip(sent) {
+                answers.push(read(ask.statement, answer.await?));
+            }
+            Ok(answers)
+        };
+        self.connection.answer(waiting).await
+    }
+
+    /// Begins a transaction with these.
+    pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+        let begun = self.connection.command(self.of_server(BEGIN));
+        let answers = self.run(asks).await?;
+        self.connection.answer(begun).await?;
+        Ok(answers)
+    }
+
+    pub(super) async fn commit(&self) -> Result<()> {
+        let committed = self.connection.command("COMMIT");
+        drop(self.connection.command(self.of_server(END)));
+        self.connection.answer(committed).await.map(drop)
+    }
+
+    /// Whatever comes behind this is not in the transaction any more.
+    pub(super) fn roll_back(&self) {
+        drop(self.connection.command("ROLLBACK"));
+        drop(self.connection.command(self.of_server(END)));
+    }
+
+    fn of_server(&self, [mariadb, mysql]: [&'static str; 2]) -> &'static str {
+        if self.connection.is_mariadb() { mariadb } else { mysql }
+    }
+
+    fn send(&self, ask: &Ask) -> impl Future<Output = Asked<Reply>> + Send + use<> {
+        let (text, prepared) = &self.statements[ask.statement as usize];
+        self.connection.execute(*prepared, &text.values(&ask.values))
+    }
+}
+
+fn read(statement: Statement, reply: Reply) -> Answer {
+    let rows = match statement {
+        // Only then: otherwise the number is that of an earlier statement.
+        Statement::ClaimFree if reply.matched > 0 => vec![vec![Value::Int(reply.insert_id as i64)]],
+        _ => reply.rows,
+    };
+    Answer { rows, changed: reply.matched }
+}
+
+async fn prepare(connection: &Connection) -> Asked<Vec<(Text, Prepared)>> {
+    let texts = Statement::ALL.map(|statement| Text::of(statement, &connection.options().table));
+    let sent: Vec<_> = texts.into_iter().map(|text| (connection.prepare(&text.words), text)).collect();
+    let mut prepared = Vec::with_capacity(sent.len());
+    for (answer, text) in sent {
+        prepared.push((text, answer.await?));
+    }
+    Ok(prepared)
+}
+
+async fn make_tables(connection: &Connection) -> Result<()> {
+    let options = connection.options();
+    let tables = tables(&options.table);
+    for table in &tables {
+        if let Err(trouble) = connection.command(table).await {
+            let (why, user, ddl) = (refused(&trouble, options), &options.login.user, tables.join(";\n"));
+            let message = format!(
+                "{why}\nthe tables are missing, or {user:?} may not use them, and it may not make them; let an owner run:\n{ddl};"
+            );
+            return Err(Error::new(why.kind(), message).with_effect(Effect::None));
+        }
+    }
+    Ok(())
+}

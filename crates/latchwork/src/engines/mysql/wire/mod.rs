@@ -1,0 +1,140 @@
+//! The protocol of MySQL and MariaDB, as far as locks need it: prepared statements with their values, many under way at once.
+
+mod auth;
+mod bytes;
+mod driver;
+mod handshake;
+mod reply;
+mod request;
+mod stream;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub(super) use self::handshake::{Greeting, Login};
+use self::reply::Next;
+pub(super) use self::reply::Reply;
+pub(super) use self::request::Prepared;
+use crate::engines::sql::Value;
+use crate::locked::locked;
+
+/// Why there is no answer, or a bad one.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// The server said no.
+    Refused { code: u16, words: String },
+    /// The connection ended, or cannot be used any more.
+    Ended(String),
+    /// Something that the two cannot agree on, before anything was asked.
+    Unable(String),
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Ended(error.to_string())
+    }
+}
+
+/// A connection. It never comes back to life: whoever finds it closed opens another. It ends when nobody has it any more.
+pub(super) struct Wire {
+    asked: mpsc::UnboundedSender<Asked>,
+    ended: Arc<Ended>,
+}
+
+/// A question for the driver.
+struct Asked {
+    packet: Vec<u8>,
+    next: Next,
+    answer: oneshot::Sender<Result<Reply, Trouble>>,
+}
+
+/// Whether a connection has ended, and why if the server said so.
+struct Ended {
+    is_over: watch::Sender<bool>,
+    why: Mutex<Option<Trouble>>,
+}
+
+impl Ended {
+    fn because(&self, trouble: Trouble) {
+        *locked(&self.why) = Some(trouble);
+    }
+
+    fn end(&self) {
+        self.is_over.send_replace(true);
+    }
+
+    fn why(&self) -> Trouble {
+        locked(&self.why).clone().unwrap_or_else(|| Trouble::Ended("the connection ended".to_owned()))
+    }
+}
+
+impl Wire {
+    /// Connects, encrypts if that was asked for, and logs in. Moves on the runtime it is called on.
+    ///
+    /// # Errors
+    /// Nothing was asked then.
+    pub(super) async fn open(login: &Login) -> Result<(Self, Greeting), Trouble> {
+        let (stream, greeting) = handshake::begin(login).await?;
+        let (asked, questions) = mpsc::unbounded_channel();
+        let ended = Arc::new(Ended { is_over: watch::Sender::new(false), why: Mutex::default() });
+        tokio::spawn(driver::drive(stream, questions, ended.clone()));
+        Ok((Self { asked, ended }, greeting))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        *self.ended.is_over.borrow()
+    }
+
+    /// Ends with the connection, whoever ends it.
+    #[allow(dead_code, reason = "for ways to lock that hold a connection")]
+    pub(super) async fn closed(&self) {
+        // The sender lives as long as we do.
+        let _ = self.ended.is_over.subscribe().wait_for(|is_over| *is_over).await;
+    }
+
+    /// Does not trust the connection any more: whoever waits for an answer hears that it ended.
+    pub(super) fn hang_up(&self) {
+        self.ended.end();
+    }
+
+    /// A command without values. It is on its way when this returns, and carried out whether its answer is waited for or not;
+    /// so are those below.
+    pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+        self.ask(request::query(text))
+    }
+
+    pub(super) fn execute(
+        &self,
+        statement: Prepared,
+        values: &[Value],
+    ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+        self.ask(request::execute(statement, values))
+    }
+
+    pub(super) fn prepare(
+        &self,
+        text: &str,
+    ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
+        let asked = self.ask(request::prepare(text));
+        async { Ok(Prepared(asked.await?.statement)) }
+    }
+
+    fn ask(
+        &self,
+        (packet, next): (Vec<u8>, Next),
+    ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+        let (answer, answered) = oneshot::channel();
+        let is_too_long = stream::is_too_long(&packet);
+        let sent = !is_too_long && self.asked.send(Asked { packet, next, answer }).is_ok();
+        let ended = self.ended.clone();
+        async move {
+            match answered.await {
+                Ok(answer) if sent => answer,
+                _ if is_too_long => Err(Trouble::Unable("a statement of more than 16 MB".to_owned())),
+                _ => Err(ended.why()),
+            }
+        }
+    }
+}

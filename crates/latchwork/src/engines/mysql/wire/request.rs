@@ -1,0 +1,63 @@
+//! What is asked, as bytes.
+
+use super::bytes::put_length;
+use super::reply::Next;
+use crate::engines::sql::Value;
+
+const QUERY: u8 = 0x03;
+const PREPARE: u8 = 0x16;
+const EXECUTE: u8 = 0x17;
+
+/// What kinds of values there are.
+const NULL: u8 = 0x06;
+const NUMBER: u8 = 0x08;
+const BYTES: u8 = 0xfc;
+
+/// A statement that a connection knows. Its values are always sent apart from its words.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engines::mysql) struct Prepared(pub(super) u32);
+
+/// A command without values: it must not have anything in it that somebody else wrote.
+pub(super) fn query(text: &str) -> (Vec<u8>, Next) {
+    ([&[QUERY], text.as_bytes()].concat(), Next::First { is_binary: false })
+}
+
+pub(super) fn prepare(text: &str) -> (Vec<u8>, Next) {
+    ([&[PREPARE], text.as_bytes()].concat(), Next::FirstOfPrepared)
+}
+
+pub(super) fn execute(statement: Prepared, values: &[Value]) -> (Vec<u8>, Next) {
+    let mut packet = vec![EXECUTE];
+    packet.extend(statement.0.to_le_bytes());
+    // No cursor; once.
+    packet.extend([0, 1, 0, 0, 0]);
+    if !values.is_empty() {
+        let mut nulls = vec![0; values.len().div_ceil(8)];
+        for (index, _) in values.iter().enumerate().filter(|(_, value)| **value == Value::Null) {
+            nulls[index / 8] |= 1 << (index % 8);
+        }
+        packet.extend(nulls);
+        packet.push(1);
+        for value in values {
+            packet.extend([
+                match value {
+                    Value::Null => NULL,
+                    Value::Int(_) => NUMBER,
+                    Value::Bytes(_) => BYTES,
+                },
+                0,
+            ]);
+        }
+        for value in values {
+            match value {
+                Value::Null => {}
+                Value::Int(number) => packet.extend(number.to_le_bytes()),
+                Value::Bytes(bytes) => {
+                    put_length(&mut packet, bytes.len());
+                    packet.extend(bytes);
+                }
+            }
+        }
+    }
+    (packet, Next::First { is_binary: true })
+}

@@ -1,0 +1,53 @@
+//! Packets on a stream of bytes.
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::Trouble;
+
+/// A packet of this size goes on in the next one. Nothing of ours is that long.
+const LONGEST: usize = 0xff_ffff;
+
+/// Plain or encrypted.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// Adds a packet: its length, its place in the exchange, its bytes.
+pub(super) fn put_packet(out: &mut Vec<u8>, number: u8, payload: &[u8]) {
+    out.extend(&(payload.len() as u32).to_le_bytes()[..3]);
+    out.push(number);
+    out.extend(payload);
+}
+
+/// Whether a payload can be sent.
+pub(super) fn is_too_long(payload: &[u8]) -> bool {
+    payload.len() >= LONGEST
+}
+
+/// The first packet of what has arrived, and how many bytes it took; `None`: it is not all there yet.
+pub(super) fn first_packet(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, Trouble> {
+    let [a, b, c, _, rest @ ..] = arrived else { return Ok(None) };
+    let length = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
+    if length == LONGEST {
+        return Err(Trouble::Ended("a row of more than 16 MB".to_owned()));
+    }
+    Ok(rest.get(..length).map(|packet| (packet, length + 4)))
+}
+
+/// Sends one packet, while nothing else is under way.
+pub(super) async fn send(stream: &mut dyn Stream, number: u8, payload: &[u8]) -> Result<(), Trouble> {
+    let mut out = Vec::with_capacity(payload.len() + 4);
+    put_packet(&mut out, number, payload);
+    stream.write_all(&out).await?;
+    Ok(stream.flush().await?)
+}
+
+/// Reads one packet, while nothing else is under way: the packet, and its place in the exchange.
+pub(super) async fn receive(stream: &mut dyn Stream) -> Result<(Vec<u8>, u8), Trouble> {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).await?;
+    let length = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+    let mut packet = vec![0; length];
+    stream.read_exact(&mut packet).await?;
+    Ok((packet, head[3]))
+}

@@ -1,0 +1,262 @@
+//! A MariaDB server of one test: the real `mariadbd`, which can be asked, killed and started again.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use tempfile::TempDir;
+
+use super::certificates::{Certificates, Identity};
+use super::pool::Pooled;
+use super::port::free_port;
+use super::process::Process;
+use crate::shim::Clocks;
+
+/// A start takes less than a second on an idle machine.
+const START_LIMIT: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(10);
+/// How many ports are tried before somebody must look into it.
+const MOST_PORTS: u32 = 20;
+/// A small log is made faster, and nothing here needs a large one.
+const SMALL_LOG: &str = "--innodb-log-file-size=8M";
+/// The user `owner` may do everything in the database `locks`, and nothing to the server; `app` may enter it, and use nothing of ours.
+const PEOPLE: &str = "CREATE DATABASE locks; CREATE TABLE locks.door (x INT); \
+                      CREATE USER owner@'127.0.0.1'; GRANT ALL ON locks.* TO owner@'127.0.0.1'; \
+                      CREATE USER app@'127.0.0.1' IDENTIFIED BY 's3cr@t'; GRANT SELECT ON locks.door TO app@'127.0.0.1'";
+
+/// A running `mariadbd` on a port of 127.0.0.1, in a folder of its own. Killed when dropped.
+pub struct MariadbServer {
+    folder: TempDir,
+    port: u16,
+    environment: Vec<(&'static str, PathBuf)>,
+    is_measured: bool,
+    has_tls: bool,
+    process: Mutex<Option<Process>>,
+}
+
+/// How to set it up.
+#[derive(Clone, Copy, Default)]
+pub struct MariadbOptions<'a> {
+    /// Clocks that can be moved.
+    pub clocks: Option<&'a Clocks>,
+    /// As people run it: every commit goes to the disk.
+    pub is_measured: bool,
+    /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
+    /// certificate of the same authority.
+    pub tls: Option<(&'a Certificates, &'a Identity)>,
+}
+
+/// Why a server did not start.
+struct PortTaken;
+
+impl MariadbServer {
+    /// Starts one and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not; with what it printed.
+    pub fn start(options: MariadbOptions<'_>) -> Self {
+        let folder = tempfile::Builder::new().prefix("mariadb").tempdir().expect("a temporary folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
+        let environment = options.clocks.map_or_else(Vec::new, |clocks| {
+            vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
+        });
+        let (is_measured, has_tls) = (options.is_measured, options.tls.is_some());
+        let mut server =
+            Self { folder, port: 0, environment, is_measured, has_tls, process: Mutex::default() };
+        server.make_data();
+        if let Some((certificates, identity)) = options.tls {
+            server.copy_identity(certificates, identity);
+        }
+        for _ in 0..MOST_PORTS {
+            server.port = free_port();
+            if server.launch().is_ok() {
+                server.sql(PEOPLE);
+                if has_tls {
+                    server.sql("ALTER USER app@'127.0.0.1' REQUIRE X509");
+                }
+                return server;
+            }
+        }
+        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+    }
+
+    /// Where clients find it, from the first start to the last.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The user and the database that tests use.
+    pub fn url(&self, address: SocketAddr, options: &str) -> String {
+        format!("mariadb://owner@{address}/locks?{options}")
+    }
+
+    /// Everything it has printed since its last start.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.file("output")).unwrap_or_default()).into_owned()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&self) {
+        *self.process() = None;
+    }
+
+    /// Kills it, if it runs, and starts it on the same port with the data that it had.
+    ///
+    /// # Panics
+    /// As [`MariadbServer::start`].
+    pub fn restart(&self) {
+        self.kill();
+        let begun = Clock::boottime().now();
+        while self.launch().is_err() {
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// What the command `mariadb` prints for this, in the database `locks`, as one who may do everything.
+    ///
+    /// # Panics
+    /// If it fails; with what it said.
+    pub fn sql(&self, sql: &str) -> String {
+        let output = self.try_sql(sql);
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// How many statements with values and how many commits it has carried out since its last start.
+    pub fn statements(&self) -> u64 {
+        self.counts(&["Com_stmt_execute", "Com_commit"])
+    }
+
+    /// The most connections that it has had at once since its last start.
+    pub fn most_connections(&self) -> u64 {
+        self.counts(&["Max_used_connections"])
+    }
+
+    /// Ends every connection but those of the command `mariadb`, as an operator would.
+    pub fn end_connections(&self) {
+        let threads =
+            self.sql("SELECT id FROM information_schema.processlist WHERE user IN ('owner', 'app')");
+        for thread in threads.lines() {
+            // It may have ended by itself.
+            self.try_sql(&format!("KILL {thread}"));
+        }
+    }
+
+    fn counts(&self, names: &[&str]) -> u64 {
+        let names = names.join("', '");
+        let rows = self.sql(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"));
+        rows.lines().filter_map(|row| row.split('\t').nth(1)?.parse::<u64>().ok()).sum()
+    }
+
+    fn try_sql(&self, sql: &str) -> Output {
+        let mut command = Command::new("mariadb");
+        command.args([
+            "--no-defaults",
+            "--user=root",
+            "--batch",
+            "--skip-column-names",
+            "--connect-timeout=5",
+        ]);
+        // The database is not there yet when the first of these is asked.
+        let database = if sql == PEOPLE || sql == "SELECT 1" { "mysql" } else { "locks" };
+        command.arg("--socket").arg(self.socket()).args([database, "-e", sql]);
+        command.output().expect("mariadb starts; it is in the package mariadb-client")
+    }
+
+    fn make_data(&self) {
+        let mut command = Command::new("mariadb-install-db");
+        command.args([
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            SMALL_LOG,
+        ]);
+        command.args(as_mysql()).arg(self.setting("datadir", "data"));
+        let made = command.output().expect("mariadb-install-db starts; it is in the package mariadb-server");
+        assert!(made.status.success(), "mariadb-install-db: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    fn copy_identity(&self, certificates: &Certificates, identity: &Identity) {
+        let Identity { certificate, key } = identity;
+        for (from, name) in [(&certificates.ca(), "ca.pem"), (certificate, "cert.pem"), (key, "key.pem")] {
+            let to = self.file(name);
+            fs::copy(from, &to).expect("the folder is ours");
+            // The server reads it as another user.
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o644)).expect("the file is ours");
+        }
+    }
+
+    /// Starts the process and waits until it answers.
+    fn launch(&self) -> Result<(), PortTaken> {
+        let output = self.file("output");
+        let _ = fs::remove_file(&output);
+        let mut command = Command::new("mariadbd");
+        command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", SMALL_LOG]);
+        command.args(as_mysql()).arg(format!("--port={}", self.port)).arg(self.setting("datadir", "data"));
+        command.arg(format!("--socket={}", self.socket().display())).arg(self.setting("pid-file", "pid"));
+        if !self.is_measured {
+            // Data must survive a kill of the server, not of the machine.
+            command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=32M"]);
+        }
+        if self.has_tls {
+            let files = [("ssl-ca", "ca.pem"), ("ssl-cert", "cert.pem"), ("ssl-key", "key.pem")];
+            command.args(files.map(|(option, file)| self.setting(option, file)));
+        }
+        command.envs(self.environment.iter().cloned());
+        let mut process = Process::start(&mut command, "mariadb-server", &output);
+        let begun = Clock::boottime().now();
+        while !self.try_sql("SELECT 1").status.success() {
+            if process.has_ended() {
+                let output = self.output();
+                let is_taken = output.contains("Address already in use") || output.contains("Can't lock");
+                assert!(is_taken, "mariadbd ended:\n{output}");
+                return Err(PortTaken);
+            }
+            let waited = Clock::boottime().now().since(begun);
+            assert!(waited < START_LIMIT, "mariadbd does not answer:\n{}", self.output());
+            std::thread::sleep(GLANCE);
+        }
+        *self.process() = Some(process);
+        Ok(())
+    }
+
+    fn setting(&self, option: &str, file: &str) -> String {
+        format!("--{option}={}", self.file(file).display())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.file("socket")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        // A test that failed while it asked must still be able to end the process.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its folder: its data and what it printed.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Pooled for MariadbServer {
+    fn is_healthy(&self) -> bool {
+        self.try_sql("SELECT 1").status.success()
+    }
+}
+
+/// It refuses to run as root.
+fn as_mysql() -> Option<&'static str> {
+    nix::unistd::geteuid().is_root().then_some("--user=mysql")
+}
