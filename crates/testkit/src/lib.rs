@@ -20,6 +20,7 @@ pub mod requests;
 pub mod rivals;
 pub mod seed;
 pub mod servers;
+pub mod service;
 pub mod shim;
 pub mod simulation;
 pub mod stage;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use latchwork::Guarantees;
 use latchwork::engine::Registry;
-use testkit::fixtures::{PostgresFixture, RedisFixture};
+use testkit::fixtures::{PostgresFixture, PostgresInsertFixture, RedisFixture};
 
 fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the workspace is there")
@@ -109,7 +109,12 @@ fn the_pages_grant_what_the_tests_grant() {
     let words = |text: &str| {
         text.split([' ', '\n', '\\']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    for (engine, grant) in [("redis", RedisFixture::GRANT), ("postgres", PostgresFixture::GRANT)] {
+    let grants = [
+        ("redis", RedisFixture::GRANT),
+        ("postgres", PostgresFixture::GRANT),
+        ("postgres", PostgresInsertFixture::GRANT),
+    ];
+    for (engine, grant) in grants {
         let page = root().join(format!("docs/engines/{engine}.md"));
         let page = words(&fs::read_to_string(page).expect("readable"));
         let grant = words(grant);

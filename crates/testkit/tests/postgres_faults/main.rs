@@ -9,4 +9,5 @@ mod killed;
 mod pooled;
 mod rights;
 mod scene;
+mod shared;
 mod tls;

@@ -15,6 +15,7 @@ use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
+use crate::service::Sql;
 use crate::shim::Clocks;
 
 /// A start takes a tenth of a second on an idle machine, and the data directory a whole one.
@@ -132,9 +133,7 @@ impl PostgresServer {
     /// # Panics
     /// If it fails; with what it said.
     pub fn psql(&self, sql: &str) -> String {
-        let output = self.try_psql(sql);
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        self.ask(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// How many statements it has carried out since its last start, those of [`PostgresServer::psql`] not counted.
@@ -213,6 +212,18 @@ impl PostgresServer {
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         // A test that failed while it asked must still be able to end the process.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sql for PostgresServer {
+    fn ask(&self, sql: &str) -> Result<String, String> {
+        let output = self.try_psql(sql);
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    }
+
+    fn ago(millis: u64) -> String {
+        format!("clock_timestamp() - interval '{millis} milliseconds'")
     }
 }
 
