@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use testkit::servers::{
-    EtcdOptions, EtcdServer, PostgresOptions, PostgresServer, RedisOptions, RedisServer, ZooKeeperAdmin,
-    ZooKeeperOptions, ZooKeeperServer,
+    EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, PostgresOptions, PostgresServer, RedisOptions,
+    RedisServer, ZooKeeperAdmin, ZooKeeperOptions, ZooKeeperServer,
 };
 
 use latchwork::clock::Clock;
@@ -27,6 +27,7 @@ pub(crate) struct Host {
     redis: Option<RedisServer>,
     /// For redlock.
     masters: Vec<RedisServer>,
+    mariadb: Option<MariadbServer>,
     postgres: Option<PostgresServer>,
     etcd: Option<EtcdServer>,
     zookeeper: Option<ZooKeeperServer>,
@@ -41,6 +42,7 @@ impl Host {
         Self {
             redis: None,
             masters: Vec::new(),
+            mariadb: None,
             postgres: None,
             etcd: None,
             zookeeper: None,
@@ -57,12 +59,14 @@ impl Host {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
         let masters = if engine == Engine::Redlock { MASTERS } else { 0 };
         let masters = (0..masters).map(|_| start_redis(false)).collect();
+        let mariadb = (engine == Engine::Mariadb)
+            .then(|| MariadbServer::start(MariadbOptions { is_measured: true, ..MariadbOptions::default() }));
         let postgres = (engine == Engine::Postgres).then(|| {
             PostgresServer::start(PostgresOptions { is_measured: true, ..PostgresOptions::default() })
         });
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
         let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
-        Self { redis, masters, postgres, etcd, zookeeper, asked: Cell::new(0), splits }
+        Self { redis, masters, mariadb, postgres, etcd, zookeeper, asked: Cell::new(0), splits }
     }
 
     /// The server itself.
@@ -88,7 +92,8 @@ impl Host {
         let places: Vec<_> = self.masters.iter().map(|master| master.address().to_string()).collect();
         let redlock = format!("redlock://{}?quarantine=off", places.join(","));
         let postgres = self.postgres.as_ref().map(|server| server.url(server.address(), ""));
-        redis.or(postgres).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
+        let mariadb = self.mariadb.as_ref().map(|server| server.url(server.address(), ""));
+        redis.or(mariadb).or(postgres).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }
 
     /// Forgets what the side before has left.
@@ -97,6 +102,8 @@ impl Host {
         // The tables are made by whoever comes first.
         let truncate = "DO $$ BEGIN TRUNCATE latchwork_lock, latchwork_claim; EXCEPTION WHEN undefined_table THEN END $$";
         self.postgres.iter().for_each(|server| drop(server.psql(truncate)));
+        let drop_tables = "DROP TABLE IF EXISTS latchwork_lock, latchwork_claim";
+        self.mariadb.iter().for_each(|server| drop(server.sql(drop_tables)));
         self.etcd.iter().for_each(|server| drop(server.etcdctl(&["del", "--prefix", ""])));
         self.zookeeper.iter().for_each(clear_zookeeper);
     }

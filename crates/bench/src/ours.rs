@@ -24,9 +24,12 @@ pub(crate) async fn locks(job: &Job, engine: Engine) -> Result<Vec<Lock>> {
     let url = match engine {
         Engine::Memory => "memory:".to_owned(),
         Engine::Sqlite => format!("sqlite:{}", job.folder.join("locks.db").display()),
-        Engine::Redis | Engine::Redlock | Engine::Postgres | Engine::Etcd | Engine::Zookeeper => {
-            job.url()?.to_owned()
-        }
+        Engine::Redis
+        | Engine::Redlock
+        | Engine::Mariadb
+        | Engine::Postgres
+        | Engine::Etcd
+        | Engine::Zookeeper => job.url()?.to_owned(),
     };
     let client = latchwork::connect(&url).await?;
     client.lock("bench/warm").acquire().await?.release().await?;

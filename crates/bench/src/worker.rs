@@ -38,6 +38,7 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         Side::ScriptsMulti | Side::ScriptsCurrent => awaited(job, floors::scripts(job)),
         Side::BareMulti | Side::BareCurrent => awaited(job, floors::bare(job)),
         Side::BlpopMulti | Side::BlpopCurrent => awaited(job, floors::blpop(job)),
+        Side::MariadbStatements => awaited(job, floors::mariadb_statements(job)),
         Side::PostgresStatements => awaited(job, floors::postgres_statements(job)),
         #[cfg(feature = "peers")]
         Side::ZookeeperCreate => awaited(job, crate::peers::zookeeper::creates(job)),

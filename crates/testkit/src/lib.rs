@@ -18,6 +18,7 @@ pub mod python;
 pub mod recorder;
 pub mod requests;
 pub mod rivals;
+pub mod rows;
 pub mod seed;
 pub mod servers;
 pub mod service;

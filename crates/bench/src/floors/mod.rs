@@ -2,6 +2,7 @@
 
 mod bell;
 mod flock;
+mod mariadb;
 mod mutex;
 mod postgres;
 mod redis;
@@ -9,6 +10,7 @@ mod statements;
 
 pub(crate) use bell::Bell;
 pub(crate) use flock::Flock;
+pub(crate) use mariadb::statements as mariadb_statements;
 pub(crate) use mutex::mutexes;
 pub(crate) use postgres::statements as postgres_statements;
 pub(crate) use redis::{bare, blpop, claim_script, release_script, scripts};

@@ -35,7 +35,15 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
     match engine {
         Engine::Redis => {}
         Engine::Redlock => return on_redlock(workload),
-        Engine::Postgres => return on_postgres(workload),
+        Engine::Mariadb => {
+            return on_rows(workload, [Side::MariadbMulti, Side::MariadbStatements, Side::MariadbUnpassed]);
+        }
+        Engine::Postgres => {
+            return on_rows(
+                workload,
+                [Side::PostgresMulti, Side::PostgresStatements, Side::PostgresUnpassed],
+            );
+        }
         Engine::Etcd => return on_etcd(workload),
         Engine::Zookeeper => return on_zookeeper(workload),
         Engine::Sqlite | Engine::Memory => return Vec::new(),
@@ -65,11 +73,11 @@ fn on_redlock(workload: Workload) -> Vec<Goal> {
     }
 }
 
-fn on_postgres(workload: Workload) -> Vec<Goal> {
-    let goal = |floor, bound| Goal { side: Side::PostgresMulti, what: What::Ratio(floor), bound };
+fn on_rows(workload: Workload, [side, statements, unpassed]: [Side; 3]) -> Vec<Goal> {
+    let goal = |floor, bound| Goal { side, what: What::Ratio(floor), bound };
     match workload {
-        Workload::Free => vec![goal(Side::PostgresStatements, Bound::Most(1.15))],
-        Workload::Contended => vec![goal(Side::PostgresUnpassed, Bound::Least(50.0))],
+        Workload::Free => vec![goal(statements, Bound::Most(1.15))],
+        Workload::Contended => vec![goal(unpassed, Bound::Least(50.0))],
         _ => Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ pub(crate) enum Engine {
     Memory,
     Redis,
     Redlock,
+    Mariadb,
     Postgres,
     Etcd,
     Zookeeper,

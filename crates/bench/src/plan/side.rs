@@ -25,6 +25,10 @@ pub(crate) enum Side {
     RedlockCurrent,
     /// As [`Side::SqliteUnpassed`].
     RedlockUnpassed,
+    MariadbMulti,
+    MariadbCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    MariadbUnpassed,
     PostgresMulti,
     PostgresCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -53,6 +57,8 @@ pub(crate) enum Side {
     /// One element of a list: `BLPOP` takes it, `LPUSH` gives it.
     BlpopMulti,
     BlpopCurrent,
+    /// The engine's own two statements, prepared, as bytes on a socket.
+    MariadbStatements,
     /// The engine's own two statements, prepared, through the same crate.
     PostgresStatements,
     /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
@@ -101,6 +107,10 @@ impl Side {
             Self::RedlockMulti => "ours: redlock, multi-thread",
             Self::RedlockCurrent => "ours: redlock, current-thread",
             Self::RedlockUnpassed => "ours: redlock, never passed",
+            Self::MariadbMulti => "ours: mariadb, multi-thread",
+            Self::MariadbCurrent => "ours: mariadb, current-thread",
+            Self::MariadbUnpassed => "ours: mariadb, never passed",
+            Self::MariadbStatements => "floor: raw statements, bytes",
             Self::PostgresMulti => "ours: postgres, multi-thread",
             Self::PostgresCurrent => "ours: postgres, current-thread",
             Self::PostgresUnpassed => "ours: postgres, never passed",
@@ -145,6 +155,10 @@ impl Side {
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::Rslock, Self::DistributedLock],
                 _ => &[Self::RslockQuick],
+            },
+            Self::MariadbMulti | Self::MariadbCurrent | Self::MariadbUnpassed => match workload {
+                Workload::Free | Workload::Distinct => &[Self::MariadbStatements],
+                _ => &[Self::MariadbUnpassed],
             },
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::PostgresStatements],
@@ -203,6 +217,7 @@ impl Side {
             | Self::RedisCurrent
             | Self::RedisUnpassedCurrent
             | Self::RedlockCurrent
+            | Self::MariadbCurrent
             | Self::PostgresCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
@@ -220,6 +235,7 @@ impl Side {
                 Some(Engine::Redis)
             }
             Self::RedlockMulti | Self::RedlockCurrent | Self::RedlockUnpassed => Some(Engine::Redlock),
+            Self::MariadbMulti | Self::MariadbCurrent | Self::MariadbUnpassed => Some(Engine::Mariadb),
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => Some(Engine::Postgres),
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
@@ -237,6 +253,7 @@ impl Side {
                 | Self::RedisUnpassed
                 | Self::RedisUnpassedCurrent
                 | Self::RedlockUnpassed
+                | Self::MariadbUnpassed
                 | Self::PostgresUnpassed
                 | Self::EtcdUnpassed
                 | Self::ZookeeperUnpassed
@@ -245,7 +262,7 @@ impl Side {
 
     /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
     pub(crate) fn is_on_a_wire(self) -> bool {
-        !self.requests().is_empty() || self.is_on_zookeeper() || self.is_on_postgres()
+        !self.requests().is_empty() || self.is_on_zookeeper() || self.is_on_rows()
     }
 
     /// What a side asks of a server, not counting what its scripts ask there.
@@ -292,11 +309,18 @@ impl Side {
         )
     }
 
-    /// PostgreSQL counts none.
-    fn is_on_postgres(self) -> bool {
+    /// Databases count none.
+    fn is_on_rows(self) -> bool {
         matches!(
             self,
-            Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed | Self::PostgresStatements
+            Self::MariadbMulti
+                | Self::MariadbCurrent
+                | Self::MariadbUnpassed
+                | Self::MariadbStatements
+                | Self::PostgresMulti
+                | Self::PostgresCurrent
+                | Self::PostgresUnpassed
+                | Self::PostgresStatements
         )
     }
 

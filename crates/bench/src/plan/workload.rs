@@ -103,6 +103,7 @@ impl Workload {
             (Engine::Memory, _) => self.in_memory(),
             (Engine::Redis, _) => self.on_redis(),
             (Engine::Redlock, _) => self.on_redlock(),
+            (Engine::Mariadb, _) => self.on_mariadb(),
             (Engine::Postgres, _) => self.on_postgres(),
             (Engine::Etcd, _) => self.on_etcd(),
             (Engine::Zookeeper, _) => self.on_zookeeper(),
@@ -132,6 +133,14 @@ impl Workload {
             Self::Free | Self::Distinct => &[RedlockMulti, RedlockCurrent, Rslock, DistributedLock],
             Self::HandOver => &[RedlockMulti, RedlockCurrent, Rslock, RslockQuick],
             _ => &[RedlockMulti, RedlockCurrent, RedlockUnpassed, Rslock, RslockQuick],
+        }
+    }
+
+    fn on_mariadb(self) -> &'static [Side] {
+        use Side::{MariadbCurrent, MariadbMulti, MariadbStatements, MariadbUnpassed};
+        match self {
+            Self::Free | Self::Distinct => &[MariadbMulti, MariadbCurrent, MariadbStatements],
+            _ => &[MariadbMulti, MariadbCurrent, MariadbUnpassed],
         }
     }
 

@@ -81,7 +81,7 @@ pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>)
             drop(dead);
             for (engine, claim, answer) in left {
                 if let Verdict::Busy(busy) = answer {
-                    wait_for(&engine, &claim, busy).await;
+                    wait_for(&engine, &claim, busy, F::guarantees().pushes).await;
                 }
                 engine.release(&claim).await.expect("answers");
             }
@@ -89,10 +89,12 @@ pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>)
     }
 }
 
-/// What the core does, without its timer: only news may wake it.
-async fn wait_for<E: Engine>(engine: &E, claim: &Claim, mut busy: Busy) {
+/// What the core does; without its timer, if the engine has news: then only they may wake it.
+async fn wait_for<E: Engine>(engine: &E, claim: &Claim, mut busy: Busy, pushes: bool) {
     loop {
-        let wake = tokio::time::timeout(Duration::from_secs(5), engine.wait(claim, &busy)).await;
+        let limit = if pushes { Duration::from_secs(5) } else { busy.again_in };
+        let wake = tokio::time::timeout(limit, engine.wait(claim, &busy)).await;
+        let wake = if pushes { wake } else { wake.or(Ok(Ok(Wake::Recheck))) };
         if let Wake::Granted(_) = wake.expect("woken by a death").expect("answers") {
             return;
         }

@@ -1,60 +1,19 @@
 //! Clocks that are wrong.
 
-use std::time::Duration;
-
-use testkit::crowd::TTL;
-use testkit::history::Fault;
+use testkit::rows::clocks;
 use testkit::servers::PostgresOptions;
 use testkit::shim::Clocks;
-use testkit::store::Written;
-use testkit::worker::Worker;
 
-use super::scene::{LOCK, LONG, SOON, Scene, take};
+use super::scene::Scene;
 
-const HOUR: i64 = 3_600_000;
-
-/// Only the database's clock says who holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_whose_clocks_differ_by_an_hour_agree_on_who_holds() {
-    let scene = Scene::new();
-    let client = scene.direct_client().await;
-    for offset in [HOUR, -HOUR] {
-        let clocks = Clocks::new();
-        clocks.move_wall(offset);
-        let mut other = Worker::with_clocks(&["hold", &scene.direct_url(), LOCK, "2000"], &clocks);
-        assert_eq!(other.line().await, "started");
-        assert!(other.line().await.starts_with("held "));
-        assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "it is held");
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
-        assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "it renews");
-        other.kill().await;
-        take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
-    }
-    scene.judge(&[client], SOON).await;
+    clocks::clients_whose_clocks_differ_by_an_hour_agree_on_who_holds(&Scene::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_rise_whatever_the_servers_clock_says() {
-    let clocks = Clocks::new();
-    let scene = Scene::with(PostgresOptions { clocks: Some(&clocks), ..Default::default() });
-    let clients = scene.clients(2).await;
-    let mut store = scene.store();
-    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
-    assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
-    scene.strike(Fault::ClockStep, || clocks.move_wall(HOUR));
-    let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
-    assert!(next.token().unwrap() > guard.token().unwrap());
-    assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
-    assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    drop(guard);
-    let mut newest = next.token().unwrap();
-    next.release().await.expect("held");
-    for offset in [0, -HOUR] {
-        scene.strike(Fault::ClockStep, || clocks.move_wall(offset));
-        let last = take(&clients[1].lock(LOCK).ttl(TTL)).await;
-        assert!(last.token().unwrap() > newest, "tokens went back with the clock");
-        newest = last.token().unwrap();
-        last.release().await.expect("held");
-    }
-    scene.judge(&clients, SOON).await;
+    let moved = Clocks::new();
+    let scene = Scene::with(PostgresOptions { clocks: Some(&moved), ..Default::default() });
+    clocks::tokens_rise_whatever_the_servers_clock_says(&scene, &moved).await;
 }

@@ -1,82 +1,20 @@
 //! The connection breaks after the server acted.
 
-use std::time::Duration;
+use testkit::rows::cut;
 
-use latchwork::{Effect, ErrorKind};
-use testkit::history::{Fault, RecordedClient};
-
-use super::scene::{LOCK, LONG, SOON, Scene, connect, now, renewed, take};
-
-/// Stands in claims, and in nothing else that goes over the wire.
-const NOTE: &str = "the client under test";
-const TTL: Duration = Duration::from_secs(3);
-
-/// The client whose requests are lost. Others go past the proxy.
-async fn victim(scene: &Scene) -> RecordedClient {
-    let client = connect(&scene.url()).await;
-    scene.recorder.client(client.with_note(NOTE))
-}
-
-async fn is_free_at_once(client: &RecordedClient) {
-    let begun = now();
-    take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
-    let waited = now().since(begun);
-    println!("free after {waited:?}");
-    assert!(waited < Duration::from_secs(1), "it was stuck for {waited:?}");
-}
+use super::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_reply_is_lost_after_the_commit_is_its_own() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
-    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    assert_eq!(scene.proxy.lost_replies(), 1);
-    let granted = scene.server.psql("SELECT token FROM latchwork_lock");
-    assert_eq!(guard.token().unwrap().engine_token().to_string(), granted, "the same as the first time");
-    guard.release().await.expect("held");
-    is_free_at_once(&other).await;
-    assert_eq!(scene.judge(&[client, other], SOON).await.exclusive(), 2);
+    cut::a_claim_whose_reply_is_lost_after_the_commit_is_its_own(&Scene::new()).await;
 }
 
-/// The reply is lost after the commit, or the request never arrives: the caller is told, and the janitor sees to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_without_an_answer_says_so_and_the_lock_is_free() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    for is_sent in [true, false] {
-        let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-        scene.strike(Fault::Partition, || match is_sent {
-            true => scene.proxy.lose_next_reply(),
-            false => scene.proxy.cut_before_next_request(),
-        });
-        let error = guard.release().await.expect_err("nobody said it was released");
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
-        is_free_at_once(&other).await;
-    }
-    scene.judge(&[client, other], SOON).await;
+    cut::a_release_without_an_answer_says_so_and_the_lock_is_free(&Scene::new()).await;
 }
 
-/// To a waiter whose entry is written, and to a holder that hands over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_lost_in_a_contended_transaction_costs_nobody_a_turn() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    let held = take(&other.lock(LOCK).ttl(LONG)).await;
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
-    let lock = client.lock(LOCK).ttl(TTL);
-    let waiting = tokio::spawn(async move { take(&lock).await });
-    scene.until_waiting(&other, 1).await;
-    held.release().await.expect("held");
-    let guard = waiting.await.expect("no panic");
-    renewed(&guard).await;
-    let lock = other.lock(LOCK).ttl(LONG);
-    let next = tokio::spawn(async move { take(&lock).await });
-    scene.until_waiting(&other, 1).await;
-    scene.strike(Fault::Partition, || scene.proxy.lose_next_reply());
-    guard.release().await.expect_err("nobody said it was released");
-    client.client().close().await.expect("the release was repeated");
-    next.await.expect("no panic").release().await.expect("held");
-    is_free_at_once(&other).await;
-    scene.judge(&[client, other], SOON).await;
+    cut::what_is_lost_in_a_contended_transaction_costs_nobody_a_turn(&Scene::new()).await;
 }

@@ -2,10 +2,12 @@
 //!
 //! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
 
+mod as_rows;
 mod clocks;
 mod contenders;
 mod cut;
 mod killed;
+mod names;
 mod pooled;
 mod rights;
 mod scene;

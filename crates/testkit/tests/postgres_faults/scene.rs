@@ -7,7 +7,7 @@ use testkit::history::RecordedClient;
 use testkit::proxy::Proxy;
 use testkit::servers::{PostgresOptions, PostgresServer};
 use testkit::stage::Stage;
-pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, take};
+pub(crate) use testkit::stage::{LOCK, LONG, SOON, now, pause, take};
 
 /// One server with everything around it.
 pub(crate) struct Scene {
@@ -48,19 +48,6 @@ impl Scene {
     /// A client behind the proxy.
     pub(crate) async fn client(&self) -> RecordedClient {
         self.connect(&self.url()).await
-    }
-
-    /// A client that the proxy cannot harm.
-    pub(crate) async fn direct_client(&self) -> RecordedClient {
-        self.connect(&self.direct_url()).await
-    }
-
-    pub(crate) async fn clients(&self, count: usize) -> Vec<RecordedClient> {
-        let mut clients = Vec::new();
-        for _ in 0..count {
-            clients.push(self.client().await);
-        }
-        clients
     }
 
     /// How many connections our clients have.

@@ -101,6 +101,11 @@ impl Connection {
         self.wire.query(text)
     }
 
+    /// Sends a command that must succeed: if it is refused, the connection ends before anything behind it is answered.
+    pub(super) fn demand(&self, text: &str) {
+        self.wire.demand(text);
+    }
+
     /// Waits for an answer that was asked for here, and says what a bad one means.
     pub(super) async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
         let unheard = Unheard::of(|| self.wire.hang_up());

@@ -17,7 +17,7 @@ use crate::{Effect, Error, ErrorKind, Result};
 /// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
 /// and MySQL only knows how long any session may stand still.
 const BEGIN: [&str; 2] = ["SET SESSION autocommit = 0", "SET SESSION autocommit = 0, wait_timeout = 3"];
-const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 1, wait_timeout = 28800"];
+const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 1, wait_timeout = DEFAULT"];
 
 /// A connection that knows every statement.
 pub(super) struct Lane {
@@ -92,16 +92,18 @@ impl Lane {
         Ok(answers)
     }
 
+    /// Commits what was sent before, all of which must have been answered.
     pub(super) async fn commit(&self) -> Result<()> {
-        let committed = self.connection.command("COMMIT");
-        drop(self.connection.command(self.of_server(END)));
-        self.connection.answer(committed).await.map(drop)
+        self.connection.answer(self.connection.command("COMMIT")).await?;
+        // Not along with the commit: if that is refused, this would commit as well.
+        self.connection.demand(self.of_server(END));
+        Ok(())
     }
 
     /// Whatever comes behind this is not in the transaction any more.
     pub(super) fn roll_back(&self) {
-        drop(self.connection.command("ROLLBACK"));
-        drop(self.connection.command(self.of_server(END)));
+        self.connection.demand("ROLLBACK");
+        self.connection.demand(self.of_server(END));
     }
 
     fn of_server(&self, [mariadb, mysql]: [&'static str; 2]) -> &'static str {

@@ -170,7 +170,7 @@ impl<D: Database> Rows<D> {
         if !is_try && self.database.expect(claim.id) {
             // Who has an owner may take over by now.
             let known = match &channel {
-                _ if claim.owner.is_some() => None,
+                Some(_) if claim.owner.is_some() => None,
                 Some(_) => self.touch(claim).await?,
                 None => self.look(claim).await?,
             };

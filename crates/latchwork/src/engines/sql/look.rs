@@ -3,22 +3,25 @@
 use std::time::Duration;
 
 use super::database::{Answer, Value};
-use super::entry::{int, strange};
+use super::entry::{Entry, int, micros, strange};
 use crate::Result;
 use crate::engine::{Busy, Claim, Grant, Valid, Verdict};
 
-/// The next in line looks after a quarter of the time that the holder has had so far, within these.
+/// The next in line looks after a quarter of the time that the holder has had so far, within these. The latter is also how long
+/// each in line has to notice that a lease is over, before those behind it see to it.
 const SOONEST: Duration = Duration::from_millis(2);
 const LATEST: Duration = Duration::from_millis(25);
 
-/// How a claim in the queue stood when it looked.
+/// How a claim in the queue stood when it looked, on the database's clock.
 pub(super) struct Look {
+    now: i64,
     token: i64,
     /// Of its lease, or of its place.
-    left: i64,
-    /// Of the first lease of a holder, if there is one.
-    first_end: Option<i64>,
+    end: i64,
+    /// How long the newest holder has had the lock.
     held_for: Duration,
+    /// The first end of a holder's lease, and the first holder. None may be left.
+    first: Option<(i64, Entry)>,
     holders: u32,
     ahead: u32,
     newest: i64,
@@ -28,15 +31,18 @@ impl Look {
     /// `None`: the claim is not in the queue.
     pub(super) fn read(answer: &Answer) -> Result<Option<Self>> {
         let Some(row) = answer.rows.first() else { return Ok(None) };
-        let [token, left, first_end, held_for, holders, ahead, newest] = &row[..] else {
+        let [now, token, end, first_end, last_begin, holders, ahead, newest, first @ ..] = &row[..] else {
             return Err(strange());
         };
-        let of_holder = |value: &Value| (*value != Value::Null).then(|| int(value)).transpose();
+        let (now, is_held) = (int(now)?, *first_end != Value::Null);
+        let held_for = if is_held { now - int(last_begin)? } else { 0 };
+        let first = is_held.then(|| Ok((int(first_end)?, Entry::read(first)?))).transpose()?;
         Ok(Some(Self {
+            now,
             token: int(token)?,
-            left: int(left)?,
-            first_end: of_holder(first_end)?,
-            held_for: Duration::from_micros(of_holder(held_for)?.unwrap_or_default().max(0) as u64),
+            end: int(end)?,
+            held_for: micros_of(held_for),
+            first,
             holders: int(holders)? as u32,
             ahead: int(ahead)? as u32,
             newest: int(newest)?,
@@ -45,18 +51,26 @@ impl Look {
 
     /// The answer; `None`: there is something to be done, in a transaction.
     pub(super) fn verdict(&self, claim: &Claim) -> Option<Verdict> {
-        if self.left <= 0 {
+        if self.end <= self.now {
             return None;
         }
         if self.token != 0 {
             // What is left of it counts from when it is told, less than what was asked for.
-            let valid = Valid::For(Duration::from_micros(self.left as u64));
+            let valid = Valid::For(micros_of(self.end - self.now));
             return Some(Verdict::Granted(Grant { token: Some(self.token as u64), valid }));
         }
-        let end = self.first_end?.checked_add(self.grace())?;
-        let end = u64::try_from(end).ok().filter(|end| *end > 0)?;
+        let (end, holder) = self.first.as_ref()?;
+        if holder.is_taken_over_by(claim) {
+            return None;
+        }
+        let in_order = LATEST * self.ahead.saturating_sub(self.holders);
+        let end = end.saturating_add(micros(in_order));
+        if end <= self.now {
+            return None;
+        }
         let soon = again_in(claim, self.held_for, self.ahead, self.holders);
-        let mut busy = Busy::new(soon.min(Duration::from_micros(end) + Duration::from_millis(1)));
+        let mut busy = Busy::new(soon.min(micros_of(end - self.now) + Duration::from_millis(1)));
+        busy.holder = Some(holder.describe(self.now));
         busy.position = Some(self.ahead);
         busy.floor = Some(self.newest as u64);
         Some(Verdict::Busy(busy))
@@ -64,13 +78,12 @@ impl Look {
 
     /// Whether it has waited for long enough to give a sign of life again.
     pub(super) fn is_fading(&self, claim: &Claim) -> bool {
-        self.token == 0 && Duration::from_micros(self.left.max(0) as u64) < claim.wait_lease * 2 / 3
+        self.token == 0 && micros_of(self.end - self.now) < claim.wait_lease * 2 / 3
     }
+}
 
-    /// How long those who stand before this one have to notice that a lease is over, one after the other.
-    fn grace(&self) -> i64 {
-        i64::from(self.ahead.saturating_sub(self.holders)) * LATEST.as_micros() as i64
-    }
+fn micros_of(span: i64) -> Duration {
+    Duration::from_micros(span.max(0) as u64)
 }
 
 /// When a waiter looks again that nobody tells: the further back it stands, the later.

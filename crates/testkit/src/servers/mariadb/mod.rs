@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ pub struct MariadbServer {
     environment: Vec<(&'static str, PathBuf)>,
     is_measured: bool,
     has_tls: bool,
+    is_roomy: bool,
     process: Mutex<Option<Process>>,
 }
 
@@ -46,6 +47,8 @@ pub struct MariadbOptions<'a> {
     pub clocks: Option<&'a Clocks>,
     /// As people run it: every commit goes to the disk.
     pub is_measured: bool,
+    /// For more clients at once than a server has room for by default.
+    pub is_roomy: bool,
     /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
     /// certificate of the same authority.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
@@ -65,9 +68,10 @@ impl MariadbServer {
         let environment = options.clocks.map_or_else(Vec::new, |clocks| {
             vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
         });
-        let (is_measured, has_tls) = (options.is_measured, options.tls.is_some());
+        let MariadbOptions { is_measured, is_roomy, .. } = options;
+        let has_tls = options.tls.is_some();
         let mut server =
-            Self { folder, port: 0, environment, is_measured, has_tls, process: Mutex::default() };
+            Self { folder, port: 0, environment, is_measured, has_tls, is_roomy, process: Mutex::default() };
         server.make_data();
         if let Some((certificates, identity)) = options.tls {
             server.copy_identity(certificates, identity);
@@ -149,13 +153,30 @@ impl MariadbServer {
         }
     }
 
+    /// How many deadlocks it has found since its last start.
+    pub fn deadlocks(&self) -> u64 {
+        self.counts(&["Innodb_deadlocks"])
+    }
+
     fn counts(&self, names: &[&str]) -> u64 {
         let names = names.join("', '");
         let rows = self.sql(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"));
         rows.lines().filter_map(|row| row.split('\t').nth(1)?.parse::<u64>().ok()).sum()
     }
 
+    /// The same, while the test goes on. What it prints can be read when it has ended.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn sql_in_background(&self, sql: &str) -> Child {
+        self.command(sql).stdout(Stdio::piped()).spawn().expect("mariadb starts")
+    }
+
     fn try_sql(&self, sql: &str) -> Output {
+        self.command(sql).output().expect("mariadb starts; it is in the package mariadb-client")
+    }
+
+    fn command(&self, sql: &str) -> Command {
         let mut command = Command::new("mariadb");
         command.args([
             "--no-defaults",
@@ -167,7 +188,7 @@ impl MariadbServer {
         // The database is not there yet when the first of these is asked.
         let database = if sql == PEOPLE || sql == "SELECT 1" { "mysql" } else { "locks" };
         command.arg("--socket").arg(self.socket()).args([database, "-e", sql]);
-        command.output().expect("mariadb starts; it is in the package mariadb-client")
+        command
     }
 
     fn make_data(&self) {
@@ -204,6 +225,9 @@ impl MariadbServer {
         if !self.is_measured {
             // Data must survive a kill of the server, not of the machine.
             command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=32M"]);
+        }
+        if self.is_roomy {
+            command.arg("--max-connections=400");
         }
         if self.has_tls {
             let files = [("ssl-ca", "ca.pem"), ("ssl-cert", "cert.pem"), ("ssl-key", "key.pem")];

@@ -17,6 +17,7 @@ const QUIT: u8 = 0x01;
 /// A question that is on its way, and who asked.
 struct Open {
     arriving: Arriving,
+    is_vital: bool,
     answer: oneshot::Sender<Result<Reply, Trouble>>,
 }
 
@@ -76,7 +77,11 @@ async fn push(to: &mut (impl AsyncWrite + Unpin), out: &[u8]) -> std::io::Result
 
 fn take(question: Asked, out: &mut Vec<u8>, open: &mut VecDeque<Open>) {
     put_packet(out, 0, &question.packet);
-    open.push_back(Open { arriving: Arriving::new(question.next), answer: question.answer });
+    open.push_back(Open {
+        arriving: Arriving::new(question.next),
+        is_vital: question.is_vital,
+        answer: question.answer,
+    });
 }
 
 /// Hands out what has arrived in full.
@@ -90,7 +95,10 @@ fn deal_out(arrived: &mut Vec<u8>, open: &mut VecDeque<Open>) -> Result<(), Trou
         if let Some(answer) = first.arriving.take(packet)?
             && let Some(done) = open.pop_front()
         {
-            let _ = done.answer.send(answer);
+            match answer {
+                Err(trouble) if done.is_vital => return Err(trouble),
+                answer => drop(done.answer.send(answer)),
+            }
         }
         read += length;
     }

@@ -50,7 +50,8 @@ pub(super) async fn begin(login: &Login) -> Result<(Box<dyn Stream>, Greeting), 
     let mut abilities = ABILITIES | if login.database.is_empty() { 0 } else { WITH_DATABASE };
     if let Some(tls) = &login.tls {
         if greeting.abilities & WITH_TLS == 0 {
-            return Err(Trouble::Unable("the server does not speak TLS".to_owned()));
+            let why = "the server does not speak TLS; mysql:// or mariadb:// in the URL sends everything in the clear";
+            return Err(Trouble::Unable(why.to_owned()));
         }
         abilities |= WITH_TLS;
         number += 1;

@@ -47,6 +47,8 @@ pub(super) struct Wire {
 struct Asked {
     packet: Vec<u8>,
     next: Next,
+    /// Whether the connection cannot be used any more if it is refused.
+    is_vital: bool,
     answer: oneshot::Sender<Result<Reply, Trouble>>,
 }
 
@@ -105,6 +107,14 @@ impl Wire {
         self.ask(request::query(text))
     }
 
+    /// The same for one without which the connection is of no use: if it is refused, the connection ends, and what was sent behind
+    /// it gets no answer.
+    pub(super) fn demand(&self, text: &str) {
+        let (packet, next) = request::query(text);
+        let (answer, _) = oneshot::channel();
+        let _ = self.asked.send(Asked { packet, next, is_vital: true, answer });
+    }
+
     pub(super) fn execute(
         &self,
         statement: Prepared,
@@ -127,7 +137,7 @@ impl Wire {
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         let is_too_long = stream::is_too_long(&packet);
-        let sent = !is_too_long && self.asked.send(Asked { packet, next, answer }).is_ok();
+        let sent = !is_too_long && self.asked.send(Asked { packet, next, is_vital: false, answer }).is_ok();
         let ended = self.ended.clone();
         async move {
             match answered.await {

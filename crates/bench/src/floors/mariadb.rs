@@ -1,0 +1,155 @@
+//! What the MariaDB engine stands on: its own two statements, prepared, as bytes on a socket, without any client.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use crate::Result;
+use crate::args::Job;
+use crate::contend::AsyncLock;
+
+const CLAIM: &str = include_str!("../../../latchwork/src/engines/mysql/sql/claim_free.sql");
+const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_free.sql");
+/// As in the engine's texts.rs.
+const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
+const TTL: i64 = 30_000_000;
+/// As the engine's, without a password: long flags, matched rows, a database, protocol 4.1, transactions, proofs by method.
+const ABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
+const QUERY: u8 = 0x03;
+const PREPARE: u8 = 0x16;
+const EXECUTE: u8 = 0x17;
+
+/// One lock of one connection.
+pub(crate) struct Pair {
+    wire: Arc<Mutex<Wire>>,
+    name: Vec<u8>,
+    id: Vec<u8>,
+}
+
+struct Wire {
+    stream: BufReader<TcpStream>,
+    claim: Prepared,
+    release: Prepared,
+}
+
+/// A statement's number, and which value each of its marks is.
+struct Prepared {
+    number: u32,
+    order: Vec<usize>,
+}
+
+/// The locks of this process's tasks, on one connection, on the tables that the engine made.
+pub(crate) async fn statements(job: &Job) -> Result<Vec<Pair>> {
+    let client = latchwork::connect(job.url()?).await?;
+    let place = job.url()?.split(['@', '/']).nth(3).ok_or("mariadb://user@host:port/database")?;
+    let mut stream = BufReader::new(TcpStream::connect(place).await?);
+    stream.get_ref().set_nodelay(true)?;
+    receive(&mut stream).await?;
+    let mut hello = ABILITIES.to_le_bytes().to_vec();
+    hello.extend(0x100_0000_u32.to_le_bytes());
+    hello.push(45);
+    hello.extend([0; 23]);
+    hello.extend(b"owner\0\0locks\0mysql_native_password\0");
+    send(&mut stream, 1, &hello).await?;
+    receive(&mut stream).await?;
+    for setting in ["SET time_zone = '+00:00'", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"] {
+        send(&mut stream, 0, &[&[QUERY], setting.as_bytes()].concat()).await?;
+        receive(&mut stream).await?;
+    }
+    let (claim, release) = (prepare(&mut stream, CLAIM).await?, prepare(&mut stream, RELEASE).await?);
+    let wire = Arc::new(Mutex::new(Wire { stream, claim, release }));
+    let mut pairs = Vec::new();
+    for task in 0..job.workload.tasks() {
+        let name = job.workload.lock_name(task);
+        // Its row is there after the first use.
+        client.lock(name.as_str()).acquire().await?.release().await?;
+        let id = u128::from(job.index + task + 1).to_be_bytes().to_vec();
+        pairs.push(Pair { wire: wire.clone(), name: name.into_bytes(), id });
+    }
+    Ok(pairs)
+}
+
+async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepared> {
+    let text: String = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join(" ");
+    let text = text.replace("{lock}", "latchwork_lock").replace("{now}", NOW);
+    let mut parts = text.split('$');
+    let (mut words, mut order) = (parts.next().unwrap_or_default().to_owned(), Vec::new());
+    for part in parts {
+        let (number, rest) = part.split_at(1);
+        order.push(number.parse::<usize>()? - 1);
+        words.push('?');
+        words.push_str(rest);
+    }
+    send(stream, 0, &[&[PREPARE], words.as_bytes()].concat()).await?;
+    let answer = receive(stream).await?;
+    let number = u32::from_le_bytes(answer.get(1..5).ok_or("too short an answer")?.try_into()?);
+    // What its values are called, and an end.
+    for _ in 0..=order.len() {
+        receive(stream).await?;
+    }
+    Ok(Prepared { number, order })
+}
+
+impl Prepared {
+    /// Values are bytes, or the ttl; the last one, the owner, is missing.
+    fn with(&self, values: [Option<&[u8]>; 5]) -> Vec<u8> {
+        let mut packet = vec![EXECUTE];
+        packet.extend(self.number.to_le_bytes());
+        packet.extend([0, 1, 0, 0, 0]);
+        let is_ttl = |index: &&usize| **index == 2;
+        let nulls = self.order.iter().enumerate().filter(|(_, index)| **index == 4);
+        packet.push(nulls.map(|(place, _)| 1_u8 << place).sum());
+        packet.push(1);
+        let kinds = self.order.iter().map(|index| if is_ttl(&index) { [0x08, 0] } else { [0xfc, 0] });
+        packet.extend(kinds.flatten());
+        for index in self.order.iter().filter(|index| **index != 4) {
+            match values[*index] {
+                Some(bytes) => {
+                    packet.push(bytes.len() as u8);
+                    packet.extend(bytes);
+                }
+                None => packet.extend(TTL.to_le_bytes()),
+            }
+        }
+        packet
+    }
+}
+
+async fn send(stream: &mut BufReader<TcpStream>, number: u8, payload: &[u8]) -> Result<()> {
+    let mut packet = (payload.len() as u32).to_le_bytes();
+    packet[3] = number;
+    stream.get_mut().write_all(&[&packet, payload].concat()).await?;
+    Ok(())
+}
+
+async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<u8>> {
+    let head = stream.read_u32_le().await?;
+    let mut packet = vec![0; (head & 0xff_ffff) as usize];
+    stream.read_exact(&mut packet).await?;
+    match packet.first() {
+        Some(0xff) => Err(String::from_utf8_lossy(&packet[3..]).into()),
+        _ => Ok(packet),
+    }
+}
+
+impl AsyncLock for Pair {
+    type Guard = ();
+
+    async fn acquire(&self) -> Result<()> {
+        let Wire { stream, claim, .. } = &mut *self.wire.lock().await;
+        let note = Some(&b"pid 12345 on host"[..]);
+        send(stream, 0, &claim.with([Some(&self.name), Some(&self.id), None, note, None])).await?;
+        match receive(stream).await?[..] {
+            [0, 1, ..] => Ok(()),
+            _ => Err("the floor's lock is taken".into()),
+        }
+    }
+
+    async fn release(&self, (): ()) -> Result<()> {
+        let Wire { stream, release, .. } = &mut *self.wire.lock().await;
+        send(stream, 0, &release.with([Some(&self.name), Some(&self.id), None, None, None])).await?;
+        receive(stream).await.map(drop)
+    }
+}

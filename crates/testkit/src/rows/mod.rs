@@ -1,0 +1,48 @@
+//! What must not harm locks that are rows, on whatever database: faults that are played on PostgreSQL and on MariaDB.
+
+pub mod clocks;
+pub mod cut;
+pub mod killed;
+pub mod names;
+
+use std::ops::Deref;
+
+use crate::history::RecordedClient;
+use crate::proxy::Proxy;
+use crate::stage::Stage;
+
+/// A database with everything around it.
+#[allow(async_fn_in_trait)]
+pub trait Scene: Deref<Target = Stage> {
+    /// What stands between the server and its clients.
+    fn proxy(&self) -> &Proxy;
+
+    /// The way through the proxy.
+    fn url(&self) -> String;
+
+    /// The way past the proxy.
+    fn direct_url(&self) -> String;
+
+    /// Kills the server, and starts it again with what it had on disk.
+    fn restart(&self);
+
+    /// Ends the connections of all clients, as an operator would.
+    fn end_connections(&self);
+
+    /// What the server says to this, asked by one who may do everything.
+    fn sql(&self, text: &str) -> String;
+
+    /// Clients behind the proxy.
+    async fn recorded_clients(&self, count: usize) -> Vec<RecordedClient> {
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(self.connect(&self.url()).await);
+        }
+        clients
+    }
+
+    /// A client that the proxy cannot harm.
+    async fn observer(&self) -> RecordedClient {
+        self.connect(&self.direct_url()).await
+    }
+}

@@ -1,0 +1,14 @@
+//! What happens to a MariaDB server, and to the network in front of it, while locks are held and asked for.
+//!
+//! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
+
+mod clocks;
+mod contenders;
+mod cut;
+mod in_the_way;
+mod killed;
+mod names;
+mod rights;
+mod scene;
+mod tls;
+mod waiting;

@@ -1,0 +1,61 @@
+//! A server, a network that can be bad, a store that checks tokens, and a record of everything.
+
+use std::ops::Deref;
+
+use testkit::proxy::Proxy;
+use testkit::rows;
+use testkit::servers::{MariadbOptions, MariadbServer};
+use testkit::stage::Stage;
+
+/// One server with everything around it.
+pub(crate) struct Scene {
+    pub(crate) proxy: Proxy,
+    pub(crate) server: MariadbServer,
+    stage: Stage,
+}
+
+impl Deref for Scene {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        Self::with(MariadbOptions::default())
+    }
+
+    pub(crate) fn with(options: MariadbOptions<'_>) -> Self {
+        let server = MariadbServer::start(options);
+        let proxy = Proxy::to(server.address());
+        Self { proxy, server, stage: Stage::new() }
+    }
+}
+
+impl rows::Scene for Scene {
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    fn url(&self) -> String {
+        self.server.url(self.proxy.address(), "")
+    }
+
+    fn direct_url(&self) -> String {
+        self.server.url(self.server.address(), "")
+    }
+
+    fn restart(&self) {
+        self.server.restart();
+    }
+
+    fn end_connections(&self) {
+        self.server.end_connections();
+    }
+
+    fn sql(&self, text: &str) -> String {
+        self.server.sql(text)
+    }
+}

@@ -1,0 +1,72 @@
+//! Encryption, servers that are not who they say they are, and a password that goes to the server and nowhere else.
+
+use std::path::Path;
+
+use latchwork::{Effect, ErrorKind, connect};
+use testkit::servers::{Certificates, Identity, MariadbOptions, MariadbServer};
+
+const PASSWORD: &str = "canary-password-7f3a";
+
+fn server(certificates: &Certificates, identity: &Identity) -> MariadbServer {
+    let server =
+        MariadbServer::start(MariadbOptions { tls: Some((certificates, identity)), ..Default::default() });
+    server.sql(&format!(
+        "ALTER USER app@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON locks.* TO app@'127.0.0.1'"
+    ));
+    server
+}
+
+fn url(server: &MariadbServer, ca: &Path, client: Option<&Identity>) -> String {
+    let mut url = format!("mariadb+tls://app:{PASSWORD}@{}/locks?ca={}", server.address(), ca.display());
+    if let Some(Identity { certificate, key }) = client {
+        url += &format!("&cert={}&key={}", certificate.display(), key.display());
+    }
+    url
+}
+
+/// Not trusted, or not let in, for a reason that is said.
+async fn refused(url: &str, kind: ErrorKind, reasons: &[&str]) {
+    let error = connect(url).await.expect_err("it must not be");
+    println!("{error}");
+    assert_eq!((error.kind(), error.effect()), (kind, Effect::None), "{error}");
+    assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
+    let source = std::error::Error::source(&error).map(|source| format!("{source:?}")).unwrap_or_default();
+    assert!(!format!("{error} {error:?} {source}").contains(PASSWORD), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_right_server_and_the_right_client_talk_to_each_other() {
+    use ErrorKind::{Denied, Unreachable};
+    let certificates = Certificates::make();
+    let server = server(&certificates, &certificates.server());
+    let (ca, client) = (certificates.ca(), certificates.client());
+    let good = connect(&url(&server, &ca, Some(&client))).await.expect("everything is right");
+    assert!(!format!("{good:?} {:?}", good.guarantees()).contains(PASSWORD));
+    let lock = good.lock("x");
+    lock.acquire().await.expect("free").release().await.expect("held");
+    refused(&url(&server, &certificates.other_ca(), Some(&client)), Unreachable, &["UnknownIssuer", "ca="])
+        .await;
+    refused(&url(&server, &ca, None), Denied, &["password"]).await;
+    refused(&url(&server, &ca, Some(&certificates.stranger())), Unreachable, &["mariadb at"]).await;
+    let wrong = url(&server, &ca, Some(&client)).replace(PASSWORD, "wrong");
+    refused(&wrong, Denied, &["password"]).await;
+    // In the clear the server does not let this user in, and a client that was not asked to encrypt does not.
+    let plain = format!("mysql://app:{PASSWORD}@{}/locks", server.address());
+    refused(&plain, Denied, &["Access denied"]).await;
+    server.kill();
+    let error = lock.try_acquire().await.expect_err("nobody is there");
+    assert!(!format!("{error} {error:?}").contains(PASSWORD), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_another_name_an_old_certificate_or_none_is_refused() {
+    let certificates = Certificates::make();
+    let (ca, client) = (certificates.ca(), certificates.client());
+    let elsewhere = server(&certificates, &certificates.other_host());
+    let reasons = ["not valid for name", "elsewhere.example"];
+    refused(&url(&elsewhere, &ca, Some(&client)), ErrorKind::Unreachable, &reasons).await;
+    let expired = server(&certificates, &certificates.expired());
+    refused(&url(&expired, &ca, Some(&client)), ErrorKind::Unreachable, &["expired"]).await;
+    let plain = MariadbServer::start(MariadbOptions::default());
+    refused(&url(&plain, &ca, Some(&client)), ErrorKind::Denied, &["TLS", "mariadb://"]).await;
+}
