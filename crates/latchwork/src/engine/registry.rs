@@ -49,7 +49,6 @@ macro_rules! engines {
 #[cfg(any(
     feature = "etcd",
     feature = "memory",
-    feature = "postgres",
     feature = "redis",
     feature = "sqlite",
     feature = "zookeeper"

@@ -206,7 +206,7 @@ async fn a_table_that_others_made_is_used_as_it_is_and_its_limits_are_told() {
     assert!(guard.lease_end().since(now()).as_secs_f64() <= written + 0.1, "{written}");
     guard.release().await.expect("held");
     let error =
-        client.client().lock(&"x".repeat(65)).try_acquire().await.expect_err("too long for the column");
+        client.client().lock("x".repeat(65)).try_acquire().await.expect_err("too long for the column");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(error.to_string().contains("character varying(64)"), "{error}");
     scene.server.psql(&format!("ALTER TABLE {TABLE} DROP CONSTRAINT {TABLE}_unique_mutex_key"));
@@ -231,7 +231,7 @@ async fn who_may_only_use_the_two_tables_needs_no_more() {
     scene.server.psql(testkit::fixtures::PostgresInsertFixture::GRANT);
     let client = scene.connect(&url).await;
     for name in ["'; DROP TABLE latchwork_mutex; --", "$1", "%", "a\u{308}", "{table}"] {
-        let guard = take(&client.lock(name).with(|lock| lock.owner(&format!("{name}' OR 1=1")))).await;
+        let guard = take(&client.lock(name).with(|lock| lock.owner(format!("{name}' OR 1=1")))).await;
         guard.release().await.expect("held");
     }
     scene.judge(&[client], SOON).await;
