@@ -21,6 +21,7 @@ pub mod rivals;
 pub mod rows;
 pub mod seed;
 pub mod servers;
+pub mod service;
 pub mod shim;
 pub mod simulation;
 pub mod stage;
@@ -43,6 +44,8 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::MariadbSessionFixture);
         $run!($crate::fixtures::PostgresFixture);
         $run!($crate::fixtures::PostgresSessionFixture);
+        $run!($crate::fixtures::PgbouncerFixture);
+        $run!($crate::fixtures::PostgresInsertFixture);
         $run!($crate::fixtures::RedisFixture);
         $run!($crate::fixtures::RedlockFixture);
         $run!($crate::fixtures::ZooKeeperFixture);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use latchwork::Guarantees;
 use latchwork::engine::Registry;
+use testkit::fixtures::{PostgresFixture, PostgresInsertFixture, RedisFixture};
 
 fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the workspace is there")
@@ -105,11 +106,19 @@ fn no_source_file_is_longer_than_six_hundred_lines_and_the_median_is_short() {
 }
 
 #[test]
-fn the_page_grants_what_the_tests_grant() {
-    let page = fs::read_to_string(root().join("docs/engines/redis.md")).expect("readable");
+fn the_pages_grant_what_the_tests_grant() {
     let words = |text: &str| {
         text.split([' ', '\n', '\\']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    let grant = words(testkit::fixtures::RedisFixture::GRANT);
-    assert!(words(&page).contains(&grant), "docs/engines/redis.md lacks: {grant}");
+    let grants = [
+        ("redis", RedisFixture::GRANT),
+        ("postgres", PostgresFixture::GRANT),
+        ("postgres", PostgresInsertFixture::GRANT),
+    ];
+    for (engine, grant) in grants {
+        let page = root().join(format!("docs/engines/{engine}.md"));
+        let page = words(&fs::read_to_string(page).expect("readable"));
+        let grant = words(grant);
+        assert!(page.contains(&grant), "docs/engines/{engine}.md lacks: {grant}");
+    }
 }

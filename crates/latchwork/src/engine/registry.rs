@@ -71,7 +71,8 @@ impl Registry {
                 ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
                     [engines::Mysql::promises, engines::mysql::MysqlSession::promises];
                 ["postgres" "postgres+tls"], "postgres", url => engines::postgres::client(url),
-                    [engines::Postgres::promises, engines::postgres::PostgresSession::promises];
+                    [engines::Postgres::promises, engines::postgres::PostgresInsert::promises,
+                        engines::postgres::PostgresSession::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),
                     [engines::Redis::promises, engines::redis::GetSet::promises];
                 ["redlock" "redlock+tls"], "redis", url => client(engines::redis::Redlock::connect(url)),

@@ -89,10 +89,10 @@ pub(super) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
 }
 
 /// What the names of the tables begin with. It becomes part of statements, so it has nothing in it that means something there.
-pub(super) fn table(url: &EngineUrl) -> Result<String> {
+pub(super) fn table(url: &EngineUrl, usual: &str) -> Result<String> {
     /// The longest that leaves room for `_claim` on every database.
     const LONGEST: usize = 50;
-    let table = url.option("table").unwrap_or("latchwork");
+    let table = url.option("table").unwrap_or(usual);
     let is_name = |part: &str| {
         let mut letters = part.bytes();
         letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')

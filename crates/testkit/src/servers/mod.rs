@@ -18,7 +18,7 @@ pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
 pub use mariadb::{MariadbOptions, MariadbServer};
 pub use memcached::{MemcachedOptions, MemcachedServer, MemcachedTls};
-pub use pgbouncer::PgBouncer;
+pub use pgbouncer::Pgbouncer;
 pub use pool::{Leased, Pool, Pooled};
 pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer, RedisTls};

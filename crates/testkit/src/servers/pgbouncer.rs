@@ -1,69 +1,101 @@
-//! A pooler in front of a PostgreSQL server.
+//! A pgbouncer in front of a PostgreSQL server: the real `pgbouncer`, which gives out its few connections for a transaction each.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::time::Duration;
 
 use latchwork::clock::Clock;
 use tempfile::TempDir;
 
-use super::PostgresServer;
+use super::pool::Pooled;
 use super::port::free_port;
+use super::postgres::{PostgresOptions, PostgresServer, unprivileged};
 use super::process::Process;
 
+/// Not in everybody's path.
+const PROGRAM: &str = "/usr/sbin/pgbouncer";
 const START_LIMIT: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(10);
+/// How many ports are tried before somebody must look into it.
+const MOST_PORTS: u32 = 20;
 
-/// A running `pgbouncer` on a port of 127.0.0.1. Killed when dropped.
-pub struct PgBouncer {
+/// A running `pgbouncer` on a port of 127.0.0.1, and the server behind it. Killed when dropped.
+pub struct Pgbouncer {
     port: u16,
+    // Dropped before the server.
     _process: Process,
     _folder: TempDir,
+    server: PostgresServer,
 }
 
-impl PgBouncer {
-    /// Starts one with this `pool_mode`, and waits until it listens.
+impl Pgbouncer {
+    /// Starts a server and a pooler before it, in transaction mode: whose transaction comes next gets the connection that was
+    /// not used for longest.
     ///
     /// # Panics
-    /// If it does not; with what it printed.
-    pub fn start(server: &PostgresServer, mode: &str) -> Self {
+    /// If one of them does not start; with what it printed.
+    pub fn start() -> Self {
+        Self::start_in("transaction")
+    }
+
+    /// The same in another `pool_mode`.
+    ///
+    /// # Panics
+    /// As [`Pgbouncer::start`].
+    pub fn start_in(mode: &str) -> Self {
+        let server = PostgresServer::start(PostgresOptions::default());
         let folder = tempfile::Builder::new().prefix("pgbouncer").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
-        let (port, behind) = (free_port(), server.address().port());
-        let users = folder.path().join("users");
-        fs::write(&users, "\"owner\" \"\"\n").expect("the folder is ours");
-        let settings = format!(
-            "[databases]\npostgres = host=127.0.0.1 port={behind} dbname=postgres user=owner\n[pgbouncer]\n\
-             listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\n\
-             pool_mode = {mode}\ndefault_pool_size = 20\n",
-            users.display()
-        );
-        let file = folder.path().join("settings");
-        fs::write(&file, settings).expect("the folder is ours");
-        // It refuses to run as root.
-        let mut command = match nix::unistd::geteuid().is_root() {
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "pgbouncer"]);
-                command
+        for _ in 0..MOST_PORTS {
+            let port = free_port();
+            if let Some(process) = launch(&folder, mode, port, server.address().port()) {
+                return Self { port, _process: process, _folder: folder, server };
             }
-            false => Command::new("pgbouncer"),
-        };
-        let output = folder.path().join("output");
-        let mut process = Process::start(command.arg(&file), "pgbouncer", &output);
-        let (begun, address) = (Clock::boottime().now(), SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        while TcpStream::connect(address).is_err() {
-            let waited = Clock::boottime().now().since(begun);
-            let says = || fs::read_to_string(&output).unwrap_or_default();
-            assert!(!process.has_ended() && waited < START_LIMIT, "pgbouncer does not listen:\n{}", says());
-            std::thread::sleep(Duration::from_millis(10));
         }
-        Self { port, _process: process, _folder: folder }
+        panic!("{MOST_PORTS} times a port was free and taken the next moment");
     }
 
     /// Where clients find it.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
+
+    /// The server behind it.
+    pub fn server(&self) -> &PostgresServer {
+        &self.server
+    }
+}
+
+impl Pooled for Pgbouncer {
+    fn is_healthy(&self) -> bool {
+        self.server.is_healthy() && TcpStream::connect(self.address()).is_ok()
+    }
+}
+
+/// Starts the process and waits until it listens. `None`: the port is taken.
+fn launch(folder: &TempDir, mode: &str, port: u16, server: u16) -> Option<Process> {
+    let [settings, users, output] =
+        ["pgbouncer.ini", "users.txt", "output"].map(|name| folder.path().join(name));
+    fs::write(&users, "\"owner\" \"\"\n").expect("the folder is ours");
+    let text = format!(
+        "[databases]\n* = host=127.0.0.1 port={server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+         unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\nserver_round_robin = 1\n\
+         default_pool_size = 5\nmin_pool_size = 5\nmax_client_conn = 400\n",
+        users.display()
+    );
+    fs::write(&settings, text).expect("the folder is ours");
+    let mut process = Process::start(unprivileged(PROGRAM.as_ref()).arg(&settings), "pgbouncer", &output);
+    let begun = Clock::boottime().now();
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        let said = fs::read_to_string(&output).unwrap_or_default();
+        if process.has_ended() {
+            assert!(said.contains("Address already in use"), "pgbouncer ended:\n{said}");
+            return None;
+        }
+        let waited = Clock::boottime().now().since(begun);
+        assert!(waited < START_LIMIT, "pgbouncer does not listen:\n{said}");
+        std::thread::sleep(GLANCE);
+    }
+    Some(process)
 }

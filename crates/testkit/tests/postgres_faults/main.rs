@@ -4,9 +4,12 @@
 
 mod as_rows;
 mod clocks;
+mod contenders;
 mod cut;
 mod killed;
 mod names;
+mod pooled;
 mod rights;
 mod scene;
+mod shared;
 mod tls;

@@ -1,17 +1,18 @@
 //! A server, a network that can be bad, a store that checks tokens, and a record of everything.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use testkit::history::RecordedClient;
 use testkit::proxy::Proxy;
 use testkit::servers::{PostgresOptions, PostgresServer};
 use testkit::stage::Stage;
-pub(crate) use testkit::stage::{SOON, take};
+pub(crate) use testkit::stage::{LOCK, LONG, SOON, now, pause, take};
 
 /// One server with everything around it.
 pub(crate) struct Scene {
     pub(crate) proxy: Proxy,
-    pub(crate) server: PostgresServer,
+    pub(crate) server: Arc<PostgresServer>,
     stage: Stage,
 }
 
@@ -29,7 +30,7 @@ impl Scene {
     }
 
     pub(crate) fn with(options: PostgresOptions<'_>) -> Self {
-        let server = PostgresServer::start(options);
+        let server = Arc::new(PostgresServer::start(options));
         let proxy = Proxy::to(server.address());
         Self { proxy, server, stage: Stage::new() }
     }
@@ -47,6 +48,24 @@ impl Scene {
     /// A client behind the proxy.
     pub(crate) async fn client(&self) -> RecordedClient {
         self.connect(&self.url()).await
+    }
+
+    /// How many connections our clients have.
+    pub(crate) fn connections(&self) -> usize {
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'latchwork'";
+        self.server.psql(count).parse().expect("a number")
+    }
+
+    /// Waits until somebody is busy with a statement that has this in it.
+    pub(crate) async fn until_busy_with(&self, part: &str) {
+        let count = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%{part}%'"
+        );
+        let end = now().after(SOON);
+        while self.server.psql(&count) == "0" {
+            assert!(now() < end, "nobody is busy with {part}");
+            pause(5).await;
+        }
     }
 
     /// Ends every connection but psql's own.

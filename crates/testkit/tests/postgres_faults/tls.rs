@@ -11,7 +11,7 @@ const PASSWORD: &str = "canary-password-7f3a";
 fn server(certificates: &Certificates, identity: &Identity) -> PostgresServer {
     let server =
         PostgresServer::start(PostgresOptions { tls: Some((certificates, identity)), ..Default::default() });
-    server.psql(&format!("ALTER USER app PASSWORD '{PASSWORD}'"));
+    server.psql(&format!("ALTER USER app PASSWORD '{PASSWORD}'; GRANT CREATE ON SCHEMA public TO app"));
     server
 }
 

@@ -1,7 +1,7 @@
 //! Servers on which a session lock would be none.
 
 use latchwork::ErrorKind;
-use testkit::servers::PgBouncer;
+use testkit::servers::Pgbouncer;
 
 use super::scene::{LONG, Scene, Server, connect, hold};
 
@@ -13,14 +13,13 @@ async fn refused(url: &str, why: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooler_that_works_by_transaction_is_refused_and_one_by_session_is_not() {
-    let scene = Scene::postgres();
-    let Server::Postgres(server) = &scene.server else { unreachable!("it is one") };
-    let by_transaction = PgBouncer::start(server, "transaction");
+    let url = |pooler: &Pgbouncer| pooler.server().url(pooler.address(), "scheme=session");
+    let by_transaction = Pgbouncer::start();
     for _ in 0..5 {
-        refused(&server.url(by_transaction.address(), "scheme=session"), "pooler").await;
+        refused(&url(&by_transaction), "pooler").await;
     }
-    let by_session = PgBouncer::start(server, "session");
-    let client = connect(&server.url(by_session.address(), "scheme=session")).await;
+    let by_session = Pgbouncer::start_in("session");
+    let client = connect(&url(&by_session)).await;
     hold(&client, LONG).await.release().await.expect("held");
 }
 

@@ -46,6 +46,6 @@ impl Options {
             tls: tls(url)?.map(Arc::new),
         };
         let engine = if url.scheme().starts_with("mysql") { "mysql" } else { "mariadb" };
-        Ok(Self { login, engine, place, table: table(url)? })
+        Ok(Self { login, engine, place, table: table(url, "latchwork")? })
     }
 }

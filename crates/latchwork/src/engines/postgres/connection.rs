@@ -7,13 +7,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
 
 use super::Shared;
 use super::failure::{failed, refused};
-use super::texts::{tables, text, types};
+use super::options::Scheme;
+use super::texts::{text, types};
+use super::{inserts, texts};
 use crate::engine::ClaimId;
 use crate::engines::mailbox::News;
 use crate::engines::pulse::{Driven, Pulse};
@@ -27,19 +30,30 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A connection. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Connection {
     client: Client,
-    /// In the order of [`Statement`].
-    statements: Vec<tokio_postgres::Statement>,
+    statements: Statements,
     pulse: Arc<Pulse>,
+    driver: AbortHandle,
     shared: Arc<Shared>,
 }
 
+/// Those of a scheme, in the order of their numbers.
+enum Statements {
+    /// Known to the server.
+    Prepared(Vec<tokio_postgres::Statement>),
+    /// Sent whole each time: behind a pooler, nobody knows which server comes next.
+    Texts(Vec<String>),
+}
+
 /// Lets a connection do its work from now on.
-fn drive<S, T>(driven: Driven, (client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Client
+fn drive<S, T>(
+    driven: Driven,
+    (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
+) -> (Client, AbortHandle)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    tokio::spawn(async move {
+    let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             if let AsyncMessage::Notification(message) = message
                 && let Some((id, token)) = read_message(message.payload())
@@ -48,7 +62,7 @@ where
             }
         }
     });
-    client
+    (client, driver.abort_handle())
 }
 
 impl Connection {
@@ -69,11 +83,12 @@ impl Connection {
             })
         };
         let limit = tokio::time::timeout(CONNECT_LIMIT, connecting);
-        let client = limit
+        let (client, driver) = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
-        let mut open = Self { client, statements: Vec::new(), pulse, shared: shared.clone() };
+        let statements = Statements::Texts(Vec::new());
+        let mut open = Self { client, statements, pulse, driver, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 open.make_tables().await?;
@@ -86,16 +101,38 @@ impl Connection {
 
     async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {
         let (client, table) = (&self.client, &self.shared.options.table);
-        let preparing = Statement::ALL.map(|statement| async move {
+        let statements = self.statements_used().iter().copied();
+        if self.shared.is_pooled(client).await? {
+            self.statements = Statements::Texts(statements.map(|statement| text(statement, table)).collect());
+            // Nothing is prepared, so this is what finds out whether the tables are there.
+            let nothing = Value::Bytes(Vec::new());
+            let probe = match self.shared.options.scheme {
+                Scheme::Row | Scheme::Session => Ask::new(Statement::Find, [nothing.clone(), nothing]),
+                Scheme::Insert(_) => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
+            };
+            return self.ask(&probe).await.map(drop);
+        }
+        let preparing = statements.map(|statement| async move {
             client.prepare_typed(&text(statement, table), types(statement)).await
         });
-        self.statements = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
+        let prepared = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
+        self.statements = Statements::Prepared(prepared);
         Ok(())
+    }
+
+    fn statements_used(&self) -> &'static [Statement] {
+        match self.shared.options.scheme {
+            Scheme::Row | Scheme::Session => &Statement::ALL,
+            Scheme::Insert(_) => &Statement::OF_INSERT,
+        }
     }
 
     async fn make_tables(&self) -> Result<()> {
         let options = &self.shared.options;
-        let tables = tables(&options.table);
+        let tables = match options.scheme {
+            Scheme::Row | Scheme::Session => texts::tables(&options.table),
+            Scheme::Insert(_) => inserts::tables(&options.table),
+        };
         for _ in 0..3 {
             match self.client.batch_execute(&tables).await {
                 // Two that make the same table at once: one finds half of what the other has just made.
@@ -123,6 +160,12 @@ impl Connection {
 
     pub(super) fn is_closed(&self) -> bool {
         self.pulse.is_closed() || self.client.is_closed()
+    }
+
+    /// Ends it at once, whatever is under way on it.
+    pub(super) fn close(&self) {
+        self.pulse.close();
+        self.driver.abort();
     }
 
     /// Statements in one round trip, each for itself or all in the open transaction.
@@ -170,8 +213,18 @@ impl Connection {
     }
 
     async fn ask(&self, ask: &Ask) -> Asked {
-        let values: Vec<_> = ask.values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        let rows = self.client.query(&self.statements[ask.statement as usize], &values).await?;
+        let values = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let number = ask.statement as usize - self.statements_used()[0] as usize;
+        let rows = match &self.statements {
+            Statements::Prepared(prepared) => {
+                let values: Vec<_> = values.collect();
+                self.client.query(&prepared[number], &values).await?
+            }
+            Statements::Texts(texts) => {
+                let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
+                self.client.query_typed(&texts[number], &values).await?
+            }
+        };
         let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(Answer { changed: rows.len() as u64, rows })
     }

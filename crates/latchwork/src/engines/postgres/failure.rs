@@ -37,6 +37,15 @@ pub(super) fn refused(error: &tokio_postgres::Error, options: &Options) -> Error
         &SqlState::INVALID_CATALOG_NAME => {
             (ErrorKind::Invalid, "; the URL names a database that is not there")
         }
+        &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => {
+            (ErrorKind::Invalid, "; a pooler stands between; pooler=yes in the URL gets along with it")
+        }
+        &SqlState::STRING_DATA_RIGHT_TRUNCATION => {
+            (ErrorKind::Invalid, "; a column of the table is too short for this name or owner")
+        }
+        &SqlState::INVALID_COLUMN_REFERENCE | &SqlState::UNDEFINED_COLUMN => {
+            (ErrorKind::Invalid, "; docs/engines/postgres.md says what the table must have")
+        }
         &SqlState::READ_ONLY_SQL_TRANSACTION => {
             (ErrorKind::Unreachable, "; it is a standby; name the primary")
         }

@@ -1,8 +1,9 @@
-//! The connections of one runtime: one that all statements share, and a few for transactions.
+//! The connections of one runtime. One is enough for most clients: statements share it, and a transaction has it alone, if
+//! nothing else is under way on it. Only what must not wait for others opens more.
 
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore};
 
 use super::Shared;
 use super::connection::Connection;
@@ -11,9 +12,9 @@ use crate::engines::links;
 use crate::engines::sql::{Answer, Ask, Transaction};
 use crate::locked::locked;
 
-/// How many transactions of a runtime are open at once; more wait. Each needs a connection.
-const TRANSACTIONS: usize = 4;
-/// How many of these connections are kept.
+/// How many spare connections a runtime has at most; who needs another waits.
+const SPARE: usize = 4;
+/// How many of these are kept.
 const MOST_IDLE: usize = 2;
 /// A client that is stopped in the middle of a transaction must not block a lock for longer than this, and nobody waits for longer.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '3s'; \
@@ -21,86 +22,140 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeou
 
 /// The connections of one runtime.
 pub(super) struct Link {
-    statements: Connection,
+    main: Arc<Connection>,
+    /// Read by statements on the main connection, written by a transaction on it.
+    alone: Arc<RwLock<()>>,
     listening: OnceCell<()>,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Arc<Connection>>>,
     room: Arc<Semaphore>,
     shared: Arc<Shared>,
 }
 
 impl links::Connection for Link {
     fn is_closed(&self) -> bool {
-        self.statements.is_closed()
+        self.main.is_closed()
     }
 }
 
 impl Link {
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self> {
-        let statements = Connection::open(shared.clone()).await?;
-        let room = Arc::new(Semaphore::new(TRANSACTIONS));
-        Ok(Self { statements, listening: OnceCell::new(), idle: Mutex::default(), room, shared })
+        let main = Arc::new(Connection::open(shared.clone()).await?);
+        let room = Arc::new(Semaphore::new(SPARE));
+        Ok(Self {
+            main,
+            alone: Arc::default(),
+            listening: OnceCell::new(),
+            idle: Mutex::default(),
+            room,
+            shared,
+        })
     }
 
     /// From now on this client hears what it is told.
     pub(super) async fn listen(&self) -> Result<()> {
         let listen = || async {
-            let text = format!("LISTEN {}", self.shared.channel);
-            self.statements.command(&text).await
+            // Not in the middle of a transaction, which may come to nothing.
+            let _beside = self.alone.read().await;
+            self.main.command(&format!("LISTEN {}", self.shared.channel)).await
         };
         self.listening.get_or_try_init(listen).await.map(drop)
     }
 
     /// Statements that each stand for themselves.
-    pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        self.statements.run(asks).await
+    pub(super) async fn run(self: Arc<Self>, asks: &[Ask]) -> Result<Vec<Answer>> {
+        if let Ok(_beside) = self.alone.try_read() {
+            return self.main.run(asks).await;
+        }
+        // A transaction may have to wait for others, which is no concern of these.
+        let spare = self.spare().await?;
+        let answers = spare.connection().run(asks).await?;
+        spare.end();
+        Ok(answers)
     }
 
     /// Begins a transaction with these.
     pub(super) async fn begin(self: Arc<Self>, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
+        let alone = self.alone.clone().try_write_owned();
+        let transaction = match alone {
+            Ok(alone) => OpenTransaction { place: Place::Main(alone), link: self, is_over: false },
+            Err(_) => self.spare().await?,
+        };
+        match transaction.connection().run_between(BEGIN, asks, "").await {
+            Ok(answers) => Ok((transaction, answers)),
+            Err(error) => {
+                transaction.roll_back().await;
+                // Nothing is committed, so nothing was done.
+                Err(error.with_effect(crate::Effect::None))
+            }
+        }
+    }
+
+    /// A spare connection for whoever needs one alone.
+    async fn spare(self: Arc<Self>) -> Result<OpenTransaction> {
         // Never closed.
-        let place = self.room.clone().acquire_owned().await.expect("a semaphore that nobody closes");
+        let room = self.room.clone().acquire_owned().await.expect("a semaphore that nobody closes");
         let idle = locked(&self.idle).pop().filter(|idle| !idle.is_closed());
         let connection = match idle {
             Some(idle) => idle,
-            None => Connection::open(self.shared.clone()).await?,
+            None => Arc::new(Connection::open(self.shared.clone()).await?),
         };
-        let answers = connection.run_between(BEGIN, asks, "").await;
-        // Nothing is committed, so nothing was done.
-        let answers = answers.map_err(|error| error.with_effect(crate::Effect::None))?;
-        Ok((OpenTransaction { connection, link: self, _place: place }, answers))
+        Ok(OpenTransaction { place: Place::Spare(connection, room), link: self, is_over: false })
     }
 }
 
-/// A transaction. Dropped before its end it takes its connection with it, and the server rolls it back.
+/// A connection that is used alone, mostly for a transaction. Dropped before its end it is closed, and the server rolls back.
 pub(super) struct OpenTransaction {
-    connection: Connection,
+    place: Place,
     link: Arc<Link>,
-    _place: OwnedSemaphorePermit,
+    is_over: bool,
+}
+
+/// Which connection, and what keeps others away from it.
+enum Place {
+    Main(#[allow(dead_code, reason = "kept until the end")] OwnedRwLockWriteGuard<()>),
+    Spare(Arc<Connection>, #[allow(dead_code, reason = "kept until the end")] OwnedSemaphorePermit),
 }
 
 impl OpenTransaction {
+    fn connection(&self) -> &Connection {
+        match &self.place {
+            Place::Main(_) => &self.link.main,
+            Place::Spare(connection, _) => connection,
+        }
+    }
+
     /// Leaves the connection for the next.
-    fn end(self) {
+    fn end(mut self) {
+        self.is_over = true;
+        let Place::Spare(connection, _) = &self.place else { return };
         let mut idle = locked(&self.link.idle);
         if idle.len() < MOST_IDLE {
-            idle.push(self.connection);
+            idle.push(connection.clone());
+        }
+    }
+}
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.connection().close();
         }
     }
 }
 
 impl Transaction for OpenTransaction {
     async fn run(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.connection.run(&asks).await.map_err(|error| error.with_effect(crate::Effect::None))
+        self.connection().run(&asks).await.map_err(|error| error.with_effect(crate::Effect::None))
     }
 
     async fn commit(self, asks: Vec<Ask>) -> Result<()> {
-        self.connection.run_between("", &asks, "COMMIT").await?;
+        self.connection().run_between("", &asks, "COMMIT").await?;
         self.end();
         Ok(())
     }
 
     async fn roll_back(self) {
-        if self.connection.command("ROLLBACK").await.is_ok() {
+        if self.connection().command("ROLLBACK").await.is_ok() {
             self.end();
         }
     }

@@ -5,13 +5,17 @@
 
 mod connection;
 mod failure;
+mod inserts;
 mod link;
 mod options;
+mod pooler;
 mod session;
 mod texts;
 mod tls;
 
 use std::sync::Arc;
+
+use tokio::sync::OnceCell;
 
 use self::link::{Link, OpenTransaction};
 use self::options::{Options, Scheme};
@@ -20,8 +24,10 @@ use crate::clock;
 use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::sql::{self, Answer, Ask, Database, Rows};
-use crate::{Client, Error, ErrorKind, Guarantees, Result};
+use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
+use crate::{Client, Error, ErrorKind, Guarantees};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The PostgreSQL engine: one client's connections to one database.
 pub struct Postgres(Rows<Server>);
@@ -38,13 +44,19 @@ struct Shared {
     mailbox: Arc<Mailbox>,
     /// Where this client listens.
     channel: String,
+    /// Whether a pooler stands between, once that is known.
+    pooled: OnceCell<bool>,
 }
 
-/// The engine that a URL asks for.
-pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
-    match url.option("scheme") {
-        Some("session") => Ok(Client::new(PostgresSession::connect(url).await?)),
-        _ => Ok(Client::new(Postgres::connect(url).await?)),
+impl Shared {
+    async fn is_pooled(&self, client: &tokio_postgres::Client) -> Result<bool, tokio_postgres::Error> {
+        let pooled = self.pooled.get_or_try_init(|| async {
+            match self.options.pooler {
+                Some(pooler) => Ok(pooler),
+                None => pooler::is_between(client).await,
+            }
+        });
+        pooled.await.copied()
     }
 }
 
@@ -59,15 +71,10 @@ impl Postgres {
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url)?;
         if options.scheme != Scheme::Row {
-            let message = "scheme=session is an engine of its own: PostgresSession::connect";
+            let message = "this engine is for scheme=row; PostgresInsert and PostgresSession are the others";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let number = u64::from_be_bytes(clock::random_bytes());
-        let channel = format!("latchwork_{number:016x}");
-        let shared = Arc::new(Shared { options, mailbox: Arc::default(), channel });
-        let server = Server { shared, links: Links::default() };
-        server.link().await?;
-        Ok(Self(Rows::new(server, Vec::new())))
+        Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
     }
 
     pub(crate) fn promises() -> Guarantees {
@@ -77,9 +84,59 @@ impl Postgres {
 
 sql::engine_on_rows!(Postgres);
 
+/// `scheme=insert`: whoever inserts the row holds the lock, in a table that other services use by plain SQL.
+pub struct PostgresInsert(Inserts<Server>);
+
+impl PostgresInsert {
+    /// Connects to the database that `url` names, with `scheme=insert`.
+    ///
+    /// # Errors
+    /// As [`Postgres::connect`].
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let options = Options::of(url)?;
+        let Scheme::Insert(age) = options.scheme else {
+            let message = "this engine is for scheme=insert; Postgres::connect has the others";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        };
+        Ok(Self(Inserts::new(Server::connect(options).await?, age)))
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        sql::promises_of_insert("postgres-insert")
+    }
+}
+
+sql::engine_on_rows!(PostgresInsert);
+
+/// A client of whichever scheme `url` names.
+///
+/// # Errors
+/// As [`Postgres::connect`].
+pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
+    match url.option("scheme") {
+        Some("insert") => Ok(Client::new(PostgresInsert::connect(url).await?)),
+        Some("session") => Ok(Client::new(PostgresSession::connect(url).await?)),
+        _ => Ok(Client::new(Postgres::connect(url).await?)),
+    }
+}
+
 impl Server {
+    async fn connect(options: Options) -> Result<Self> {
+        let number = u64::from_be_bytes(clock::random_bytes());
+        let channel = format!("latchwork_{number:016x}");
+        let shared = Shared { options, mailbox: Arc::default(), channel, pooled: OnceCell::new() };
+        let server = Self { shared: Arc::new(shared), links: Links::default() };
+        server.link().await?;
+        Ok(server)
+    }
+
     async fn link(&self) -> Result<Arc<Link>> {
         self.links.get(|| Link::open(self.shared.clone())).await
+    }
+
+    /// Known since the first connection, without which there is no client.
+    fn is_pooled(&self) -> bool {
+        self.shared.pooled.get().is_some_and(|pooled| *pooled)
     }
 }
 
@@ -87,10 +144,16 @@ impl Database for Server {
     type Transaction = OpenTransaction;
 
     fn promises(&self) -> Guarantees {
-        Postgres::promises()
+        match self.shared.options.scheme {
+            Scheme::Row | Scheme::Session => sql::promises("postgres", !self.is_pooled()),
+            Scheme::Insert(_) => PostgresInsert::promises(),
+        }
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {
+        if self.is_pooled() {
+            return Ok(None);
+        }
         self.link().await?.listen().await?;
         Ok(Some(self.shared.channel.clone().into_bytes()))
     }

@@ -1,6 +1,7 @@
 //! What a URL says: where the database is, and which tables are the locks'.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
@@ -9,17 +10,22 @@ use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid, table};
+use crate::engines::settings::{choice, host_and_port, invalid, span, table};
 use crate::engines::tls::tls;
 
-const KNOWN: [&str; 7] = ["ca", "cert", "fenced", "key", "scheme", "session-ttl", "table"];
+const KNOWN: [&str; 9] =
+    ["ca", "cert", "fenced", "key", "max-age", "pooler", "scheme", "session-ttl", "table"];
+/// From which age on an inserted row is over, unless the URL says otherwise.
+const AGE: Duration = Duration::from_secs(30);
 const PORT: u16 = 5432;
 
-/// How a lock is kept.
+/// How to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// As a row.
+    /// A row for each lock, and a queue.
     Row,
+    /// A row for each holder, in a table that others use by plain SQL. It is over at this age.
+    Insert(Duration),
     /// By the server, for as long as a connection lives.
     Session,
 }
@@ -31,9 +37,11 @@ pub(super) struct Options {
     /// The server, as it may be shown.
     pub(super) place: String,
     pub(super) user: String,
-    /// Before `_lock` and `_claim`.
-    pub(super) table: String,
     pub(super) scheme: Scheme,
+    /// Before `_lock` and `_claim`; the whole name for `scheme=insert`.
+    pub(super) table: String,
+    /// Whether a pooler stands between; `None`: find out.
+    pub(super) pooler: Option<bool>,
 }
 
 impl Options {
@@ -58,12 +66,29 @@ impl Options {
         let tls = tls(url)?.map(|tls| Tls(Arc::new(tls)));
         // Never the one where the other was asked for.
         config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
-        let table = table(url)?;
-        let scheme = choice(url, "scheme", &[("row", Scheme::Row), ("session", Scheme::Session)])?;
-        let stray = ["fenced", "session-ttl"].into_iter().find(|option| url.option(option).is_some());
-        if let Some(stray) = stray.filter(|_| scheme != Scheme::Session) {
-            return Err(invalid(url, format!("{stray}= goes with scheme=session")));
-        }
-        Ok(Self { config, tls, place: format!("{host}:{port}"), user: user.to_owned(), table, scheme })
+        let scheme = scheme(url)?;
+        let table =
+            table(url, if matches!(scheme, Scheme::Insert(_)) { "latchwork_mutex" } else { "latchwork" })?;
+        let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
+        let (place, user) = (format!("{host}:{port}"), user.to_owned());
+        Ok(Self { config, tls, place, user, scheme, table, pooler })
     }
+}
+
+fn scheme(url: &EngineUrl) -> Result<Scheme> {
+    let age = span(url, "max-age")?;
+    let known =
+        [("row", Scheme::Row), ("insert", Scheme::Insert(age.unwrap_or(AGE))), ("session", Scheme::Session)];
+    let scheme = choice(url, "scheme", &known)?;
+    for (option, belongs_to, belongs) in [
+        ("max-age", "insert", matches!(scheme, Scheme::Insert(_))),
+        ("pooler", "row or scheme=insert", scheme != Scheme::Session),
+        ("fenced", "session", scheme == Scheme::Session),
+        ("session-ttl", "session", scheme == Scheme::Session),
+    ] {
+        if !belongs && url.option(option).is_some() {
+            return Err(invalid(url, format!("{option}= goes with scheme={belongs_to}")));
+        }
+    }
+    Ok(scheme)
 }

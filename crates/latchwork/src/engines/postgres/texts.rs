@@ -2,6 +2,7 @@
 
 use tokio_postgres::types::Type;
 
+use super::inserts;
 use crate::engines::sql::{self, Statement};
 
 /// Microseconds on the database's clock, when it is looked at and not when the statement began.
@@ -23,6 +24,9 @@ pub(super) fn tables(table: &str) -> String {
 
 /// The statement with the tables of this name.
 pub(super) fn text(statement: Statement, table: &str) -> String {
+    if Statement::OF_INSERT.contains(&statement) {
+        return inserts::text(statement, table, NOW);
+    }
     let text = sql::text(statement, own(statement), table, NOW);
     match statement {
         // So that what was changed can be counted.
@@ -56,7 +60,10 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::ListFree
         | Statement::ListQueued
         | Statement::Tell => &[B, B],
-        Statement::Ahead | Statement::Leave => &[B, I],
+        Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow => &[B, I],
+        Statement::Remove | Statement::Mark => &[B, B, B],
+        Statement::Prolong => &[B, B, I, I],
+        Statement::Put => &[B, B, I, I, B, B],
         Statement::Touch
         | Statement::RenewFree
         | Statement::RenewQueued

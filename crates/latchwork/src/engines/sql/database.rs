@@ -72,10 +72,27 @@ pub(in crate::engines) enum Statement {
     ListQueued,
     /// Tells a client: its channel, the message.
     Tell,
+    /// Inserts a row, or takes the place of one that is over or of the same owner: name, holder, ttl, age, owner, note. A row with
+    /// its token and how long it lasts, or none.
+    Put,
+    /// Lets an inserted row last: name, holder, ttl, age.
+    Prolong,
+    /// Deletes an inserted row: name, holder, the same holder when it was revoked.
+    Remove,
+    /// Revokes an inserted row: name, holder, the same holder when it was revoked.
+    Mark,
+    /// An inserted row: name, age. Name, holder, how long it lasts, token, since, note.
+    Held,
+    /// The same of all whose names begin so, in their order.
+    HeldBelow,
 }
 
 impl Statement {
-    /// In the order of their numbers.
+    /// Those of `scheme=insert`, in the order of their numbers.
+    pub(in crate::engines) const OF_INSERT: [Self; 6] =
+        [Self::Put, Self::Prolong, Self::Remove, Self::Mark, Self::Held, Self::HeldBelow];
+
+    /// Those of `scheme=row`, in the order of their numbers.
     pub(in crate::engines) const ALL: [Self; 22] = [
         Self::ClaimFree,
         Self::ReleaseFree,
@@ -110,7 +127,7 @@ pub(in crate::engines) struct Ask {
 }
 
 impl Ask {
-    pub(super) fn new(statement: Statement, values: impl Into<Vec<Value>>) -> Self {
+    pub(in crate::engines) fn new(statement: Statement, values: impl Into<Vec<Value>>) -> Self {
         Self { statement, values: values.into() }
     }
 }

@@ -69,7 +69,7 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
 }
 
 /// Tries again what another got in the way of.
-async fn repeat<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
+pub(super) async fn repeat<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     for _ in 1..TRIES {
         match attempt().await {
             Err(error) if InTheWay::is_source_of(&error) => {}

@@ -15,6 +15,7 @@ use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
+use crate::service::Sql;
 use crate::shim::Clocks;
 
 /// A start takes a tenth of a second on an idle machine, and the data directory a whole one.
@@ -31,19 +32,28 @@ pub struct PostgresServer {
     port: u16,
     environment: Vec<(&'static str, PathBuf)>,
     is_measured: bool,
+    most_connections: u32,
     process: Mutex<Option<Process>>,
 }
 
 /// How to set it up.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct PostgresOptions<'a> {
     /// Clocks that can be moved.
     pub clocks: Option<&'a Clocks>,
     /// As people run it: every commit goes to the disk, and nothing is counted.
     pub is_measured: bool,
+    /// How many connections it takes. It comes with a limit of 100, of which three are kept for superusers.
+    pub most_connections: u32,
     /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
-    /// certificate of the same authority.
+    /// certificate of the same authority. It may use no tables yet, nor make any.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
+}
+
+impl Default for PostgresOptions<'_> {
+    fn default() -> Self {
+        Self { clocks: None, is_measured: false, most_connections: 500, tls: None }
+    }
 }
 
 /// Why a server did not start.
@@ -60,8 +70,9 @@ impl PostgresServer {
         let environment = options.clocks.map_or_else(Vec::new, |clocks| {
             vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
         });
-        let is_measured = options.is_measured;
-        let mut server = Self { folder, port: 0, environment, is_measured, process: Mutex::default() };
+        let PostgresOptions { is_measured, most_connections, .. } = options;
+        let mut server =
+            Self { folder, port: 0, environment, is_measured, most_connections, process: Mutex::default() };
         server.make_data();
         if let Some((certificates, identity)) = options.tls {
             server.set_up_tls(certificates, identity);
@@ -70,7 +81,7 @@ impl PostgresServer {
             server.port = free_port();
             if server.launch().is_ok() {
                 if options.tls.is_some() {
-                    server.psql("CREATE USER app PASSWORD 's3cr@t'; GRANT CREATE ON SCHEMA public TO app");
+                    server.psql("CREATE USER app PASSWORD 's3cr@t'");
                 }
                 return server;
             }
@@ -122,9 +133,7 @@ impl PostgresServer {
     /// # Panics
     /// If it fails; with what it said.
     pub fn psql(&self, sql: &str) -> String {
-        let output = self.try_psql(sql);
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        self.ask(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// How many statements it has carried out since its last start, those of [`PostgresServer::psql`] not counted.
@@ -173,10 +182,11 @@ impl PostgresServer {
         command.arg("-D").arg(self.file("data")).args(["-p", &self.port.to_string()]);
         // Data must survive a kill of the server, not of the machine. Every statement is printed, so that they can be counted.
         let counted = if self.is_measured { &[][..] } else { &["fsync=off", "log_statement=all"] };
-        let always = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=500"];
+        let always = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
         for setting in always.iter().chain(counted) {
             command.args(["-c", setting]);
         }
+        command.args(["-c", &format!("max_connections={}", self.most_connections)]);
         command.envs(self.environment.iter().cloned());
         let mut process = Process::start(&mut command, "postgresql", &output);
         let begun = Clock::boottime().now();
@@ -206,19 +216,35 @@ impl PostgresServer {
     }
 }
 
+impl Sql for PostgresServer {
+    fn ask(&self, sql: &str) -> Result<String, String> {
+        let output = self.try_psql(sql);
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    }
+
+    fn ago(millis: u64) -> String {
+        format!("clock_timestamp() - interval '{millis} milliseconds'")
+    }
+}
+
 impl Pooled for PostgresServer {
     fn is_healthy(&self) -> bool {
         self.try_psql("SELECT 1").status.success()
     }
 }
 
-/// A program of the package postgresql, which are not in the path. It refuses to run as root.
+/// A program of the package postgresql, which are not in the path.
 fn as_postgres(program: &str) -> Command {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("the package postgresql is installed");
     let mut programs: Vec<_> =
         versions.filter_map(|version| Some(version.ok()?.path().join("bin").join(program))).collect();
     programs.sort();
-    let program = programs.pop().expect("the package postgresql is installed");
+    unprivileged(&programs.pop().expect("the package postgresql is installed"))
+}
+
+/// A program that refuses to run as root.
+pub(super) fn unprivileged(program: &Path) -> Command {
     if !nix::unistd::geteuid().is_root() {
         return Command::new(program);
     }

@@ -1,0 +1,55 @@
+//! How PostgreSQL spells the statements of `scheme=insert`. The columns keep whatever types the table gives them.
+
+use crate::engines::sql::Statement;
+
+/// What makes the tables.
+pub(super) fn tables(table: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {table} (unique_mutex varchar(512) NOT NULL UNIQUE, holder_id varchar(255) NOT NULL, \
+         create_time timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 50);\n\
+         CREATE TABLE IF NOT EXISTS {table}_token (unique_mutex text COLLATE \"C\" PRIMARY KEY, token bigint NOT NULL, \
+         holder_id text COLLATE \"C\" NOT NULL, since bigint NOT NULL, note text NOT NULL) WITH (fillfactor = 50);"
+    )
+}
+
+/// The statement with the tables of this name. `now`: how the time in microseconds is spelled.
+pub(super) fn text(statement: Statement, table: &str, now: &str) -> String {
+    let age = match statement {
+        Statement::Held | Statement::HeldBelow => "($2 * interval '1 microsecond')",
+        _ => "($4 * interval '1 microsecond')",
+    };
+    let which = match statement {
+        Statement::Held => "l.unique_mutex = convert_from($1, 'UTF8')",
+        _ => "starts_with(l.unique_mutex, convert_from($1, 'UTF8'))",
+    };
+    template(statement)
+        .replace(
+            "{left}",
+            "(extract(epoch FROM l.create_time + {age} - clock_timestamp()) * 1000000)::bigint",
+        )
+        // Older or younger than it is, so that it is over when the ttl is.
+        .replace("{from}", "clock_timestamp() + ($3 - $4) * interval '1 microsecond'")
+        .replace("{which}", which)
+        .replace("{age}", age)
+        .replace("{now}", now)
+        .replace("{table}", table)
+}
+
+fn template(statement: Statement) -> &'static str {
+    match statement {
+        Statement::Put => include_str!("sql/put.sql"),
+        Statement::Prolong => {
+            "UPDATE {table} AS l SET create_time = {from} WHERE unique_mutex = convert_from($1, 'UTF8') \
+             AND holder_id = convert_from($2, 'UTF8') AND create_time + {age} > clock_timestamp() RETURNING true"
+        }
+        Statement::Remove => {
+            "DELETE FROM {table} WHERE unique_mutex = convert_from($1, 'UTF8') \
+             AND holder_id IN (convert_from($2, 'UTF8'), convert_from($3, 'UTF8')) RETURNING true"
+        }
+        Statement::Mark => {
+            "UPDATE {table} SET holder_id = convert_from($3, 'UTF8') WHERE unique_mutex = convert_from($1, 'UTF8') \
+             AND holder_id = convert_from($2, 'UTF8') RETURNING true"
+        }
+        _ => include_str!("sql/held.sql"),
+    }
+}

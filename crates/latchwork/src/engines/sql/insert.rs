@@ -1,0 +1,337 @@
+//! `scheme=insert`: whoever inserts the row of a lock holds it, in a table that other services use by plain SQL.
+//!
+//! The table has a unique `unique_mutex`, a `holder_id` and a `create_time`, and room for nothing else. A row is over when it is older
+//! than an age that all agree on, by the database's clock: a lease of another length is written as a row that was made earlier or
+//! later. Nobody queues, and nobody is told. Tokens come from a second table, which only we use: rows go, and tokens must not go back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
+use super::engine::repeat;
+use super::entry::{bytes, int, micros, owner_value, strange};
+use super::holder::{self, Holder};
+use crate::clock::Clock;
+use crate::engine::{
+    Busy, Claim, ClaimId, ClaimState, Engine, Filter, Grant, Lifetime, LockState, Mode, Note, Released,
+    Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+};
+use crate::locked::locked;
+use crate::names::AsItIs;
+use crate::{Error, ErrorKind, Guarantees, LockName, Loss, Result};
+
+/// A waiter looks again so soon, and then half as often each time.
+const FIRST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(80);
+
+/// Locks as rows of a shared table.
+pub(in crate::engines) struct Inserts<D> {
+    shared: Arc<Shared<D>>,
+}
+
+struct Shared<D> {
+    database: D,
+    /// From which age on a row is over, for everybody who uses the table.
+    age: Duration,
+    /// How often each waiter looked in vain.
+    vainly: Mutex<HashMap<ClaimId, u32, AsItIs>>,
+}
+
+impl<D> Clone for Inserts<D> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+/// What inserted rows promise on every database.
+pub(in crate::engines) fn promises_of_insert(engine: &'static str) -> Guarantees {
+    Guarantees {
+        fair: false,
+        read_write: false,
+        permits: false,
+        beware: "for services that share the table by plain SQL: all must agree on the age at which a row is over, and \
+                 delete only their own; waiters ask again and again, in no order; a turn of such a service has no token",
+        ..super::promises(engine, false)
+    }
+}
+
+/// A row that is there.
+struct Row {
+    name: String,
+    text: String,
+    holder: Holder,
+    /// `None`: it has no time, and is never over.
+    left: Option<i64>,
+    token: Option<i64>,
+    since: Option<i64>,
+    note: Option<String>,
+}
+
+impl Row {
+    /// Name, holder, microseconds left, token, since, note.
+    fn read(row: &[Value]) -> Result<Self> {
+        let [name, holder, left, token, since, note] = row else { return Err(strange()) };
+        let number = |value: &Value| if *value == Value::Null { Ok(None) } else { int(value).map(Some) };
+        let text = string(holder)?;
+        Ok(Self {
+            name: string(name)?,
+            holder: Holder::read(&text),
+            text,
+            left: number(left)?,
+            token: number(token)?,
+            since: number(since)?,
+            note: if *note == Value::Null { None } else { Some(string(note)?) },
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.is_some_and(|left| left <= 0)
+    }
+
+    fn expires_in(&self) -> Option<Duration> {
+        self.left.map(span)
+    }
+
+    /// How long a claim lasts whose row this is.
+    fn lasts(&self, claim: &Claim) -> Result<Duration> {
+        Ok(self.expires_in().ok_or_else(strange)?.min(claim.ttl))
+    }
+
+    fn describe(&self) -> ClaimState {
+        let mut state = ClaimState::new(self.holder.id);
+        state.token = self.token.map(|token| token as u64);
+        state.owner = self.holder.owner.clone();
+        state.note = match (&self.note, self.holder.is_foreign) {
+            (Some(note), _) => Note::new(note),
+            (None, true) => Note::new(&format!("holder_id {}", self.text)),
+            (None, false) => Note::default(),
+        };
+        state.since = self.since.map(|since| SystemTime::UNIX_EPOCH + span(since));
+        state.expires_in = self.expires_in();
+        state
+    }
+}
+
+impl<D: Database> Inserts<D> {
+    pub(in crate::engines) fn new(database: D, age: Duration) -> Self {
+        Self { shared: Arc::new(Shared { database, age, vainly: Mutex::default() }) }
+    }
+
+    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
+        let ask = Ask::new(statement, values);
+        let answers = repeat(|| self.shared.database.run(vec![ask.clone()])).await?;
+        answers.into_iter().next().ok_or_else(strange)
+    }
+
+    fn age(&self) -> Value {
+        Value::Int(micros(self.shared.age))
+    }
+
+    /// One statement that wins or does not. The unique key decides between those who come at once.
+    async fn put(&self, claim: &Claim) -> Result<Option<Grant>> {
+        let values = [
+            name(&claim.name),
+            Value::bytes(holder::text(claim).as_bytes()),
+            Value::Int(micros(claim.ttl)),
+            self.age(),
+            owner_value(claim.owner.as_ref()),
+            Value::bytes(claim.note.as_str().as_bytes()),
+        ];
+        let answer = self.run(Statement::Put, values).await?;
+        let Some([token, left]) = answer.rows.first().map(Vec::as_slice) else { return Ok(None) };
+        let valid = Valid::For(span(int(left)?).min(claim.ttl));
+        Ok(Some(Grant { token: Some(int(token)? as u64), valid }))
+    }
+
+    async fn row(&self, lock: &LockName) -> Result<Option<Row>> {
+        let answer = self.run(Statement::Held, [name(lock), self.age()]).await?;
+        answer.rows.first().map(|row| Row::read(row)).transpose()
+    }
+
+    /// A row that kept this claim out, or is its own.
+    fn verdict(&self, claim: &Claim, row: &Row) -> Result<Verdict> {
+        if row.text == holder::text(claim) {
+            // Asked again, after a lost reply: the same answer.
+            let valid = Valid::For(row.lasts(claim)?);
+            return Ok(Verdict::Granted(Grant { token: row.token.map(|token| token as u64), valid }));
+        }
+        let pause = (FIRST * (1 << self.looks_in_vain(claim).min(8))).min(LONGEST);
+        let mut busy = Busy::new(pause.min(row.expires_in().unwrap_or(pause) + Duration::from_millis(1)));
+        busy.holder = Some(row.describe());
+        Ok(Verdict::Busy(busy))
+    }
+
+    /// How often it did so before.
+    fn looks_in_vain(&self, claim: &Claim) -> u32 {
+        // A try leaves nothing behind.
+        if claim.wait_lease.is_zero() {
+            return 0;
+        }
+        let mut vainly = locked(&self.shared.vainly);
+        let before = vainly.entry(claim.id).or_default();
+        *before = before.saturating_add(1);
+        *before - 1
+    }
+
+    async fn claim_or_look(&self, claim: &Claim) -> Result<Verdict> {
+        let is_waiting = locked(&self.shared.vainly).contains_key(&claim.id);
+        // To insert in vain costs the server a commit, to look does not.
+        if is_waiting
+            && let Some(row) = self.row(&claim.name).await?
+            && !row.is_over()
+            && !claim.takes_over(row.holder.id, Mode::Exclusive, row.holder.owner.as_ref())
+        {
+            return self.verdict(claim, &row);
+        }
+        if let Some(grant) = self.put(claim).await? {
+            return Ok(Verdict::Granted(grant));
+        }
+        match self.row(&claim.name).await? {
+            Some(row) => self.verdict(claim, &row),
+            // It went this very moment.
+            None => Ok(Verdict::Busy(Busy::new(Duration::from_millis(1)))),
+        }
+    }
+
+    async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+        let prolong = claims.iter().map(|claim| {
+            let holder = Value::bytes(holder::text(claim).as_bytes());
+            Ask::new(
+                Statement::Prolong,
+                [name(&claim.name), holder, Value::Int(micros(claim.ttl)), self.age()],
+            )
+        });
+        // What is left is read from the row: its column may not keep fractions of a second.
+        let held = claims.iter().map(|claim| Ask::new(Statement::Held, [name(&claim.name), self.age()]));
+        let asks: Vec<_> = prolong.chain(held).collect();
+        let answers = repeat(|| async {
+            let (transaction, answers) = self.shared.database.begin(asks.clone()).await?;
+            transaction.commit(Vec::new()).await?;
+            Ok(answers)
+        });
+        let answers = answers.await?;
+        let (prolonged, held) = answers.split_at(claims.len());
+        let mut renewals = Vec::with_capacity(claims.len());
+        for ((claim, prolonged), held) in claims.iter().zip(prolonged).zip(held) {
+            let row = held.rows.first().map(|row| Row::read(row)).transpose()?;
+            renewals.push(match row {
+                Some(row) if prolonged.changed > 0 => Renewal::Kept(Valid::For(row.lasts(claim)?)),
+                row => Renewal::Lost(why_lost(claim, row.as_ref())),
+            });
+        }
+        Ok(renewals)
+    }
+}
+
+fn why_lost(claim: &Claim, row: Option<&Row>) -> Loss {
+    match row.map(|row| &row.holder) {
+        Some(holder) if holder.id == claim.id && holder.is_revoked => Loss::Revoked,
+        Some(holder) if holder.id == claim.id => Loss::Expired,
+        Some(holder) if claim.takes_over(holder.id, Mode::Exclusive, holder.owner.as_ref()) => {
+            Loss::TakenOver
+        }
+        _ => Loss::Removed,
+    }
+}
+
+impl<D: Database> Engine for Inserts<D> {
+    fn guarantees(&self) -> Guarantees {
+        self.shared.database.promises()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boottime()
+    }
+
+    /// The same session: every runtime has connections of its own.
+    async fn fork(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease {
+            let message = "scheme=insert has room for one holder, with a lease; scheme=row knows more";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let verdict = self.claim_or_look(claim).await;
+        if matches!(verdict, Ok(Verdict::Granted(_))) {
+            locked(&self.shared.vainly).remove(&claim.id);
+        }
+        verdict
+    }
+
+    /// Nobody tells anybody: the core asks again.
+    async fn wait(&self, _: &Claim, _: &Busy) -> Result<Wake> {
+        std::future::pending().await
+    }
+
+    async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        match self.renew_all(claims).await {
+            Ok(renewals) => renewals.into_iter().map(Ok).collect(),
+            Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
+        }
+    }
+
+    /// The database says nothing of a claim that nobody asks about.
+    async fn news(&self) -> Vec<ClaimId> {
+        std::future::pending().await
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Released> {
+        locked(&self.shared.vainly).remove(&claim.id);
+        let text = holder::text(claim);
+        let holders = [&text, &holder::revoked(&text)].map(|text| Value::bytes(text.as_bytes()));
+        let [holder, revoked] = holders;
+        match self.run(Statement::Remove, [name(&claim.name), holder, revoked]).await?.changed {
+            0 => Ok(Released::NotHeld),
+            _ => Ok(Released::Freed),
+        }
+    }
+
+    async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
+        let answer = match filter {
+            Filter::Name(lock) => self.run(Statement::Held, [name(lock), self.age()]).await?,
+            Filter::Prefix(prefix) => {
+                self.run(Statement::HeldBelow, [Value::bytes(prefix.as_bytes()), self.age()]).await?
+            }
+        };
+        let mut states = Vec::new();
+        for row in &answer.rows {
+            let row = Row::read(row)?;
+            // Others may use names that we would refuse.
+            if let (Ok(name), false) = (LockName::new(&row.name), row.is_over()) {
+                let mut state = LockState::new(name);
+                state.holders.push(row.describe());
+                states.push(state);
+            }
+        }
+        Ok(states)
+    }
+
+    async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let Some(row) = self.row(&lock.name).await? else { return Ok(Revoked::NotHeld) };
+        if !lock.holders.iter().any(|holder| holder.id == row.holder.id) {
+            return Ok(Revoked::NotHeld);
+        }
+        let (holder, revoked) = (Value::bytes(row.text.as_bytes()), holder::revoked(&row.text));
+        let revoked = Value::bytes(revoked.as_bytes());
+        // The holder that was seen, and no other that came meanwhile.
+        let statement = if how == Revoke::Now { Statement::Remove } else { Statement::Mark };
+        let is_done = row.holder.is_revoked && how == Revoke::AtLeaseEnd
+            || self.run(statement, [name(&lock.name), holder, revoked]).await?.changed > 0;
+        Ok(if is_done { Revoked::Done } else { Revoked::NotHeld })
+    }
+}
+
+fn name(lock: &LockName) -> Value {
+    Value::bytes(lock.as_str().as_bytes())
+}
+
+fn string(value: &Value) -> Result<String> {
+    String::from_utf8(bytes(value)?.to_vec()).map_err(|_| strange())
+}
+
+fn span(micros: i64) -> Duration {
+    Duration::from_micros(micros.max(0) as u64)
+}

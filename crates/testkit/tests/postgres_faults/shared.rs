@@ -1,0 +1,238 @@
+//! `scheme=insert`: beside services that use the same table by plain SQL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::engine::{Claim, Engine, Verdict};
+use latchwork::engines::postgres::PostgresInsert;
+use latchwork::{ErrorKind, LockName, Loss, connect};
+use testkit::history::Fault;
+use testkit::servers::{PostgresOptions, PostgresServer};
+use testkit::service::Service;
+use testkit::shim::Clocks;
+
+use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take};
+
+const TABLE: &str = "distributed_lock";
+/// What all agree on, in milliseconds.
+const AGE: u64 = 2_000;
+
+fn url(scene: &Scene) -> String {
+    let options = format!("scheme=insert&table={TABLE}&max-age={AGE}ms");
+    scene.server.url(scene.server.address(), &options)
+}
+
+fn service<'a>(scene: &'a Scene, holder: &'a str) -> Service<'a, PostgresServer> {
+    Service { server: &scene.server, table: TABLE, mutex: LOCK, holder, age: AGE }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold() {
+    let scene = Scene::new();
+    let client = scene.connect(&url(&scene)).await;
+    let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(1))).await;
+    let service = service(&scene, "host-7");
+    let end = now().after(Duration::from_millis(2 * AGE));
+    while now() < end {
+        assert!(!service.take(), "renewed, however old it is");
+        pause(100).await;
+    }
+    assert!(guard.is_certain());
+    guard.release().await.expect("held");
+    assert!(service.take(), "it came free");
+    assert_eq!(service.holder(), "host-7");
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
+    service.release();
+    scene.judge(&[client], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old() {
+    let scene = Scene::new();
+    let client = scene.connect(&url(&scene)).await;
+    let service = service(&scene, "host-7");
+    let lock = client.lock(LOCK).ttl(LONG);
+    assert!(service.take());
+    let error = lock.clone().wait(Duration::from_millis(300)).acquire().await.expect_err("held");
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.to_string().contains("host-7"), "{error} names the holder");
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { take(&lock).await }
+    });
+    pause(100).await;
+    assert!(!waiting.is_finished());
+    service.release();
+    waiting.await.expect("no panic").release().await.expect("held");
+    // It dies with the lock.
+    let taken = now();
+    assert!(service.take());
+    let guard = take(&lock).await;
+    assert!(now().since(taken) >= Duration::from_millis(AGE), "not before it is old enough");
+    service.release();
+    assert!(guard.is_certain() && client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
+    guard.release().await.expect("a late delete of the service touched nothing");
+    scene.judge(&[client], SOON).await;
+}
+
+/// Its lease is shorter than the age, so its row looks older than it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_holder_of_ours_is_over_for_a_service_when_its_lease_is() {
+    let scene = Scene::new();
+    let engine = PostgresInsert::connect(&url(&scene).parse().expect("a good URL")).await.expect("it runs");
+    for ttl in [AGE / 4, 2 * AGE].map(Duration::from_millis) {
+        let service = service(&scene, "host-7");
+        let claim = Claim::new(LockName::new(LOCK).expect("a good name"), ttl);
+        let sent = now();
+        assert!(matches!(engine.claim(&claim).await.expect("an answer"), Verdict::Granted(_)));
+        while !service.take() {
+            pause(50).await;
+        }
+        assert!(now().since(sent) >= ttl, "not before the lease is over");
+        assert!(now().since(sent) < ttl + SOON);
+        service.release();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_row_was_deleted_is_told_and_harms_nobody() {
+    let scene = Scene::new();
+    let client = connect(&url(&scene)).await.expect("it runs");
+    let guard = client.lock(LOCK).ttl(Duration::from_secs(1)).acquire().await.expect("free");
+    scene.server.psql(&format!("DELETE FROM {TABLE}"));
+    let service = service(&scene, "host-7");
+    assert!(service.take());
+    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("at the next renewal");
+    assert_eq!(loss, Loss::Removed);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(service.holder(), "host-7");
+}
+
+/// The service moves over to us, under the name that it has always had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_takes_over_from_the_service_of_the_same_name_and_from_no_other() {
+    let scene = Scene::new();
+    let client = connect(&url(&scene)).await.expect("it runs");
+    let service = service(&scene, "host-7");
+    assert!(service.take());
+    for owner in ["host", "host-70", "HOST-7"] {
+        let lock = client.lock(LOCK).owner(owner);
+        assert!(lock.try_acquire().await.expect("an answer").is_none(), "{owner}");
+    }
+    let guard = client.lock(LOCK).owner("host-7").try_acquire().await.expect("an answer").expect("its own");
+    service.release();
+    assert!(service.holder().starts_with("host-7#"), "the old delete finds nothing");
+    guard.release().await.expect("held");
+    assert!(service.take(), "and it is free");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_and_clients_take_turns_one_at_a_time() {
+    const TURNS: u64 = 8;
+    let scene = Arc::new(Scene::new());
+    let counter = Arc::new(tempfile::NamedTempFile::new().expect("a temporary file"));
+    std::fs::write(counter.path(), "0").expect("the file is ours");
+    let add = |path: &std::path::Path| {
+        let count: u64 = std::fs::read_to_string(path).expect("readable").parse().expect("a number");
+        std::fs::write(path, (count + 1).to_string()).expect("the file is ours");
+    };
+    let mut tasks = Vec::new();
+    for number in 0..2 {
+        let (path, client) = (counter.clone(), connect(&url(&scene)).await.expect("it runs"));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..TURNS {
+                let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("its turn comes");
+                add(path.path());
+                guard.release().await.expect("held");
+                pause(5).await;
+            }
+        }));
+        let (path, scene) = (counter.clone(), scene.clone());
+        tasks.push(tokio::task::spawn_blocking(move || {
+            let name = format!("host-{number}");
+            let service = service(&scene, &name);
+            for _ in 0..TURNS {
+                while !service.take() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                add(path.path());
+                service.release();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("everybody has all turns");
+    }
+    let count = std::fs::read_to_string(counter.path()).expect("readable");
+    assert_eq!(count, (4 * TURNS).to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_rise_though_rows_go_and_whatever_the_servers_clock_says() {
+    let clocks = Clocks::new();
+    let scene = Scene::with(PostgresOptions { clocks: Some(&clocks), ..Default::default() });
+    let client = scene.connect(&url(&scene)).await;
+    let (mut newest, hour) = (None, 3_600_000);
+    for offset in [0, hour, 0, -hour] {
+        scene.strike(Fault::ClockStep, || clocks.move_wall(offset));
+        for _ in 0..2 {
+            let guard = take(&client.lock(LOCK)).await;
+            let token = guard.token().ok();
+            assert!(token > newest, "{token:?} after {newest:?}");
+            newest = token;
+            guard.release().await.expect("held");
+            let service = service(&scene, "host-7");
+            assert!(service.take(), "and it goes from hand to hand");
+            service.release();
+        }
+    }
+    scene.judge(&[client], SOON).await;
+}
+
+/// As somebody made it long ago, with what it needs and more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_others_made_is_used_as_it_is_and_its_limits_are_told() {
+    let scene = Scene::new();
+    scene.server.psql(&format!(
+        "CREATE TABLE {TABLE} (id serial PRIMARY KEY, unique_mutex varchar(64) UNIQUE, holder_id varchar(64), \
+         create_time timestamp(0) DEFAULT now())"
+    ));
+    let client = scene.connect(&url(&scene)).await;
+    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+    assert!(!service(&scene, "host-7").take());
+    // The column keeps whole seconds: what is promised never outlasts what is written.
+    let left = "extract(epoch FROM create_time + interval '2 s' - clock_timestamp())";
+    let written: f64 = scene.server.psql(&format!("SELECT {left} FROM {TABLE}")).parse().expect("a number");
+    assert!(guard.lease_end().since(now()).as_secs_f64() <= written + 0.1, "{written}");
+    guard.release().await.expect("held");
+    let error =
+        client.client().lock("x".repeat(65)).try_acquire().await.expect_err("too long for the column");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("character varying(64)"), "{error}");
+    scene.server.psql(&format!("ALTER TABLE {TABLE} DROP CONSTRAINT {TABLE}_unique_mutex_key"));
+    let error = client.client().lock(LOCK).try_acquire().await;
+    let error = error.expect_err("nothing would keep two from inserting");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    for options in ["max-age=2s", "scheme=insert&max-age=never", "scheme=delete"] {
+        let error =
+            connect(&scene.server.url(scene.server.address(), options)).await.expect_err("no such thing");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{options}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_only_use_the_two_tables_needs_no_more() {
+    let scene = Scene::new();
+    scene.server.psql("CREATE USER app");
+    let url = format!("postgres://app@{}/postgres?scheme=insert", scene.server.address());
+    let error = connect(&url).await.expect_err("there are no tables");
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    scene.server.psql(error.to_string().split_once("run:\n").expect("what to run").1);
+    scene.server.psql(testkit::fixtures::PostgresInsertFixture::GRANT);
+    let client = scene.connect(&url).await;
+    for name in ["'; DROP TABLE latchwork_mutex; --", "$1", "%", "a\u{308}", "{table}"] {
+        let guard = take(&client.lock(name).with(|lock| lock.owner(format!("{name}' OR 1=1")))).await;
+        guard.release().await.expect("held");
+    }
+    scene.judge(&[client], SOON).await;
+}
