@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{LONG, Scene, hold, now, on_both, pause, state, waiting};
+use super::scene::{LONG, SOON, Scene, hold, now, on_both, pause, state, waiting};
 
 const TTL: Duration = Duration::from_secs(2);
 const OPTIONS: &str = "session-ttl=2s";
@@ -69,6 +69,8 @@ async fn a_connection_that_nothing_is_heard_on_is_not_waited_for(scene: Scene) {
     drop(guard);
     let begun = now();
     let again = tokio::time::timeout(LONG, hold(&client, TTL)).await.expect("on a new connection");
-    println!("held again after {:?}", now().since(begun));
+    let waited = now().since(begun);
+    println!("held again after {waited:?}");
+    assert!(waited < SOON, "the release waited for an answer that could not come: {waited:?}");
     again.release().await.expect("held");
 }
