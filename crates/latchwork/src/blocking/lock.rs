@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Guard;
 use super::driver::Driver;
 use crate::engine::Lifetime;
+use crate::wishes::wishes;
 use crate::{Error, ErrorKind, Held, Result, Wait};
 
 /// As [`latchwork::Lock`](crate::Lock), with calls that block.
@@ -13,17 +14,6 @@ use crate::{Error, ErrorKind, Held, Result, Wait};
 pub struct Lock {
     inner: crate::Lock,
     driver: Driver,
-}
-
-/// Passes the wishes of a lock on.
-macro_rules! wishes {
-    ($($wish:ident: $value:ty;)*) => {$(
-        #[doc = concat!("As [`Lock::", stringify!($wish), "`](crate::Lock::", stringify!($wish), ").")]
-        pub fn $wish(mut self, $wish: $value) -> Self {
-            self.inner = self.inner.$wish($wish);
-            self
-        }
-    )*};
 }
 
 impl Lock {
@@ -36,6 +26,7 @@ impl Lock {
         wait: impl Into<Wait>;
         stop_margin: Duration;
         max_hold: Duration;
+        hold_at_least: Duration;
         owner: impl AsRef<str>;
         local_handoff: bool;
         pass_for: Duration;

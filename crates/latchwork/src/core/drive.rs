@@ -91,6 +91,7 @@ async fn attempt(
 }
 
 async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Patience) -> Result<Outcome> {
+    ticket.let_readers_finish(terms, patience).await;
     let claim = ticket.claim(terms, patience);
     let [jitter, ..] = *claim.id.as_bytes();
     let mut now = core.clock.now();
