@@ -337,9 +337,10 @@ impl Terms {
     fn could_hold(&self, tenure: &Tenure) -> bool {
         let claim = tenure.claim();
         // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew. Readers
-        // share a claim instead.
-        let is_alone = self.owner.is_none() && claim.owner.is_none() && self.mode != Mode::Read;
-        is_alone
+        // share a claim instead; and a permit that is passed on would come after a greater token, of another that is held.
+        let has_owner = self.owner.is_some() || claim.owner.is_some();
+        !has_owner
+            && matches!(self.mode, Mode::Exclusive | Mode::Write)
             && (self.mode, self.lease, self.lifetime, self.pass_for)
                 == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for())
     }
