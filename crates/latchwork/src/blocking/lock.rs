@@ -6,7 +6,7 @@ use super::Guard;
 use super::driver::Driver;
 use crate::engine::Lifetime;
 use crate::wishes::wishes;
-use crate::{Error, ErrorKind, Held, Result, Wait};
+use crate::{Error, Held, Result, Wait};
 
 /// As [`latchwork::Lock`](crate::Lock), with calls that block.
 #[derive(Clone)]
@@ -66,12 +66,7 @@ impl Lock {
     /// # let _ = token; Ok(()) }
     /// ```
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<T, E> {
-        let guard = self.acquire()?;
-        let done = work(guard.held());
-        match guard.release() {
-            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
-            _ => done,
-        }
+        self.acquire()?.run(work)
     }
 }
 

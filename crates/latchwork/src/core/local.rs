@@ -147,7 +147,11 @@ impl Queue {
     /// The duty to ask, for a task that the active ones admit.
     fn ticket(&mut self, core: &Arc<Core>, name: &LockName, terms: &Terms) -> Ticket {
         let part = Part::asking(terms.mode);
-        let behind_readers = part == Part::Asking && self.active.is_read() && terms.shares_reads();
+        let reads = self.shared.as_ref().and_then(|shared| shared.reads.as_ref());
+        let behind_readers = part == Part::Asking
+            && self.active.is_read()
+            && terms.shares_reads()
+            && reads.is_some_and(|reads| reads.hold.is_certain_at(core.clock.now()));
         let readers = behind_readers.then(|| self.drained.get_or_insert_default().clone());
         self.active.add(part);
         Ticket::new(core.clone(), name.clone(), part, Inherited::default()).after(readers)

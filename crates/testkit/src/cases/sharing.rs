@@ -43,27 +43,32 @@ fn claims(events: &[Event]) -> (usize, usize) {
     (most, all.len())
 }
 
-pub(super) async fn a_thousand_readers_of_one_client_need_one_claim_at_a_time<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(fixture: Arc<F>) {
     let recorder = Recorder::new(fixture.engine().await);
     let (events, mut tasks) = (recorder.events(), JoinSet::new());
     let client = Client::new(recorder);
-    // Reads are short against this, also on a machine that has other work.
-    let lock = reader(&client, "thousand").pass_for(Duration::from_millis(300));
+    let lock = reader(&client, "thousand").pass_for(Duration::from_millis(100));
+    let clock = Clock::boottime();
+    let end = clock.now().after(Duration::from_millis(350));
     for _ in 0..1_000 {
         let lock = lock.clone();
         tasks.spawn(async move {
-            for _ in 0..2 {
+            let mut reads = 0;
+            while clock.now() < end {
                 let guard = lock.acquire().await.expect("nobody writes");
                 pause(1).await;
                 guard.release().await.expect("held");
+                reads += 1;
             }
+            reads
         });
     }
-    tasks.join_all().await;
+    let reads: usize = tasks.join_all().await.into_iter().sum();
     let (most, all) = claims(&events.lock().expect("no panic while noting"));
-    println!("2000 reads by 1000 tasks: {all} claims, {most} at a time");
-    assert_eq!(most, 1, "claims at a time");
-    assert!(all < 50, "{all} claims for 2000 reads");
+    println!("{reads} reads by 1000 tasks: {all} claims, {most} at a time");
+    // One, and for as long as a machine with other work cannot finish a read within the time to pass, another.
+    assert!(most <= 2, "{most} claims at a time");
+    assert!(all > 1 && all * 100 < reads, "{all} claims for {reads} reads");
 }
 
 /// Readers of one client come and go so that one always reads: without a limit they would share one claim for ever.
