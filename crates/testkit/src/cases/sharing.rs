@@ -202,7 +202,7 @@ async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
 async fn visit(lock: RecordedLock, seed: u64) {
     for round in 0..8 {
         let acquiring = lock.acquire();
-        if (seed + round) % 5 == 0 {
+        if (seed + round).is_multiple_of(5) {
             let _ = tokio::time::timeout(Duration::from_millis(round), acquiring).await;
             continue;
         }
