@@ -183,3 +183,22 @@ async fn trying_to_read_beside_readers_that_ask_or_hold_is_no_vain_try() {
     client.close().await.unwrap();
     assert_eq!(in_all(&client).await, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_gives_up_holds_nobody_back_whom_the_others_let_in() {
+    let (client, _, _) = recorded();
+    let permit = client.semaphore("a", 2);
+    let held = permit.acquire().await.unwrap();
+    let gives_up = tokio::spawn({
+        let alone = client.lock("a").wait(LONG);
+        async move { alone.acquire().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let behind = tokio::spawn({
+        let permit = permit.clone();
+        async move { permit.acquire().await.unwrap() }
+    });
+    gives_up.await.unwrap().expect_err("the permit is held");
+    let behind = timeout(LONG, behind).await.expect("there are two permits").unwrap();
+    assert!(held.is_certain() && behind.is_certain());
+}
