@@ -1,6 +1,5 @@
 //! How readers of one client share its claims, to the millisecond: on paused time.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use latchwork::engine::Filter;
 use latchwork::engines::Memory;
 use latchwork::{Client, LockName};
 use testkit::cut;
-use testkit::recorder::{Event, Recorder};
+use testkit::recorder::{self, Event, Recorder};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -23,18 +22,8 @@ fn recorded() -> (Client, Memory, Arc<Mutex<Vec<Event>>>) {
     (Client::new(recorder), memory, events)
 }
 
-/// Claims at the most at a time, and in all.
 fn claims(events: &Mutex<Vec<Event>>) -> (usize, usize) {
-    let (mut out, mut all, mut most) = (HashSet::new(), HashSet::new(), 0);
-    for event in events.lock().unwrap().iter() {
-        match event {
-            Event::Claim(_, id) => drop((out.insert(*id), all.insert(*id))),
-            Event::Released(_, id) => drop(out.remove(id)),
-            _ => {}
-        }
-        most = most.max(out.len());
-    }
-    (most, all.len())
+    recorder::claims(&events.lock().unwrap())
 }
 
 async fn in_all(client: &Client) -> usize {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::driver::Driver;
 use super::kept::Kept;
 use crate::wishes::wishes;
-use crate::{Error, ErrorKind, LockName, Loss, MultiHeld, Result, Wait};
+use crate::{Error, ErrorKind, LockName, Loss, MultiHeld, Result};
 
 /// As [`latchwork::MultiLock`](crate::MultiLock), with calls that block.
 #[derive(Clone, Debug)]
@@ -21,14 +21,7 @@ impl MultiLock {
         Self { inner, driver }
     }
 
-    wishes! {
-        ttl: Duration;
-        wait: impl Into<Wait>;
-        stop_margin: Duration;
-        max_hold: Duration;
-        local_handoff: bool;
-        pass_for: Duration;
-    }
+    wishes! { all, }
 
     /// Takes all of them if all are free, as [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
     ///

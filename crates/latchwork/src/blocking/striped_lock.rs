@@ -1,11 +1,9 @@
 //! One lock cut into segments, for code without async.
 
-use std::time::Duration;
-
 use super::driver::Driver;
 use super::{Guard, Lock};
 use crate::wishes::wishes;
-use crate::{Error, Held, Result, Wait};
+use crate::{Error, Held, Result};
 
 /// As [`latchwork::StripedLock`](crate::StripedLock), with calls that block.
 #[derive(Clone, Debug)]
@@ -20,14 +18,7 @@ impl StripedLock {
         Self { inner, driver }
     }
 
-    wishes! {
-        ttl: Duration;
-        wait: impl Into<Wait>;
-        stop_margin: Duration;
-        max_hold: Duration;
-        local_handoff: bool;
-        pass_for: Duration;
-    }
+    wishes! { all, }
 
     /// As [`StripedLock::segment_of`](crate::StripedLock::segment_of).
     pub fn segment_of(&self, key: impl AsRef<[u8]>) -> u32 {

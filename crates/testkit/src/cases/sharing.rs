@@ -13,7 +13,7 @@ use super::support::{LONG, name, nothing_left, pause, waiters};
 use crate::Fixture;
 use crate::history::checks::{Expectations, check_all};
 use crate::history::{RecordedLock, Recorder as Historian};
-use crate::recorder::{Event, Recorder};
+use crate::recorder::{Recorder, claims};
 
 /// Longer than any wait in these cases.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -24,23 +24,6 @@ fn reader(client: &Client, lock: &str) -> Lock {
 
 fn writer(client: &Client, lock: &str) -> Lock {
     client.rw_lock(lock).write().ttl(LONG)
-}
-
-/// How many claims the engine keeps, at the most and in all.
-fn claims(events: &[Event]) -> (usize, usize) {
-    let (mut out, mut most, mut all) = (HashSet::new(), 0, HashSet::new());
-    for event in events {
-        match event {
-            Event::Claim(_, id) => {
-                out.insert(*id);
-                all.insert(*id);
-            }
-            Event::Released(_, id) => drop(out.remove(id)),
-            _ => {}
-        }
-        most = most.max(out.len());
-    }
-    (most, all.len())
 }
 
 pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(fixture: Arc<F>) {
