@@ -95,7 +95,8 @@ impl Client {
     }
 
     /// Waits until what goes on in the background is done: releases of dropped guards, withdrawals of dropped
-    /// acquires, releases that are being repeated. At most 10 s.
+    /// acquires, releases that are being repeated, locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. At most 10 s
+    /// more than the last of these is kept.
     ///
     /// Guards that live are not touched, and this client and its clones can still be used. Call it before the process
     /// ends, or a lock whose guard was just dropped stays held until its lease ends (on sqlite it does not).

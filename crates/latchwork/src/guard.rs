@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::core::Grip;
 use crate::engine::Released;
-use crate::{Held, Loss, Result};
+use crate::{Error, ErrorKind, Held, Loss, Result};
 
 /// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or in the background when
 /// dropped. What can be known of it is in [`Held`], which it derefs to.
@@ -28,6 +28,24 @@ impl Guard {
     #[cfg(test)]
     pub(crate) fn into_grip(self) -> Grip {
         self.grip
+    }
+
+    /// Does `work` and gives the lock back; or drops the work the moment the lock is lost.
+    pub(crate) async fn run<T, E: From<Error>>(
+        self,
+        work: impl AsyncFnOnce(Held) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let held = self.held();
+        let done = tokio::select! {
+            // The loss first: work that is ready beside it may have been ready too late.
+            biased;
+            why = held.lost() => return Err(held.lost_error(why).into()),
+            done = work(self.held()) => done,
+        };
+        match self.release().await {
+            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
+            _ => done,
+        }
     }
 
     /// A view to give to the work that this lock protects.

@@ -39,7 +39,9 @@ mod locked;
 mod loss;
 mod names;
 mod owner;
+mod recipes;
 mod token;
+mod wishes;
 
 pub use client::Client;
 pub use engine::connect;
@@ -51,4 +53,5 @@ pub use lock::{Lock, Wait};
 pub use loss::Loss;
 pub use names::LockName;
 pub use owner::OwnerId;
+pub use recipes::{AnySegment, MultiGuard, MultiHeld, MultiLock, RwLock, StripedLock};
 pub use token::Token;

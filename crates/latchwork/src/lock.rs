@@ -36,6 +36,8 @@ pub struct Lock {
     terms: Arc<Terms>,
     /// What was given as an owner and is none.
     bad_owner: Option<Arc<str>>,
+    /// What is wrong with the recipe it belongs to.
+    wrong: Option<&'static str>,
 }
 
 impl Lock {
@@ -47,14 +49,37 @@ impl Lock {
             pass_for: defaults::PASS_FOR,
             lifetime: Lifetime::Lease,
             fenced: false,
+            at_least: Duration::ZERO,
             note,
         };
         let name = LockName::new(name).map_err(|_| name.into());
-        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None }
+        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None, wrong: None }
     }
 
     fn terms_mut(&mut self) -> &mut Terms {
         Arc::make_mut(&mut self.terms)
+    }
+
+    /// The same lock for others beside it.
+    pub(crate) fn mode(mut self, mode: Mode) -> Self {
+        self.terms_mut().mode = mode;
+        self
+    }
+
+    /// The same lock, to be refused when it is asked for.
+    pub(crate) fn wrong(mut self, why: Option<&'static str>) -> Self {
+        self.wrong = why;
+        self
+    }
+
+    /// Sixteen bytes to choose by.
+    pub(crate) fn draw(&self) -> [u8; 16] {
+        self.core.clock.random_bytes()
+    }
+
+    /// Another lock on the same terms.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        Self { name: LockName::new(name).map_err(|_| name.into()), ..self.clone() }
     }
 
     /// How long a holder that vanished may block others. Default 30 s; renewed while the guard lives.
@@ -80,6 +105,35 @@ impl Lock {
     /// is free. Against work that never ends. Default: as long as the guard lives.
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.terms_mut().lease.max_hold = Some(most);
+        self
+    }
+
+    /// How long the lock stays held at the least, counted from its grant, however soon its guard lets go: for a job that
+    /// every machine starts at the same hour, on clocks that differ. Default: no longer than the guard lives.
+    ///
+    /// A guard that is released or dropped earlier returns at once, and the client keeps and renews the claim in the
+    /// background until then; no task of this client gets it before either. [`Client::close`](crate::Client::close) waits for
+    /// it. If the process ends before, the lock lasts as long as after any crash: where
+    /// a claim ends with its lease, for no less than `least`, because the ttl must be at least as long; where the engine sees
+    /// the end of a process (sqlite, sessions), until then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let client = latchwork::connect("memory:").await?;
+    /// let (nightly, fifty) = (client.lock("nightly"), Duration::from_secs(50));
+    /// let job = nightly.clone().ttl(Duration::from_secs(60)).hold_at_least(fifty).acquire().await?;
+    /// job.release().await?; // it took no time at all
+    /// assert!(nightly.try_acquire().await?.is_none(), "somebody whose clock is late would do it again");
+    /// client.close().await?; // which takes fifty paused seconds
+    /// assert!(nightly.try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn hold_at_least(mut self, least: Duration) -> Self {
+        self.terms_mut().at_least = least;
         self
     }
 
@@ -121,8 +175,8 @@ impl Lock {
         self.pass_for(if on { defaults::PASS_FOR } else { Duration::ZERO })
     }
 
-    /// For how long a lock may go from task to task of this client, before other clients get their turn. Default 5 ms;
-    /// more buys little throughput for much waiting elsewhere.
+    /// For how long a lock may go from task to task of this client, or readers may join those that hold it, before other
+    /// clients get their turn. Default 5 ms; more buys little throughput for much waiting elsewhere.
     pub fn pass_for(mut self, span: Duration) -> Self {
         self.terms_mut().pass_for = span;
         self
@@ -168,7 +222,7 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        Ok(match self.attempt(Wait::Never).await? {
+        Ok(match self.attempt(Patience::None).await? {
             Outcome::Held(tenure) => Some(Guard::new(tenure)),
             Outcome::NotHeld { left: None, .. } => None,
             Outcome::NotHeld { holder, left } => return Err(self.not_held(Wait::Never, holder, left)),
@@ -203,9 +257,23 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self) -> Result<Guard> {
-        match self.attempt(self.wait).await? {
+        self.acquire_within(self.patience()).await
+    }
+
+    /// The same, as one of several that have to be had by one time.
+    pub(crate) async fn acquire_within(&self, patience: Patience) -> Result<Guard> {
+        match self.attempt(patience).await? {
             Outcome::Held(tenure) => Ok(Guard::new(tenure)),
             Outcome::NotHeld { holder, left } => Err(self.not_held(self.wait, holder, left)),
+        }
+    }
+
+    /// Until when to wait, counted from now.
+    pub(crate) fn patience(&self) -> Patience {
+        match self.wait {
+            Wait::Never => Patience::None,
+            Wait::UpTo(limit) => Patience::Until(self.core.clock.now().after(limit)),
+            Wait::Forever => Patience::Endless,
         }
     }
 
@@ -239,28 +307,11 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub async fn run<T, E: From<Error>>(&self, work: impl AsyncFnOnce(Held) -> Result<T, E>) -> Result<T, E> {
-        let guard = self.acquire().await?;
-        let held = guard.held();
-        let done = tokio::select! {
-            // The loss first: work that is ready beside it may have been ready too late.
-            biased;
-            why = held.lost() => return Err(held.lost_error(why).into()),
-            done = work(guard.held()) => done,
-        };
-        match guard.release().await {
-            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
-            _ => done,
-        }
+        self.acquire().await?.run(work).await
     }
 
-    async fn attempt(&self, wait: Wait) -> Result<Outcome> {
-        let name = self.checked_name()?;
-        self.check().map_err(|error| error.about(name))?;
-        let patience = match wait {
-            Wait::Never => Patience::None,
-            Wait::UpTo(limit) => Patience::Until(self.core.clock.now().after(limit)),
-            Wait::Forever => Patience::Endless,
-        };
+    async fn attempt(&self, patience: Patience) -> Result<Outcome> {
+        let name = self.checked()?;
         // A free lock is had without ever waiting: a loop of such calls must not keep its thread from other tasks.
         tokio::task::coop::consume_budget().await;
         core::acquire(&self.core, name, &self.terms, patience).await
@@ -273,11 +324,21 @@ impl Lock {
         }
     }
 
+    /// The name, if the engine can do what is asked of it.
+    pub(crate) fn checked(&self) -> Result<&LockName> {
+        let name = self.checked_name()?;
+        self.check().map_err(|error| error.about(name))?;
+        Ok(name)
+    }
+
     /// What the engine cannot do is an error when asked, never a silent downgrade.
     fn check(&self) -> Result<()> {
         let (promised, terms) = (&self.core.promised, &self.terms);
         let engine = promised.engine;
         self.core.refuse_a_copy()?;
+        if let Some(why) = self.wrong {
+            return Err(Error::new(ErrorKind::Invalid, why));
+        }
         let ttl = terms.lease.ttl;
         if ttl < promised.min_ttl || ttl > promised.max_ttl {
             let (min, max) = (promised.min_ttl, promised.max_ttl);
@@ -285,6 +346,15 @@ impl Lock {
                 promised.ttl_option.map_or_else(String::new, |option| format!(" ({option}= in the URL)"));
             let message =
                 format!("a ttl of {ttl:?} is out of range; {engine} takes {min:?} to {max:?}{knob}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if let Some((most, knob)) = [(Some(ttl), "ttl"), (terms.lease.max_hold, "max_hold")]
+            .into_iter()
+            .find_map(|(most, knob)| most.filter(|most| *most < terms.at_least).map(|most| (most, knob)))
+        {
+            let least = terms.at_least;
+            let message =
+                format!("hold_at_least {least:?} is longer than {knob} {most:?}; raise .{knob}() to it");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if terms.lifetime == Lifetime::Session && !promised.outlives_wrapper {
@@ -300,6 +370,25 @@ impl Lock {
         }
         if terms.fenced && promised.tokens.is_none() {
             let message = format!("{engine} has no fencing tokens at all; leave .fenced() out");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.check_mode()
+    }
+
+    fn check_mode(&self) -> Result<()> {
+        let (promised, terms) = (&self.core.promised, &self.terms);
+        let lacks = match terms.mode {
+            Mode::Exclusive => return Ok(()),
+            Mode::Read | Mode::Write => (!promised.read_write).then_some("read and write locks"),
+            Mode::Permit { .. } => (!promised.permits).then_some("permits"),
+        };
+        if let Some(what) = lacks {
+            let engine = promised.engine;
+            let message = format!("{engine} has no {what}; `latch engines` names those that have");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if terms.owner.is_some() {
+            let message = "only a lock that is held alone has an owner; leave .owner() out";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(())

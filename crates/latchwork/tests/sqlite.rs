@@ -267,7 +267,7 @@ async fn a_lock_that_is_lost_while_it_is_passed_on_is_not_handed_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locks.db");
     let client = Client::new(Sqlite::open(&path).unwrap());
-    let lock = client.lock("passed").ttl(Duration::from_millis(300));
+    let lock = client.lock("passed").ttl(Duration::from_millis(300)).pass_for(Duration::from_secs(60));
     let first = lock.acquire().await.unwrap();
     let next = tokio::spawn({
         let lock = lock.clone();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::Guard;
 use super::driver::Driver;
 use crate::engine::Lifetime;
-use crate::{Error, ErrorKind, Held, Result, Wait};
+use crate::wishes::wishes;
+use crate::{Error, Held, Result};
 
 /// As [`latchwork::Lock`](crate::Lock), with calls that block.
 #[derive(Clone)]
@@ -15,30 +16,15 @@ pub struct Lock {
     driver: Driver,
 }
 
-/// Passes the wishes of a lock on.
-macro_rules! wishes {
-    ($($wish:ident: $value:ty;)*) => {$(
-        #[doc = concat!("As [`Lock::", stringify!($wish), "`](crate::Lock::", stringify!($wish), ").")]
-        pub fn $wish(mut self, $wish: $value) -> Self {
-            self.inner = self.inner.$wish($wish);
-            self
-        }
-    )*};
-}
-
 impl Lock {
     pub(super) fn new(inner: crate::Lock, driver: Driver) -> Self {
         Self { inner, driver }
     }
 
     wishes! {
-        ttl: Duration;
-        wait: impl Into<Wait>;
-        stop_margin: Duration;
-        max_hold: Duration;
+        all,
+        hold_at_least: Duration;
         owner: impl AsRef<str>;
-        local_handoff: bool;
-        pass_for: Duration;
         lifetime: Lifetime;
     }
 
@@ -71,7 +57,7 @@ impl Lock {
     ///
     /// # Errors
     /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
-    /// [`ErrorKind::Lost`] if the lock was lost before its release.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before its release.
     ///
     /// # Examples
     /// ```
@@ -81,12 +67,7 @@ impl Lock {
     /// # let _ = token; Ok(()) }
     /// ```
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<T, E> {
-        let guard = self.acquire()?;
-        let done = work(guard.held());
-        match guard.release() {
-            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
-            _ => done,
-        }
+        self.acquire()?.run(work)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Where work goes on when nobody awaits it.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
 use super::limits::Limits;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::locked::locked;
 
 /// Starts tasks, and the thread of a client's own once something needs it.
@@ -20,6 +21,8 @@ pub(crate) struct Background {
     stop: Arc<Notify>,
     /// How many tasks are not done yet.
     unfinished: watch::Sender<usize>,
+    /// When the last of them that keeps a lock for a while is to give it back, in microseconds.
+    kept_until: AtomicU64,
 }
 
 impl Background {
@@ -31,6 +34,7 @@ impl Background {
             limits: Arc::default(),
             pid: std::process::id(),
             unfinished: watch::Sender::new(0),
+            kept_until: AtomicU64::new(0),
         }
     }
 
@@ -42,6 +46,17 @@ impl Background {
     /// How many tasks are not done yet.
     pub(crate) fn unfinished(&self) -> usize {
         *self.unfinished.borrow()
+    }
+
+    /// Until when something is kept that need not be given back before.
+    pub(crate) fn kept_until(&self) -> Moment {
+        Moment::from_micros(self.kept_until.load(Ordering::Relaxed))
+    }
+
+    /// Runs `work` that cannot be done before `until`.
+    pub(crate) fn spawn_until(&self, until: Moment, work: impl Future<Output = ()> + Send + 'static) {
+        self.kept_until.fetch_max(until.as_micros(), Ordering::Relaxed);
+        self.spawn(work);
     }
 
     /// Runs `work` where it is not lost when the caller's runtime ends: on the client's own thread. Work on tokio's

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use super::active::Part;
 use super::local::hand_duty;
 use super::request::Request;
 use super::shield::Shield;
@@ -18,12 +19,13 @@ use crate::{LockName, Result};
 pub(crate) struct Finish {
     core: Arc<Core>,
     name: LockName,
+    part: Part,
     strays: Strays,
 }
 
 impl Finish {
-    pub(crate) fn new(core: Arc<Core>, name: LockName, strays: Strays) -> Self {
-        Self { core, name, strays }
+    pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, strays: Strays) -> Self {
+        Self { core, name, part, strays }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -76,6 +78,6 @@ impl Future for Releasing {
 
 impl Drop for Finish {
     fn drop(&mut self) {
-        hand_duty(&self.core, &self.name, Inherited::default());
+        hand_duty(&self.core, &self.name, self.part, Inherited::default());
     }
 }

@@ -78,6 +78,11 @@ impl Hold {
         self.touch(|lease| lease.loss(now))
     }
 
+    /// Whether it is held at `now`, for code that must not tell anybody of a loss.
+    pub(crate) fn is_certain_at(&self, now: Moment) -> bool {
+        locked(&self.lease).judged(now).is_none()
+    }
+
     /// How long one request for its renewal may take.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
         locked(&self.lease).patience(now)

@@ -68,17 +68,20 @@ impl Lease {
 
     /// Why the claim is lost, if it is. Reads the given time every time it is asked.
     pub(crate) fn loss(&mut self, now: Moment) -> Option<Loss> {
-        if self.lost.is_none() {
-            self.lost = match now {
-                // No clock of this boot goes back: the process was moved to another.
-                now if now < self.start => Some(Loss::Copied),
-                now if now >= self.limit => Some(Loss::HeldTooLong),
-                now if now < self.stop_at() => None,
-                _ if self.at_risk => Some(Loss::Unreachable),
-                _ => Some(Loss::Expired),
-            };
-        }
+        self.lost = self.judged(now);
         self.lost
+    }
+
+    /// The same, not remembered.
+    pub(crate) fn judged(&self, now: Moment) -> Option<Loss> {
+        self.lost.or(match now {
+            // No clock of this boot goes back: the process was moved to another.
+            now if now < self.start => Some(Loss::Copied),
+            now if now >= self.limit => Some(Loss::HeldTooLong),
+            now if now < self.stop_at() => None,
+            _ if self.at_risk => Some(Loss::Unreachable),
+            _ => Some(Loss::Expired),
+        })
     }
 
     /// Why it was found lost, if it was; whoever wants to know how it stands now asks for the [`Lease::loss`].

@@ -1,18 +1,20 @@
 //! The queue inside one client: one FIFO per lock name, so that only clients compete on the wire.
 //!
 //! The first task drives the remote claim. Whoever is behind is handed the held lock itself, or the duty to fetch it.
+//! Readers share one claim for as long as it may be passed on; permits have a claim each.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
+use super::active::{Active, Part};
 use super::grip::Grip;
 use super::ticket::{Inherited, Strays};
-use super::{Core, Patience, Tenure, Terms, Ticket};
-use crate::clock::Moment;
-use crate::engine::Claim;
+use super::{Core, Hold, Patience, Tenure, Terms, Ticket};
+use crate::clock::{Clock, Moment};
+use crate::engine::{Claim, Mode};
 use crate::locked::locked;
 use crate::names::AsItIs;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -27,18 +29,30 @@ pub(crate) struct Local {
 
 type Shard = HashMap<LockName, Queue, AsItIs>;
 
-/// The tasks behind the one that drives or holds, in arrival order.
+/// What is out, and the tasks behind it in arrival order.
 #[derive(Default)]
 struct Queue {
+    active: Active,
     arrivals: u64,
     waiting: BTreeMap<u64, Waiting>,
     shared: Option<Shared>,
+    /// To be rung when the last reader of this client has given back.
+    drained: Option<Arc<Notify>>,
 }
 
-/// What guards of one owner hold together.
+/// What guards of one owner, or readers, hold together.
 struct Shared {
     claim: Arc<Claim>,
     tenure: Weak<Tenure>,
+    /// Which readers may join those that hold.
+    reads: Option<Reads>,
+}
+
+struct Reads {
+    hold: Arc<Hold>,
+    terms: Terms,
+    /// Others are always assumed to wait elsewhere.
+    until: Moment,
 }
 
 struct Waiting {
@@ -70,6 +84,9 @@ pub(crate) async fn stand_in_line(
 ) -> Result<Option<Turn>> {
     let (_place, baton) = match step_up(core, name, terms, patience) {
         Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
+        Some(Standing::With(shared)) if terms.owner.is_none() => {
+            return Ok(Some(Turn::Pass(Grip::Shared(shared))));
+        }
         Some(Standing::With(shared)) => return nest(shared).map(Some),
         Some(Standing::Behind(place, baton)) => (place, baton),
         None => return Ok(None),
@@ -98,13 +115,24 @@ fn step_up<'a>(
     let queue = match shard.entry(name.clone()) {
         Entry::Occupied(queue) => queue.into_mut(),
         Entry::Vacant(free) => {
-            free.insert(Queue::default());
-            return Some(Standing::First(Ticket::new(core.clone(), name.clone(), Inherited::default())));
+            return Some(Standing::First(free.insert(Queue::default()).ticket(core, name, terms)));
         }
     };
     let shared = queue.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim));
     if let Some(tenure) = shared.and_then(|shared| shared.tenure.upgrade()) {
         return Some(Standing::With(tenure));
+    }
+    if queue.waiting.is_empty()
+        && let Some(tenure) = queue.joined_by(terms, core.clock)
+    {
+        return Some(Standing::With(tenure));
+    }
+    let is_admitted = match patience {
+        Patience::None => queue.is_worth_a_try(terms.mode),
+        _ => queue.waiting.is_empty() && queue.active.admits(terms.mode),
+    };
+    if is_admitted {
+        return Some(Standing::First(queue.ticket(core, name, terms)));
     }
     if patience == Patience::None {
         return None;
@@ -113,6 +141,59 @@ fn step_up<'a>(
     queue.arrivals += 1;
     queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), baton: sender });
     Some(Standing::Behind(Place { core, name, arrival: queue.arrivals }, baton))
+}
+
+impl Queue {
+    /// The duty to ask, for a task that the active ones admit.
+    fn ticket(&mut self, core: &Arc<Core>, name: &LockName, terms: &Terms) -> Ticket {
+        let part = Part::asking(terms.mode);
+        let reads = self.shared.as_ref().and_then(|shared| shared.reads.as_ref());
+        let behind_readers = part == Part::Asking
+            && self.active.is_read()
+            && terms.shares_reads()
+            && reads.is_some_and(|reads| reads.hold.is_certain_at(core.clock.now()));
+        let readers = behind_readers.then(|| self.drained.get_or_insert_default().clone());
+        self.active.add(part);
+        Ticket::new(core.clone(), name.clone(), part, Inherited::default()).after(readers)
+    }
+
+    /// Whether a task that does not wait should ask: others of this client that read do not stand in a reader's way, whether
+    /// they hold or not, and hold up every writer.
+    fn is_worth_a_try(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Read => {
+                self.active.lets_read() && self.waiting.values().all(|waiting| waiting.terms.mode == mode)
+            }
+            _ => self.waiting.is_empty() && !self.active.is_read() && self.active.admits(mode),
+        }
+    }
+
+    /// What a reader may hold together with those that came before it.
+    fn joined_by(&self, terms: &Terms, clock: Clock) -> Option<Arc<Tenure>> {
+        let shared = self.shared.as_ref().filter(|_| self.active.is_only_read())?;
+        let reads = shared.reads.as_ref().filter(|reads| terms.agrees_with(&reads.terms))?;
+        let now = clock.now();
+        // Upgraded last: to let go of it here could be to give it back, with the queue locked.
+        if now < reads.until && reads.hold.is_certain_at(now) { shared.tenure.upgrade() } else { None }
+    }
+
+    /// The next in line, if it is its turn.
+    fn next_up(&mut self, core: &Arc<Core>, name: &LockName) -> Option<(oneshot::Sender<Turn>, Turn)> {
+        let terms = self.waiting.first_key_value()?.1.terms.clone();
+        let turn = match self.joined_by(&terms, core.clock) {
+            Some(tenure) => Turn::Pass(Grip::Shared(tenure)),
+            None if self.active.admits(terms.mode) => Turn::Drive(self.ticket(core, name, &terms)),
+            None => return None,
+        };
+        let (_, first) = self.waiting.pop_first()?;
+        Some((first.baton, turn))
+    }
+
+    /// Something is over. Returns whom to ring if it was the last reader.
+    fn end(&mut self, part: Part) -> Option<Arc<Notify>> {
+        self.active.remove(part);
+        if self.active.is_read() { None } else { self.drained.take() }
+    }
 }
 
 /// Another guard on what the same owner already holds. To wait behind one that is lost could be to wait for oneself.
@@ -128,7 +209,7 @@ fn nest(shared: Arc<Tenure>) -> Result<Turn> {
 
 /// A task's place in the line; dropped, it leaves nothing there.
 struct Place<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     name: &'a LockName,
     arrival: u64,
 }
@@ -141,39 +222,60 @@ impl Drop for Place<'_> {
             .shard(self.name)
             .get_mut(self.name)
             .and_then(|queue| queue.waiting.remove(&self.arrival));
-        drop(gone);
+        if gone.is_some() {
+            // It may have been a writer that kept readers back.
+            move_up(self.core, self.name, None);
+        }
     }
 }
 
-/// Gives the duty to the next in line, with the claim that is left as its own if it wants the same. Returns the claim if
-/// nobody took it; the name stays closed then, until its release is answered.
+/// Ends what a ticket or a held claim counted as. A claim that is left goes to the next in line if it wants the same;
+/// otherwise it comes back, and counts until its release is answered.
 pub(crate) fn hand_duty(
     core: &Arc<Core>,
     name: &LockName,
+    part: Part,
     mut left: Inherited,
 ) -> Option<(Arc<Claim>, Strays)> {
-    loop {
-        let baton = {
+    while let Some(claim) = left.claim.take() {
+        let heir = {
             let mut shard = core.local.shard(name);
-            let Entry::Occupied(mut queue) = shard.entry(name.clone()) else { return None };
-            match (queue.get_mut().waiting.first_entry(), left.claim) {
-                (None, None) => {
-                    queue.remove();
-                    return None;
-                }
-                (None, Some(claim)) => return Some((claim, left.strays)),
-                (Some(first), Some(claim)) if !first.get().terms.could_drive(&claim) => {
-                    return Some((claim, left.strays));
-                }
-                (Some(first), claim) => {
-                    left.claim = claim;
-                    first.remove().baton
-                }
-            }
+            let first = shard.get_mut(name).and_then(|queue| queue.waiting.first_entry());
+            first.filter(|first| first.get().terms.could_drive(&claim)).map(|first| first.remove())
         };
-        match baton.send(Turn::Drive(Ticket::new(core.clone(), name.clone(), left))) {
+        let strays = left.strays;
+        let Some(heir) = heir else { return Some((claim, strays)) };
+        left.claim = Some(claim);
+        match heir.baton.send(Turn::Drive(Ticket::new(core.clone(), name.clone(), part, left))) {
             Err(Turn::Drive(unwanted)) => left = unwanted.disarm(),
             _ => return None,
+        }
+    }
+    move_up(core, name, Some(part));
+    None
+}
+
+/// Gives everybody in line their turn whose turn it is, now that `ended` is over, and forgets a name that nobody wants.
+fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Part>) {
+    loop {
+        let (next, drained) = {
+            let mut shard = core.local.shard(name);
+            let Entry::Occupied(mut entry) = shard.entry(name.clone()) else { return };
+            let queue = entry.get_mut();
+            let drained = ended.take().and_then(|part| queue.end(part));
+            let next = queue.next_up(core, name);
+            if next.is_none() && queue.active.is_empty() {
+                entry.remove();
+            }
+            (next, drained)
+        };
+        if let Some(readers) = drained {
+            readers.notify_one();
+        }
+        let Some((baton, turn)) = next else { return };
+        if let Err(Turn::Drive(unwanted)) = baton.send(turn) {
+            ended = Some(unwanted.part());
+            unwanted.disarm();
         }
     }
 }
@@ -202,12 +304,27 @@ pub(crate) fn share(tenure: Tenure) -> Grip {
     let shared = Arc::new(tenure);
     let mut nested = Vec::new();
     if let Some(queue) = core.local.shard(&claim.name).get_mut(&claim.name) {
-        queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared) });
+        queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared), reads: None });
         nested.extend(queue.waiting.extract_if(.., |_, waiting| waiting.terms.could_nest(&claim)));
     }
     for (_, waiting) in nested {
         let _ = waiting.baton.send(Turn::Pass(Grip::Shared(shared.clone())));
     }
+    Grip::Shared(shared)
+}
+
+/// Lets the readers behind this one hold with it, up to the first that wants something else.
+pub(crate) fn share_read(tenure: Tenure, terms: &Terms, now: Moment) -> Grip {
+    let (core, claim, hold) = (tenure.core().clone(), tenure.claim().clone(), tenure.hold().clone());
+    let shared = Arc::new(tenure);
+    let reads = Reads { hold, terms: terms.clone(), until: now.after(terms.pass_for) };
+    let reads = terms.shares_reads().then_some(reads);
+    if let Some(queue) = core.local.shard(&claim.name).get_mut(&claim.name) {
+        queue.active.remove(Part::Asking);
+        queue.active.add(Part::Reading);
+        queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared), reads });
+    }
+    move_up(&core, &claim.name, None);
     Grip::Shared(shared)
 }
 
@@ -220,12 +337,25 @@ impl Terms {
 
     fn could_hold(&self, tenure: &Tenure) -> bool {
         let claim = tenure.claim();
-        // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew.
+        // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew. Readers
+        // share a claim instead; and a permit that is passed on would come after a greater token, of another that is held.
         let has_owner = self.owner.is_some() || claim.owner.is_some();
         !has_owner
             && (tenure.token().is_some() || !self.fenced)
+            && matches!(self.mode, Mode::Exclusive | Mode::Write)
             && (self.mode, self.lease, self.lifetime, self.pass_for)
                 == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for())
+    }
+
+    fn agrees_with(&self, other: &Self) -> bool {
+        (self.mode, self.lease, self.lifetime, self.pass_for)
+            == (other.mode, other.lease, other.lifetime, other.pass_for)
+    }
+
+    /// Whether a reader holds one claim together with others. Limits on each hold would be the first one's.
+    fn shares_reads(&self) -> bool {
+        let is_alike = self.lease.max_hold.is_none() && self.at_least.is_zero();
+        self.mode == Mode::Read && !self.pass_for.is_zero() && is_alike
     }
 
     /// The lease is the outermost guard's, whatever a nested one asks for.

@@ -4,6 +4,7 @@
 //! does the right thing: a [`Ticket`] is the right to drive a name's remote claim, a [`Tenure`] is a held claim, and a
 //! [`Finish`](finish::Finish) opens the name again once its release was answered.
 
+mod active;
 mod alarm;
 mod background;
 pub(crate) mod defaults;
@@ -71,6 +72,8 @@ pub(crate) struct Terms {
     pub(crate) lifetime: Lifetime,
     /// Whether a token is needed, where the engine gives one only when asked.
     pub(crate) fenced: bool,
+    /// How long it stays held at the least, however soon its guard lets go.
+    pub(crate) at_least: Duration,
     pub(crate) note: Note,
 }
 
@@ -125,9 +128,10 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until everything that goes on in the background is done, up to [`defaults::CLOSE_LIMIT`].
+    /// Waits until everything that goes on in the background is done, up to [`defaults::CLOSE_LIMIT`] after the last lock that
+    /// is kept for a while may be given back.
     pub(crate) async fn flush(&self) -> Result<()> {
-        let limit = self.clock.now().after(defaults::CLOSE_LIMIT);
+        let limit = self.background.kept_until().max(self.clock.now()).after(defaults::CLOSE_LIMIT);
         if self.until(limit, self.background.finished()).await.is_some() {
             return Ok(());
         }

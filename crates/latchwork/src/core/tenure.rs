@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::active::Part;
 use super::finish::Finish;
 use super::grip::Grip;
 use super::hold::Hold;
 use super::lease::{Lease, LeaseTerms};
 use super::ticket::{Strays, Ticket};
-use super::{Core, Terms, local};
+use super::{Core, Terms, janitor, local};
 use crate::clock::Moment;
-use crate::engine::{Claim, Released};
+use crate::engine::{Claim, Mode, Released};
 use crate::{Loss, Result, Token};
 
 /// The claim is held. Dropping it passes it to the next local waiter, or releases it in the background.
@@ -31,6 +32,8 @@ struct Inner {
     /// When the guard that holds it got it.
     turn_since: Moment,
     pass_for: Duration,
+    /// Until when it stays held, however soon its guard lets go.
+    keep_until: Option<Moment>,
     lease_terms: LeaseTerms,
     strays: Strays,
 }
@@ -47,7 +50,10 @@ impl Tenure {
         let (core, claim, strays) = ticket.into_tenure();
         let hold = Hold::new(claim, &core, lease);
         core.keeper.add(&hold, &core.background, since);
-        let (pass_for, lease_terms) = (terms.pass_for, terms.lease);
+        let lease_terms = terms.lease;
+        let keep_until = (!terms.at_least.is_zero()).then(|| since.after(terms.at_least));
+        // The next task of this client is to be kept out as well.
+        let pass_for = if keep_until.is_some() { Duration::ZERO } else { terms.pass_for };
         let inner = Inner {
             core,
             hold,
@@ -56,13 +62,15 @@ impl Tenure {
             since,
             turn_since: since,
             pass_for,
+            keep_until,
             lease_terms,
             strays,
         };
         let tenure = Self(Some(Box::new(inner)));
-        match terms.owner {
-            None => Grip::Alone(tenure),
-            Some(_) => local::share(tenure),
+        match (&terms.owner, terms.mode) {
+            (_, Mode::Read) => local::share_read(tenure, terms, since),
+            (None, _) => Grip::Alone(tenure),
+            (Some(_), _) => local::share(tenure),
         }
     }
 
@@ -141,16 +149,39 @@ impl Tenure {
             return (None, loss, now);
         }
         inner.core.telemetry.held(&inner.hold.claim, now.since(inner.turn_since));
+        let is_kept = loss.is_none() && inner.keep_until.is_some_and(|until| now < until);
         let tenure = Self(Some(inner));
+        if is_kept {
+            tenure.keep(now);
+            return (None, None, now);
+        }
         let unwanted = if loss.is_none() { local::pass(tenure, now) } else { Some(tenure) };
         (unwanted.and_then(Self::give_back), loss, now)
+    }
+
+    /// Renews it in the background until its time has come, and only then gives it back.
+    fn keep(self, now: Moment) {
+        // In a turn of its own: what is lost from here on is none of its guard's business.
+        let mut kept = self.passed(now);
+        let Some((core, until)) =
+            kept.0.as_mut().and_then(|inner| Some((inner.core.clone(), inner.keep_until.take()?)))
+        else {
+            return;
+        };
+        core.clone().background.spawn_until(until, async move {
+            let _ = core.until(until, kept.hold().lost(kept.pass())).await;
+            if let Some((finish, claim)) = kept.give_back() {
+                janitor::give_back(finish, claim).await;
+            }
+        });
     }
 
     fn give_back(mut self) -> Unwanted {
         let Inner { core, hold, strays, .. } = *self.0.take()?;
         // Renewal ends before the release is sent, or a late one would look like a loss.
         core.keeper.remove(&hold);
-        Some((Finish::new(core, hold.claim.name.clone(), strays), hold.claim.clone()))
+        let part = Part::holding(hold.claim.mode);
+        Some((Finish::new(core, hold.claim.name.clone(), part, strays), hold.claim.clone()))
     }
 }
 

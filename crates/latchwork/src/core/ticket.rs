@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
+use super::active::Part;
 use super::finish::Finish;
 use super::local::hand_duty;
 use super::{Core, Patience, Terms, defaults};
@@ -15,8 +18,12 @@ use crate::engine::{Claim, ClaimId};
 pub(crate) struct Ticket {
     core: Option<Arc<Core>>,
     name: LockName,
+    /// What it counts as among the claims of its client.
+    part: Part,
     claim: Option<Arc<Claim>>,
     strays: Strays,
+    /// Rings when the readers of this client are done that hold an older claim.
+    readers: Option<Arc<Notify>>,
 }
 
 /// What a task that gives up leaves to the next.
@@ -30,9 +37,31 @@ pub(crate) struct Inherited {
 pub(crate) type Strays = Option<Moment>;
 
 impl Ticket {
-    pub(crate) fn new(core: Arc<Core>, name: LockName, inherited: Inherited) -> Self {
+    pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, inherited: Inherited) -> Self {
         let Inherited { claim, strays } = inherited;
-        Self { core: Some(core), name, claim, strays }
+        Self { core: Some(core), name, part, claim, strays, readers: None }
+    }
+
+    /// The same behind readers of this client whose claim others can no longer join.
+    pub(crate) fn after(mut self, readers: Option<Arc<Notify>>) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Lets short readers before this one finish, so that a client has one read claim at a time; a long one is not waited
+    /// for longer than its claim could be joined.
+    pub(crate) async fn let_readers_finish(&mut self, terms: &Terms, patience: Patience) {
+        let (Some(core), Some(readers)) = (&self.core, self.readers.take()) else { return };
+        let limit = core.clock.now().after(terms.pass_for);
+        match patience {
+            Patience::None => {}
+            Patience::Until(end) => drop(core.until(limit.min(end), readers.notified()).await),
+            Patience::Endless => drop(core.until(limit, readers.notified()).await),
+        }
     }
 
     /// Requests of its claim may still be under way, and take effect for as long as a lease.
@@ -97,8 +126,8 @@ impl Ticket {
     fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
         let core = self.core.take()?;
         let left = Inherited { claim: self.claim.take(), strays: self.strays };
-        let (claim, strays) = hand_duty(&core, &self.name, left)?;
-        Some((Finish::new(core, self.name.clone(), strays), claim))
+        let (claim, strays) = hand_duty(&core, &self.name, self.part, left)?;
+        Some((Finish::new(core, self.name.clone(), self.part, strays), claim))
     }
 }
 

@@ -215,7 +215,7 @@ impl Engine for Memory {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        self.play(Verb::Claim, |state, now| state.claim(claim, now)).await
+        self.play(Verb::Claim, |state, now| state.claim(claim, now)).await?
     }
 
     async fn wait(&self, claim: &Claim, _: &Busy) -> Result<Wake> {
@@ -286,16 +286,17 @@ impl State {
         self.locks.get_mut(&claim.name)?.entries.iter_mut().find(|entry| entry.claim.id == claim.id)
     }
 
-    fn claim(&mut self, claim: &Claim, now: Moment) -> Verdict {
+    fn claim(&mut self, claim: &Claim, now: Moment) -> Result<Verdict> {
         self.settle(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
+        claim.mode.same_number(queue.entries.iter().map(|entry| entry.claim.mode))?;
         queue.take_over(claim, now);
         queue.enrol(claim, now);
         self.admit(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
         let position = queue.entries.iter().position(|entry| entry.claim.id == claim.id).unwrap_or_default();
         if let Some(Some(held)) = queue.entries.get(position).map(|entry| entry.held) {
-            return Verdict::Granted(held.grant());
+            return Ok(Verdict::Granted(held.grant()));
         }
         let first_end = queue.entries.iter().filter_map(|entry| entry.held).map(|held| held.until).min();
         let heartbeat = claim.wait_lease / 3;
@@ -307,7 +308,7 @@ impl State {
         } else {
             busy.position = u32::try_from(position).ok();
         }
-        Verdict::Busy(busy)
+        Ok(Verdict::Busy(busy))
     }
 
     fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {

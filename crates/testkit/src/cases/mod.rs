@@ -6,6 +6,7 @@ mod contention;
 mod contract;
 mod core_rules;
 mod cost;
+mod deaths;
 mod held;
 mod leases;
 mod modes;
@@ -13,6 +14,8 @@ mod names;
 mod outcomes;
 mod owners;
 mod processes;
+mod recipes;
+mod sharing;
 mod support;
 
 use std::future::Future;
@@ -83,6 +86,18 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         |g, _| (!g.pushes).then_some("tells nobody of a release");
     let no_owners: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.takes_over).then_some("knows no owners");
+    let no_readers: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.read_write).then_some("has no read and write locks");
+    let no_permits: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (!g.permits).then_some("has no permits");
+    let no_shared_readers: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
+        let alone = fixture.url().is_none().then_some("cannot be shared between processes");
+        (!g.read_write).then_some("has no read and write locks").or(alone)
+    };
+    let no_shared_permits: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
+        let alone = fixture.url().is_none().then_some("cannot be shared between processes");
+        (!g.permits).then_some("has no permits").or(alone)
+    };
     cases! {
         contract:
             ["C1"] a_repeated_claim_gives_the_same_answer;
@@ -152,10 +167,31 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_waiting_writer_is_not_overtaken_by_readers;
             [] permits_are_limited;
             [] whoever_dies_the_others_move_up;
+        sharing:
+            [] what_an_engine_cannot_share_is_refused_before_anything_is_sent;
+            [] a_thousand_readers_of_one_client_share_a_claim, unless no_readers;
+            [] a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_time_to_pass, unless no_readers;
+            [] a_waiting_writer_holds_back_readers_and_readers_go_in_together, unless no_readers;
+            [] a_writer_that_gives_up_lets_the_readers_behind_it_in, unless no_readers;
+            [] readers_and_writers_keep_every_promise, unless no_readers;
+            [] permits_keep_every_promise, unless no_permits;
+            [] one_client_may_have_every_permit_and_its_tasks_share_what_there_is, unless no_permits;
+            [] another_number_of_permits_is_refused, unless no_permits;
+        recipes:
+            [] fifty_tasks_in_opposite_orders_never_wait_for_each_other;
+            [] of_several_locks_all_are_held_or_none;
+            [] of_several_locks_the_loss_of_one_is_the_loss_of_all;
+            [] nobody_waits_behind_a_busy_segment_while_another_is_free;
+            [] a_lock_is_held_at_least_as_long_as_it_was_asked_to_be;
+        deaths:
+            [] the_permit_of_a_dead_holder_comes_back_alone, unless no_shared_permits;
+            [] dead_readers_and_writers_hold_nobody_up, unless no_shared_readers;
+            [] a_kept_lock_outlives_its_process_where_leases_do, unless one_process;
         blocking:
             [] threads_take_turns_without_a_runtime;
             [] a_blocking_call_inside_a_runtime_works;
             [] a_thread_is_told_of_a_loss;
+            [] what_is_built_on_locks_works_without_a_runtime;
         cancel:
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;

@@ -31,13 +31,22 @@ impl RecordedClient {
     /// # Panics
     /// If the name is not valid.
     pub fn lock(&self, name: &str) -> RecordedLock {
-        RecordedLock {
-            recorder: self.recorder.clone(),
-            tag: self.tag,
-            name: LockName::new(name).expect("a valid name"),
-            lock: self.client.lock(name),
-            ttl: DEFAULT_TTL,
-        }
+        self.shared_lock(name, Mode::Exclusive)
+    }
+
+    /// Describes a lock that others may hold beside this one, as [`Client::rw_lock`] and [`Client::semaphore`] do.
+    ///
+    /// # Panics
+    /// If the name is not valid.
+    pub fn shared_lock(&self, name: &str, mode: Mode) -> RecordedLock {
+        let lock = match mode {
+            Mode::Read => self.client.rw_lock(name).read(),
+            Mode::Write => self.client.rw_lock(name).write(),
+            Mode::Permit { of } => self.client.semaphore(name, of),
+            _ => self.client.lock(name),
+        };
+        let (name, recorder) = (LockName::new(name).expect("a valid name"), self.recorder.clone());
+        RecordedLock { recorder, tag: self.tag, name, mode, lock, ttl: DEFAULT_TTL }
     }
 
     /// Under which tag it is recorded.
@@ -57,6 +66,7 @@ pub struct RecordedLock {
     recorder: Recorder,
     tag: Tag,
     name: LockName,
+    mode: Mode,
     lock: Lock,
     ttl: Duration,
 }
@@ -132,7 +142,7 @@ impl<'a> Pending<'a> {
     fn begin(lock: &'a RecordedLock) -> Self {
         let attempt = lock.recorder.next_attempt();
         let pending = Self { lock, attempt, answered: false };
-        pending.note(What::Invoked(Mode::Exclusive));
+        pending.note(What::Invoked(lock.mode));
         pending
     }
 

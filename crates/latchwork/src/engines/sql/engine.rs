@@ -182,7 +182,7 @@ impl<D: Database> Rows<D> {
         {
             return Ok(Verdict::Granted(grant));
         }
-        self.on_lock(&Claiming { claim, channel: channel.as_deref() }).await
+        self.on_lock(&Claiming { claim, channel: channel.as_deref() }).await?
     }
 
     async fn renew_batch(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {

@@ -54,6 +54,15 @@ pub(super) enum Outcome<V> {
     Nothing(V),
 }
 
+impl<V> Outcome<V> {
+    pub(super) fn map<W>(self, answer: impl FnOnce(V) -> W) -> Outcome<W> {
+        match self {
+            Self::Commit(value, writes) => Outcome::Commit(answer(value), writes),
+            Self::Nothing(value) => Outcome::Nothing(answer(value)),
+        }
+    }
+}
+
 /// What a transaction on a lock begins with: its row, the claim's own entry, the front of its queue.
 pub(super) fn opening(name: &LockName, id: ClaimId) -> Vec<Ask> {
     let name = || Value::bytes(name.as_str().as_bytes());
@@ -93,6 +102,12 @@ impl<'t, T: Transaction> Queue<'t, T> {
         };
         let mine = mine.rows.first().map(|row| Entry::read(row)).transpose()?;
         Ok(Some((queue, mine)))
+    }
+
+    /// Whether a claim names as many permits as others. The front tells: whoever came later was compared with it.
+    pub(super) fn check_number(&self, claim: &Claim) -> Result<()> {
+        let others = self.front.iter().filter(|entry| entry.id != claim.id && !entry.is_over(self.now));
+        claim.mode.same_number(others.map(|entry| entry.mode))
     }
 
     /// Asks for a lock that one statement did not get. `channel`: where the claim's client hears of it.

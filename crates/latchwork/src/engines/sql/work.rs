@@ -34,7 +34,8 @@ pub(super) struct Claiming<'a> {
 }
 
 impl Work for Claiming<'_> {
-    type Answer = Verdict;
+    /// Or why it is refused.
+    type Answer = Result<Verdict>;
 
     fn lock(&self) -> &LockName {
         &self.claim.name
@@ -44,12 +45,19 @@ impl Work for Claiming<'_> {
         self.claim.id
     }
 
-    fn never_used(&self) -> Option<Verdict> {
+    fn never_used(&self) -> Option<Self::Answer> {
         None
     }
 
-    async fn on<T: Transaction>(&self, queue: Queue<'_, T>, mine: Option<Entry>) -> Result<Outcome<Verdict>> {
-        queue.claim(self.claim, mine, self.channel).await
+    async fn on<T: Transaction>(
+        &self,
+        queue: Queue<'_, T>,
+        mine: Option<Entry>,
+    ) -> Result<Outcome<Self::Answer>> {
+        match queue.check_number(self.claim) {
+            Ok(()) => Ok(queue.claim(self.claim, mine, self.channel).await?.map(Ok)),
+            Err(refused) => Ok(Outcome::Nothing(Err(refused))),
+        }
     }
 }
 

@@ -131,6 +131,17 @@ pub(super) fn find(db: &Connection, name: &str, id: ClaimId) -> rusqlite::Result
     first(db.prepare_cached(SELECT)?, params![name, id.as_bytes()], Entry::read)
 }
 
+/// The first that named another number of permits than this claim.
+pub(super) fn other_number(db: &Connection, claim: &Claim) -> rusqlite::Result<Option<Entry>> {
+    const SELECT: &str = select_entry!(
+        "FROM claim WHERE name = ?1 AND mode = ?2 AND permits <> ?3 AND id <> ?4 ORDER BY ticket LIMIT 1"
+    );
+    let Mode::Permit { .. } = claim.mode else { return Ok(None) };
+    let (mode, permits) = encode_mode(claim.mode);
+    let values = params![claim.name.as_str(), mode, permits, claim.id.as_bytes()];
+    first(db.prepare_cached(SELECT)?, values, Entry::read)
+}
+
 pub(super) fn entry_after(db: &Connection, name: &str, ticket: i64) -> rusqlite::Result<Option<Entry>> {
     const SELECT: &str = select_entry!("FROM claim WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1");
     first(db.prepare_cached(SELECT)?, params![name, ticket], Entry::read)

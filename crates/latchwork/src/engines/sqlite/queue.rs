@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 
 use super::doorbell::Place;
 use super::entry::{
-    CONTENDED_FROM, Entry, QUIET_FROM, delete, entry_after, entry_before, find, lease_end, quiet_holder,
-    valid,
+    CONTENDED_FROM, Entry, QUIET_FROM, delete, entry_after, entry_before, find, lease_end, other_number,
+    quiet_holder, valid,
 };
 use super::session::{News, Peer};
 use super::store::first;
@@ -78,6 +78,7 @@ impl<'a> Queue<'a> {
         let (db, name) = (self.db, claim.name.as_str());
         let mut mine = None;
         if contended(db, name)? {
+            self.check_number(claim)?;
             mine = find(db, name, claim.id)?;
             if let Some(expired) = mine.take_if(|mine| mine.holds() && mine.expires <= self.now) {
                 bury(db, name, &expired)?; // A grant that this claim slept through.
@@ -129,6 +130,20 @@ impl<'a> Queue<'a> {
                 ahead => return self.queued(claim, ticket, ahead, &settled).map(Verdict::Busy),
             }
         }
+    }
+
+    /// Refuses a claim that names another number of permits than somebody alive.
+    fn check_number(&self, claim: &Claim) -> rusqlite::Result<()> {
+        let (db, name) = (self.db, claim.name.as_str());
+        while let Some(other) = other_number(db, claim)? {
+            let gone = if other.holds() { self.is_gone(&other)? } else { self.is_dead(other.session)? };
+            if !gone {
+                let refused = claim.mode.same_number([other.mode]);
+                return refused.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()));
+            }
+            bury(db, name, &other)?;
+        }
+        Ok(())
     }
 
     /// Takes the place of a holder with the same owner (C13). `waiting`: where this claim stood until now.

@@ -292,6 +292,10 @@ fn explain(location: &Location, error: rusqlite::Error) -> Error {
     // Only a failed write leaves open whether the commit reached the log; everything else was rolled back.
     let io_failed = error.sqlite_error_code() == Some(Code::SystemIoFailure);
     if let rusqlite::Error::ToSqlConversionFailure(source) = error {
+        let source = match source.downcast::<Error>() {
+            Ok(ours) => return *ours,
+            Err(source) => source,
+        };
         return Error::new(ErrorKind::Unreachable, format!("{:?}: {source}", location.sessions))
             .with_source(source);
     }

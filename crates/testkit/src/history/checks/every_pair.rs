@@ -2,6 +2,7 @@
 
 use latchwork::engine::Mode;
 
+use super::tokens::share_a_grant;
 use super::{Excuses, exclusion, fifo, tokens};
 use crate::history::tests::script;
 use crate::history::{Attempt, History, Hold};
@@ -82,10 +83,16 @@ fn exclusion_finds_what_a_look_at_every_pair_finds() {
 #[test]
 fn tokens_finds_what_a_look_at_every_pair_finds() {
     let slow = |history: &History| {
+        let joins = |hold: &Hold| {
+            let before = |other: &Hold| (other.start, other.token) < (hold.start, hold.token);
+            history.holds().iter().any(|other| other.token == hold.token && before(other))
+        };
         pairs(history).any(|(low, high)| {
-            low.token == high.token
+            let alone = !shares(high, high);
+            low.token == high.token && !share_a_grant(low, high)
                 || low.token < high.token
-                    && (high.start < low.invoked || !shares(low, high) && high.end < low.start)
+                    && (high.start < low.invoked && (alone || !joins(low))
+                        || !shares(low, high) && high.end < low.start)
         })
     };
     agree(&MODES, |history| tokens(history, &Excuses::none()).is_err(), slow);

@@ -8,13 +8,14 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "tokens";
 
-/// Checks that no two holds of a lock share a token, and that no hold with a greater token was over before one with a
+/// Checks that no two grants of a lock share a token, and that no hold with a greater token was over before one with a
 /// lower token began.
 ///
 /// For holds that may share the lock, for those that a fault excuses from exclusion, and for those that were over when their
 /// process came to know of them (it was stopped in between, and never certain), acquires may return in another
 /// order than the locks were granted in; there, the lower token must at least have been asked for before the greater
-/// one was held.
+/// one was held. Readers of one client may hold one grant together, with one token; those that join it may be asked for
+/// later, but not after somebody who excludes them held the lock with a greater one.
 ///
 /// # Errors
 /// The two holds whose tokens are equal or out of order.
@@ -27,11 +28,12 @@ pub fn tokens(history: &History, excuses: &Excuses) -> Result<Stats, Violation> 
         stats.judged += holds.len();
         unique(history, &holds)?;
         let mut greater = Greater::default();
-        for (_, hold) in holds.iter().rev() {
+        for (place, (token, hold)) in holds.iter().enumerate().rev() {
+            let joins = place > 0 && holds[place - 1].0 == *token;
             let excused = excuses.cover(hold.invoked, hold.end);
             stats.excused += usize::from(excused);
             let is_lenient = excused || hold.end <= hold.start;
-            if let Some(earlier) = greater.over_before(hold, is_lenient) {
+            if let Some(earlier) = greater.over_before(hold, is_lenient, joins) {
                 return Err(out_of_order(history, earlier, hold));
             }
             greater.add(hold, is_lenient);
@@ -40,8 +42,14 @@ pub fn tokens(history: &History, excuses: &Excuses) -> Result<Stats, Violation> 
     Ok(stats)
 }
 
+/// Whether readers of one client may hold the lock together, by one grant.
+pub(super) fn share_a_grant(one: &Hold, other: &Hold) -> bool {
+    (one.who, one.mode) == (other.who, Mode::Read) && other.mode == Mode::Read
+}
+
 fn unique(history: &History, by_token: &[(u64, &Hold)]) -> Result<(), Violation> {
-    let twice = by_token.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    let twice =
+        by_token.windows(2).find(|pair| pair[0].0 == pair[1].0 && !share_a_grant(pair[0].1, pair[1].1));
     twice.map_or(Ok(()), |pair| {
         let (token, lock) = (pair[0].0, &pair[0].1.lock);
         let says = format!("token {token} of lock {lock:?} was given out twice");
@@ -53,28 +61,34 @@ fn unique(history: &History, by_token: &[(u64, &Hold)]) -> Result<(), Violation>
 #[derive(Default)]
 struct Greater<'a> {
     held: First<'a>,
+    held_alone: First<'a>,
     over: First<'a>,
     over_alone: First<'a>,
 }
 
 impl<'a> Greater<'a> {
     fn add(&mut self, hold: &'a Hold, excused: bool) {
+        let is_alone = !compatible(hold.mode, hold.mode);
         self.held.add(hold.start, hold);
+        if is_alone {
+            self.held_alone.add(hold.start, hold);
+        }
         if !excused {
             self.over.add(hold.end, hold);
-            if !compatible(hold.mode, hold.mode) {
+            if is_alone {
                 self.over_alone.add(hold.end, hold);
             }
         }
     }
 
-    fn over_before(&self, hold: &Hold, excused: bool) -> Option<&'a Hold> {
+    fn over_before(&self, hold: &Hold, excused: bool, joins: bool) -> Option<&'a Hold> {
         let strict = match hold.mode {
             _ if excused => None,
             Mode::Exclusive | Mode::Write => self.over.before(hold.start),
             _ => self.over_alone.before(hold.start),
         };
-        strict.or_else(|| self.held.before(hold.invoked))
+        let held = if joins { &self.held_alone } else { &self.held };
+        strict.or_else(|| held.before(hold.invoked))
     }
 }
 
@@ -171,6 +185,37 @@ mod tests {
         };
         check(&(reader(1, 1, 4, 5) + &reader(2, 1, 2, 6))).expect("the slow one was asked for in time");
         check(&(reader(1, 3, 4, 5) + &reader(2, 1, 2, 6))).expect_err("asked for after the other was held");
+    }
+
+    #[test]
+    fn readers_of_one_client_may_share_a_token_and_no_others_may() {
+        let holder = |who: &str, mode: &str, at: u32, token: u32| {
+            format!(
+                "{at}.0 {who} a invoked {mode}
+                 {at}.1 {who} a acquired token={token} until=9.0
+                 {at}.9 {who} a release\n"
+            )
+        };
+        let pair = |one: (&str, &str), other: (&str, &str)| {
+            check(&(holder(one.0, one.1, 1, 5) + &holder(other.0, other.1, 2, 5)))
+        };
+        assert_eq!(pair(("1.1 #1", "read"), ("1.1 #2", "read")).expect("they share it").judged, 2);
+        pair(("1.1 #1", "read"), ("2.1 #1", "read")).expect_err("another client");
+        pair(("1.1 #1", "read"), ("1.1 #2", "write")).expect_err("a writer has its own");
+        pair(("1.1 #1", "permit/2"), ("1.1 #2", "permit/2")).expect_err("a permit has its own");
+    }
+
+    #[test]
+    fn a_reader_that_joins_past_a_writer_is_found() {
+        let lines = "1.0 1.1 #1 a invoked read
+             1.1 1.1 #1 a acquired token=5 until=9.0
+             1.5 1.1 #1 a release
+             2.0 2.1 #1 a invoked write
+             2.1 2.1 #1 a acquired token=6 until=9.0
+             2.5 2.1 #1 a release
+             3.0 1.1 #2 a invoked read
+             3.1 1.1 #2 a acquired token=5 until=9.0";
+        check(lines).expect_err("the writer was in between");
     }
 
     #[test]

@@ -1,0 +1,16 @@
+//! What people build on locks, written once on the engine contract.
+//!
+//! An engine that cannot do one soundly says so in [`Guarantees`](crate::Guarantees), and the call fails with that reason
+//! before anything is sent.
+
+mod multi_guard;
+mod multi_lock;
+mod rw_lock;
+mod semaphore;
+mod striped_lock;
+mod together;
+
+pub use multi_guard::{MultiGuard, MultiHeld};
+pub use multi_lock::MultiLock;
+pub use rw_lock::RwLock;
+pub use striped_lock::{AnySegment, StripedLock};
