@@ -40,6 +40,7 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::SqliteFixture);
         $run!($crate::fixtures::EtcdFixture);
         $run!($crate::fixtures::MariadbFixture);
+        $run!($crate::fixtures::MariadbInsertFixture);
         $run!($crate::fixtures::PostgresFixture);
         $run!($crate::fixtures::PgbouncerFixture);
         $run!($crate::fixtures::PostgresInsertFixture);

@@ -66,7 +66,7 @@ impl Registry {
                 ["sqlite"], "sqlite", url => client(engines::Sqlite::connect(url)), [engines::Sqlite::promises];
                 ["etcd" "etcd+tls"], "etcd", url => client(engines::Etcd::connect(url)), [engines::Etcd::promises];
                 ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
-                    [engines::Mysql::promises];
+                    [engines::Mysql::promises, engines::mysql::MysqlInsert::promises];
                 ["postgres" "postgres+tls"], "postgres", url => engines::postgres::client(url),
                     [engines::Postgres::promises, engines::postgres::PostgresInsert::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),

@@ -5,6 +5,7 @@
 
 mod connection;
 mod failure;
+mod inserts;
 mod lane;
 mod link;
 mod options;
@@ -18,8 +19,8 @@ use self::options::Options;
 use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::settings::choice;
-use crate::engines::sql::{self, Answer, Ask, Database, Rows};
+use crate::engines::settings::{choice, span, table};
+use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
 use crate::{Client, Guarantees, Result};
 
 /// The MySQL and MariaDB engine: one client's connections to one database.
@@ -37,12 +38,14 @@ struct Server {
 #[derive(Clone, Copy, Debug)]
 enum Scheme {
     Row,
+    Insert,
 }
 
 /// A client with the scheme that `url` asks for.
 pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
-    match choice(url, "scheme", &[("row", Scheme::Row)])? {
+    match choice(url, "scheme", &[("row", Scheme::Row), ("insert", Scheme::Insert)])? {
         Scheme::Row => Ok(Client::new(Mysql::connect(url).await?)),
+        Scheme::Insert => Ok(Client::new(MysqlInsert::connect(url).await?)),
     }
 }
 
@@ -55,10 +58,8 @@ impl Mysql {
     /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables are not there and may not be made, with what would make
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let options = Arc::new(Options::of(url, &[])?);
-        let server = Server { options, links: Links::default(), waiting: Mailbox::default() };
-        server.link().await?.check_clock().await?;
-        Ok(Self(Rows::new(server, Vec::new())))
+        let options = Options::of(url, &[])?;
+        Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
     }
 
     pub(crate) fn promises() -> Guarantees {
@@ -68,7 +69,37 @@ impl Mysql {
 
 sql::engine_on_rows!(Mysql);
 
+/// `scheme=insert`: whoever inserts the row holds the lock, in a table that other services use by plain SQL.
+pub struct MysqlInsert(Inserts<Server>);
+
+impl MysqlInsert {
+    /// Connects to the database that `url` names, with `scheme=insert`.
+    ///
+    /// # Errors
+    /// As [`Mysql::connect`].
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let mut options = Options::of(url, &["max-age"])?;
+        let age = span(url, "max-age")?.unwrap_or(sql::USUAL_AGE);
+        options.table = table(url, "latchwork_mutex")?;
+        options.inserts = true;
+        Ok(Self(Inserts::new(Server::connect(options).await?, age)))
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        sql::promises_of_insert("mariadb-insert")
+    }
+}
+
+sql::engine_on_rows!(MysqlInsert);
+
 impl Server {
+    async fn connect(options: Options) -> Result<Self> {
+        let options = Arc::new(options);
+        let server = Self { options, links: Links::default(), waiting: Mailbox::default() };
+        server.link().await?.check_clock().await?;
+        Ok(server)
+    }
+
     async fn link(&self) -> Result<Arc<Link>> {
         self.links.get(|| Link::open(self.options.clone())).await
     }
@@ -76,9 +107,10 @@ impl Server {
 
 impl Database for Server {
     type Transaction = OpenTransaction;
+    const PUTS_AT_ONCE: bool = false;
 
     fn promises(&self) -> Guarantees {
-        Mysql::promises()
+        if self.options.inserts { MysqlInsert::promises() } else { Mysql::promises() }
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {

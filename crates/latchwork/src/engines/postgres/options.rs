@@ -11,11 +11,10 @@ use super::tls::Tls;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engines::settings::{choice, host_and_port, invalid, span, table};
+use crate::engines::sql::USUAL_AGE;
 use crate::engines::tls::tls;
 
 const KNOWN: [&str; 7] = ["ca", "cert", "key", "max-age", "pooler", "scheme", "table"];
-/// From which age on an inserted row is over, unless the URL says otherwise.
-const AGE: Duration = Duration::from_secs(30);
 const PORT: u16 = 5432;
 
 /// How to lock.
@@ -74,7 +73,7 @@ impl Options {
 fn scheme(url: &EngineUrl) -> Result<Scheme> {
     let age = span(url, "max-age")?;
     let scheme =
-        choice(url, "scheme", &[("row", Scheme::Row), ("insert", Scheme::Insert(age.unwrap_or(AGE)))])?;
+        choice(url, "scheme", &[("row", Scheme::Row), ("insert", Scheme::Insert(age.unwrap_or(USUAL_AGE)))])?;
     if scheme == Scheme::Row && age.is_some() {
         return Err(invalid(
             url,
