@@ -42,6 +42,7 @@ macro_rules! for_each_engine {
         $run!($crate::fixtures::MemcachedFixture);
         $run!($crate::fixtures::MariadbFixture);
         $run!($crate::fixtures::MariadbSessionFixture);
+        $run!($crate::fixtures::MariadbInsertFixture);
         $run!($crate::fixtures::PostgresFixture);
         $run!($crate::fixtures::PostgresSessionFixture);
         $run!($crate::fixtures::PgbouncerFixture);

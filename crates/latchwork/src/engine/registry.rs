@@ -69,7 +69,8 @@ impl Registry {
                 ["memcached" "memcached+tls"], "memcached", url => client(engines::Memcached::connect(url)),
                     [engines::Memcached::promises];
                 ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
-                    [engines::Mysql::promises, engines::mysql::MysqlSession::promises];
+                    [engines::Mysql::promises, engines::mysql::MysqlInsert::promises,
+                        engines::mysql::MysqlSession::promises];
                 ["postgres" "postgres+tls"], "postgres", url => engines::postgres::client(url),
                     [engines::Postgres::promises, engines::postgres::PostgresInsert::promises,
                         engines::postgres::PostgresSession::promises];

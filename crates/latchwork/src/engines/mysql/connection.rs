@@ -17,6 +17,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// database's clock shows UTC, what does not fit is an error, and nobody waits for a locked row for longer than 3 s.
 const SESSION: &str = "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', \
                        innodb_lock_wait_timeout = 3";
+/// A table that is shared has the times of those who share it.
+const THEIR_TIME: &str = "SET SESSION time_zone = @@GLOBAL.time_zone";
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// A client that is stopped in the middle of a transaction must not block a lock for longer than this.
 const IDLE: &str = "SET SESSION idle_transaction_timeout = 3";
@@ -43,7 +45,8 @@ impl Connection {
         let opening = async {
             let (wire, greeting) = Wire::open(&options.login).await?;
             let is_mariadb = greeting.version.contains("MariaDB");
-            let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE)];
+            let their_time = options.inserts.then_some(THEIR_TIME);
+            let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
             for set in settings.into_iter().flatten().map(|setting| wire.query(setting)).collect::<Vec<_>>() {
                 set.await?;
             }

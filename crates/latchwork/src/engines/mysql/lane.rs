@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::connection::{Asked, Connection};
 use super::failure::{code, refused};
+use super::inserts;
 use super::options::Options;
 use super::texts::{Text, tables};
 use super::wire::{Prepared, Reply, Trouble};
@@ -22,7 +23,7 @@ const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 
 /// A connection that knows every statement.
 pub(super) struct Lane {
     connection: Connection,
-    /// In the order of [`Statement`].
+    /// Those of a scheme, in the order of their numbers.
     statements: Vec<(Text, Prepared)>,
 }
 
@@ -111,7 +112,8 @@ impl Lane {
     }
 
     fn send(&self, ask: &Ask) -> impl Future<Output = Asked<Reply>> + Send + use<> {
-        let (text, prepared) = &self.statements[ask.statement as usize];
+        let first = statements_used(self.connection.options())[0];
+        let (text, prepared) = &self.statements[ask.statement as usize - first as usize];
         self.connection.execute(*prepared, &text.values(&ask.values))
     }
 }
@@ -125,9 +127,14 @@ fn read(statement: Statement, reply: Reply) -> Answer {
     Answer { rows, changed: reply.matched }
 }
 
+fn statements_used(options: &Options) -> &'static [Statement] {
+    if options.inserts { &Statement::OF_INSERT } else { &Statement::ALL }
+}
+
 async fn prepare(connection: &Connection) -> Asked<Vec<(Text, Prepared)>> {
-    let texts = Statement::ALL.map(|statement| Text::of(statement, &connection.options().table));
-    let sent: Vec<_> = texts.into_iter().map(|text| (connection.prepare(&text.words), text)).collect();
+    let options = connection.options();
+    let texts = statements_used(options).iter().map(|statement| Text::of(*statement, &options.table));
+    let sent: Vec<_> = texts.map(|text| (connection.prepare(&text.words), text)).collect();
     let mut prepared = Vec::with_capacity(sent.len());
     for (answer, text) in sent {
         prepared.push((text, answer.await?));
@@ -137,7 +144,7 @@ async fn prepare(connection: &Connection) -> Asked<Vec<(Text, Prepared)>> {
 
 async fn make_tables(connection: &Connection) -> Result<()> {
     let options = connection.options();
-    let tables = tables(&options.table);
+    let tables = if options.inserts { inserts::tables(&options.table) } else { tables(&options.table) };
     for table in &tables {
         if let Err(trouble) = connection.command(table).await {
             let (why, user, ddl) = (refused(&trouble, options), &options.login.user, tables.join(";\n"));

@@ -5,6 +5,7 @@
 
 mod connection;
 mod failure;
+mod inserts;
 mod lane;
 mod link;
 mod options;
@@ -20,8 +21,8 @@ pub use self::session::MysqlSession;
 use crate::engine::{ClaimId, EngineUrl};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::settings::choice;
-use crate::engines::sql::{self, Answer, Ask, Database, Rows};
+use crate::engines::settings::{choice, span, table};
+use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
 use crate::{Client, Guarantees, Result};
 
 /// The MySQL and MariaDB engine: one client's connections to one database.
@@ -39,13 +40,16 @@ struct Server {
 #[derive(Clone, Copy, Debug)]
 enum Scheme {
     Row,
+    Insert,
     Session,
 }
 
 /// A client with the scheme that `url` asks for.
 pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
-    match choice(url, "scheme", &[("row", Scheme::Row), ("session", Scheme::Session)])? {
+    let known = [("row", Scheme::Row), ("insert", Scheme::Insert), ("session", Scheme::Session)];
+    match choice(url, "scheme", &known)? {
         Scheme::Row => Ok(Client::new(Mysql::connect(url).await?)),
+        Scheme::Insert => Ok(Client::new(MysqlInsert::connect(url).await?)),
         Scheme::Session => Ok(Client::new(MysqlSession::connect(url).await?)),
     }
 }
@@ -59,10 +63,8 @@ impl Mysql {
     /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables are not there and may not be made, with what would make
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let options = Arc::new(Options::of(url, &[])?);
-        let server = Server { options, links: Links::default(), waiting: Mailbox::default() };
-        server.link().await?.check_clock().await?;
-        Ok(Self(Rows::new(server, Vec::new())))
+        let options = Options::of(url, &[])?;
+        Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
     }
 
     pub(crate) fn promises() -> Guarantees {
@@ -72,7 +74,37 @@ impl Mysql {
 
 sql::engine_on_rows!(Mysql);
 
+/// `scheme=insert`: whoever inserts the row holds the lock, in a table that other services use by plain SQL.
+pub struct MysqlInsert(Inserts<Server>);
+
+impl MysqlInsert {
+    /// Connects to the database that `url` names, with `scheme=insert`.
+    ///
+    /// # Errors
+    /// As [`Mysql::connect`].
+    pub async fn connect(url: &EngineUrl) -> Result<Self> {
+        let mut options = Options::of(url, &["max-age"])?;
+        let age = span(url, "max-age")?.unwrap_or(sql::USUAL_AGE);
+        options.table = table(url, "latchwork_mutex")?;
+        options.inserts = true;
+        Ok(Self(Inserts::new(Server::connect(options).await?, age)))
+    }
+
+    pub(crate) fn promises() -> Guarantees {
+        sql::promises_of_insert("mariadb-insert")
+    }
+}
+
+sql::engine_on_rows!(MysqlInsert);
+
 impl Server {
+    async fn connect(options: Options) -> Result<Self> {
+        let options = Arc::new(options);
+        let server = Self { options, links: Links::default(), waiting: Mailbox::default() };
+        server.link().await?.check_clock().await?;
+        Ok(server)
+    }
+
     async fn link(&self) -> Result<Arc<Link>> {
         self.links.get(|| Link::open(self.options.clone())).await
     }
@@ -80,9 +112,10 @@ impl Server {
 
 impl Database for Server {
     type Transaction = OpenTransaction;
+    const PUTS_AT_ONCE: bool = false;
 
     fn promises(&self) -> Guarantees {
-        Mysql::promises()
+        if self.options.inserts { MysqlInsert::promises() } else { Mysql::promises() }
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {

@@ -20,6 +20,8 @@ pub(super) struct Options {
     pub(super) place: String,
     /// What the names of the tables begin with.
     pub(super) table: String,
+    /// `scheme=insert`: `table` is a whole name, and others use it too.
+    pub(super) inserts: bool,
 }
 
 impl Options {
@@ -46,6 +48,6 @@ impl Options {
             tls: tls(url)?.map(Arc::new),
         };
         let engine = if url.scheme().starts_with("mysql") { "mysql" } else { "mariadb" };
-        Ok(Self { login, engine, place, table: table(url, "latchwork")? })
+        Ok(Self { login, engine, place, table: table(url, "latchwork")?, inserts: false })
     }
 }

@@ -1,5 +1,6 @@
 //! How MySQL and MariaDB spell the statements.
 
+use super::inserts;
 use crate::engines::sql::{self, Statement, Value};
 
 /// Microseconds on the database's clock. `SYSDATE` is read when it is reached, behind every wait for a locked row; all others were
@@ -14,6 +15,9 @@ pub(super) struct Text {
 
 impl Text {
     pub(super) fn of(statement: Statement, table: &str) -> Self {
+        if Statement::OF_INSERT.contains(&statement) {
+            return Self::numbered(&inserts::text(statement, table));
+        }
         Self::numbered(&sql::text(statement, own(statement), table, NOW))
     }
 
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_statement_has_words() {
-        for statement in Statement::ALL {
+        for statement in Statement::ALL.into_iter().chain(Statement::OF_INSERT) {
             let text = Text::of(statement, "t");
             assert!(!text.words.is_empty(), "{statement:?}");
             assert!(!text.words.contains(['{', '$']), "{statement:?}: {}", text.words);

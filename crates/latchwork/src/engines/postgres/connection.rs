@@ -123,7 +123,7 @@ impl Connection {
     fn statements_used(&self) -> &'static [Statement] {
         match self.shared.options.scheme {
             Scheme::Row | Scheme::Session => &Statement::ALL,
-            Scheme::Insert(_) => &Statement::OF_INSERT,
+            Scheme::Insert(_) => &Statement::OF_INSERT[..6],
         }
     }
 
@@ -291,6 +291,7 @@ impl ToSql for Value {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(number) => number.to_sql(kind, out),
             Self::Bytes(bytes) => bytes.as_slice().to_sql(kind, out),
+            Self::Text(text) => text.as_bytes().to_sql(kind, out),
         }
     }
 

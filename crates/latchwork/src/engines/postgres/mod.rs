@@ -142,6 +142,7 @@ impl Server {
 
 impl Database for Server {
     type Transaction = OpenTransaction;
+    const PUTS_AT_ONCE: bool = true;
 
     fn promises(&self) -> Guarantees {
         match self.shared.options.scheme {

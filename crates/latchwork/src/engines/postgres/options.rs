@@ -11,12 +11,11 @@ use super::tls::Tls;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engines::settings::{choice, host_and_port, invalid, span, table};
+use crate::engines::sql::USUAL_AGE;
 use crate::engines::tls::tls;
 
 const KNOWN: [&str; 9] =
     ["ca", "cert", "fenced", "key", "max-age", "pooler", "scheme", "session-ttl", "table"];
-/// From which age on an inserted row is over, unless the URL says otherwise.
-const AGE: Duration = Duration::from_secs(30);
 const PORT: u16 = 5432;
 
 /// How to lock.
@@ -77,8 +76,11 @@ impl Options {
 
 fn scheme(url: &EngineUrl) -> Result<Scheme> {
     let age = span(url, "max-age")?;
-    let known =
-        [("row", Scheme::Row), ("insert", Scheme::Insert(age.unwrap_or(AGE))), ("session", Scheme::Session)];
+    let known = [
+        ("row", Scheme::Row),
+        ("insert", Scheme::Insert(age.unwrap_or(USUAL_AGE))),
+        ("session", Scheme::Session),
+    ];
     let scheme = choice(url, "scheme", &known)?;
     for (option, belongs_to, belongs) in [
         ("max-age", "insert", matches!(scheme, Scheme::Insert(_))),

@@ -63,7 +63,7 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow => &[B, I],
         Statement::Remove | Statement::Mark => &[B, B, B],
         Statement::Prolong => &[B, B, I, I],
-        Statement::Put => &[B, B, I, I, B, B],
+        Statement::Put | Statement::TakeOld | Statement::Draw => &[B, B, I, I, B, B],
         Statement::Touch
         | Statement::RenewFree
         | Statement::RenewQueued

@@ -12,6 +12,8 @@ pub(in crate::engines) enum Value {
     Null,
     Int(i64),
     Bytes(Vec<u8>),
+    /// For columns that others made. It comes back as bytes.
+    Text(String),
 }
 
 impl Value {
@@ -85,12 +87,24 @@ pub(in crate::engines) enum Statement {
     Held,
     /// The same of all whose names begin so, in their order.
     HeldBelow,
+    /// Where [`Statement::Put`] takes a transaction of three, the first of them: takes the place of another row. The same values.
+    TakeOld,
+    /// The last of them: draws a token for an inserted row, unless it has one. The same values.
+    Draw,
 }
 
 impl Statement {
     /// Those of `scheme=insert`, in the order of their numbers.
-    pub(in crate::engines) const OF_INSERT: [Self; 6] =
-        [Self::Put, Self::Prolong, Self::Remove, Self::Mark, Self::Held, Self::HeldBelow];
+    pub(in crate::engines) const OF_INSERT: [Self; 8] = [
+        Self::Put,
+        Self::Prolong,
+        Self::Remove,
+        Self::Mark,
+        Self::Held,
+        Self::HeldBelow,
+        Self::TakeOld,
+        Self::Draw,
+    ];
 
     /// Those of `scheme=row`, in the order of their numbers.
     pub(in crate::engines) const ALL: [Self; 22] = [
@@ -143,6 +157,9 @@ pub(in crate::engines) struct Answer {
 /// A database, with connections of its own.
 pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     type Transaction: Transaction;
+
+    /// Whether [`Statement::Put`] does everything by itself.
+    const PUTS_AT_ONCE: bool;
 
     /// What its locks promise.
     fn promises(&self) -> Guarantees;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
 use super::engine::repeat;
-use super::entry::{bytes, int, micros, owner_value, strange};
+use super::entry::{bytes, int, micros, strange};
 use super::holder::{self, Holder};
 use crate::clock::Clock;
 use crate::engine::{
@@ -24,6 +24,9 @@ use crate::{Error, ErrorKind, Guarantees, LockName, Loss, Result};
 /// A waiter looks again so soon, and then half as often each time.
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(80);
+
+/// From which age on a row is over, unless the URL says otherwise.
+pub(in crate::engines) const USUAL_AGE: Duration = Duration::from_secs(30);
 
 /// Locks as rows of a shared table.
 pub(in crate::engines) struct Inserts<D> {
@@ -54,6 +57,13 @@ pub(in crate::engines) fn promises_of_insert(engine: &'static str) -> Guarantees
                  delete only their own; waiters ask again and again, in no order; a turn of such a service has no token",
         ..super::promises(engine, false)
     }
+}
+
+/// What an insert came to.
+enum Put {
+    Won(Grant),
+    /// Whose row is there, if that was looked at.
+    Busy(Option<Row>),
 }
 
 /// A row that is there.
@@ -128,20 +138,42 @@ impl<D: Database> Inserts<D> {
         Value::Int(micros(self.shared.age))
     }
 
-    /// One statement that wins or does not. The unique key decides between those who come at once.
-    async fn put(&self, claim: &Claim) -> Result<Option<Grant>> {
-        let values = [
+    /// Wins or does not. The unique key decides between those who come at once.
+    async fn put(&self, claim: &Claim) -> Result<Put> {
+        let values = vec![
             name(&claim.name),
-            Value::bytes(holder::text(claim).as_bytes()),
+            Value::Text(holder::text(claim)),
             Value::Int(micros(claim.ttl)),
             self.age(),
-            owner_value(claim.owner.as_ref()),
-            Value::bytes(claim.note.as_str().as_bytes()),
+            claim.owner.as_ref().map_or(Value::Null, |owner| Value::Text(owner.as_str().to_owned())),
+            Value::Text(claim.note.as_str().to_owned()),
         ];
+        if !D::PUTS_AT_ONCE {
+            return repeat(|| self.put_in_transaction(claim, &values)).await;
+        }
         let answer = self.run(Statement::Put, values).await?;
-        let Some([token, left]) = answer.rows.first().map(Vec::as_slice) else { return Ok(None) };
+        let Some([token, left]) = answer.rows.first().map(Vec::as_slice) else { return Ok(Put::Busy(None)) };
         let valid = Valid::For(span(int(left)?).min(claim.ttl));
-        Ok(Some(Grant { token: Some(int(token)? as u64), valid }))
+        Ok(Put::Won(Grant { token: Some(int(token)? as u64), valid }))
+    }
+
+    async fn put_in_transaction(&self, claim: &Claim, values: &[Value]) -> Result<Put> {
+        let writes = [Statement::TakeOld, Statement::Put, Statement::Draw];
+        let asks = writes.into_iter().map(|statement| Ask::new(statement, values));
+        let look = Ask::new(Statement::Held, [name(&claim.name), self.age()]);
+        let (transaction, answers) = self.shared.database.begin(asks.chain([look]).collect()).await?;
+        let row = answers.last().and_then(|held| held.rows.first()).map(|row| Row::read(row)).transpose()?;
+        match row {
+            Some(row) if row.text == holder::text(claim) => {
+                transaction.commit(Vec::new()).await?;
+                let token = Some(row.token.ok_or_else(strange)? as u64);
+                Ok(Put::Won(Grant { token, valid: Valid::For(row.lasts(claim)?) }))
+            }
+            row => {
+                transaction.roll_back().await;
+                Ok(Put::Busy(row))
+            }
+        }
     }
 
     async fn row(&self, lock: &LockName) -> Result<Option<Row>> {
@@ -184,10 +216,12 @@ impl<D: Database> Inserts<D> {
         {
             return self.verdict(claim, &row);
         }
-        if let Some(grant) = self.put(claim).await? {
-            return Ok(Verdict::Granted(grant));
-        }
-        match self.row(&claim.name).await? {
+        let row = match self.put(claim).await? {
+            Put::Won(grant) => return Ok(Verdict::Granted(grant)),
+            Put::Busy(None) => self.row(&claim.name).await?,
+            Put::Busy(row) => row,
+        };
+        match row {
             Some(row) => self.verdict(claim, &row),
             // It went this very moment.
             None => Ok(Verdict::Busy(Busy::new(Duration::from_millis(1)))),
@@ -196,7 +230,7 @@ impl<D: Database> Inserts<D> {
 
     async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let prolong = claims.iter().map(|claim| {
-            let holder = Value::bytes(holder::text(claim).as_bytes());
+            let holder = Value::Text(holder::text(claim));
             Ask::new(
                 Statement::Prolong,
                 [name(&claim.name), holder, Value::Int(micros(claim.ttl)), self.age()],
@@ -281,9 +315,8 @@ impl<D: Database> Engine for Inserts<D> {
     async fn release(&self, claim: &Claim) -> Result<Released> {
         locked(&self.shared.vainly).remove(&claim.id);
         let text = holder::text(claim);
-        let holders = [&text, &holder::revoked(&text)].map(|text| Value::bytes(text.as_bytes()));
-        let [holder, revoked] = holders;
-        match self.run(Statement::Remove, [name(&claim.name), holder, revoked]).await?.changed {
+        let revoked = Value::Text(holder::revoked(&text));
+        match self.run(Statement::Remove, [name(&claim.name), Value::Text(text), revoked]).await?.changed {
             0 => Ok(Released::NotHeld),
             _ => Ok(Released::Freed),
         }
@@ -293,7 +326,7 @@ impl<D: Database> Engine for Inserts<D> {
         let answer = match filter {
             Filter::Name(lock) => self.run(Statement::Held, [name(lock), self.age()]).await?,
             Filter::Prefix(prefix) => {
-                self.run(Statement::HeldBelow, [Value::bytes(prefix.as_bytes()), self.age()]).await?
+                self.run(Statement::HeldBelow, [Value::Text(prefix.clone()), self.age()]).await?
             }
         };
         let mut states = Vec::new();
@@ -314,8 +347,7 @@ impl<D: Database> Engine for Inserts<D> {
         if !lock.holders.iter().any(|holder| holder.id == row.holder.id) {
             return Ok(Revoked::NotHeld);
         }
-        let (holder, revoked) = (Value::bytes(row.text.as_bytes()), holder::revoked(&row.text));
-        let revoked = Value::bytes(revoked.as_bytes());
+        let [holder, revoked] = [row.text.clone(), holder::revoked(&row.text)].map(Value::Text);
         // The holder that was seen, and no other that came meanwhile.
         let statement = if how == Revoke::Now { Statement::Remove } else { Statement::Mark };
         let is_done = row.holder.is_revoked && how == Revoke::AtLeaseEnd
@@ -325,7 +357,7 @@ impl<D: Database> Engine for Inserts<D> {
 }
 
 fn name(lock: &LockName) -> Value {
-    Value::bytes(lock.as_str().as_bytes())
+    Value::Text(lock.as_str().to_owned())
 }
 
 fn string(value: &Value) -> Result<String> {

@@ -20,7 +20,7 @@ mod work;
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
 pub(super) use self::engine::{Rows, promises};
 pub(super) use self::in_the_way::InTheWay;
-pub(super) use self::insert::{Inserts, promises_of_insert};
+pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};
 pub(super) use self::texts::text;
 
 /// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.

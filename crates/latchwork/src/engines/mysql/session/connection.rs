@@ -178,6 +178,7 @@ fn number(value: &Value) -> i64 {
     match value {
         Value::Int(number) => *number,
         Value::Bytes(text) => String::from_utf8_lossy(text).parse().unwrap_or_default(),
+        Value::Text(text) => text.parse().unwrap_or_default(),
         Value::Null => 0,
     }
 }

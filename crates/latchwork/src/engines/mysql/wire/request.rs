@@ -12,6 +12,7 @@ const EXECUTE: u8 = 0x17;
 const NULL: u8 = 0x06;
 const NUMBER: u8 = 0x08;
 const BYTES: u8 = 0xfc;
+const TEXT: u8 = 0xfd;
 
 /// A statement that a connection knows. Its values are always sent apart from its words.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,7 @@ pub(super) fn execute(statement: Prepared, values: &[Value]) -> (Vec<u8>, Next) 
                     Value::Null => NULL,
                     Value::Int(_) => NUMBER,
                     Value::Bytes(_) => BYTES,
+                    Value::Text(_) => TEXT,
                 },
                 0,
             ]);
@@ -52,12 +54,15 @@ pub(super) fn execute(statement: Prepared, values: &[Value]) -> (Vec<u8>, Next) 
             match value {
                 Value::Null => {}
                 Value::Int(number) => packet.extend(number.to_le_bytes()),
-                Value::Bytes(bytes) => {
-                    put_length(&mut packet, bytes.len());
-                    packet.extend(bytes);
-                }
+                Value::Bytes(bytes) => put_bytes(&mut packet, bytes),
+                Value::Text(text) => put_bytes(&mut packet, text.as_bytes()),
             }
         }
     }
     (packet, Next::First { is_binary: true })
+}
+
+fn put_bytes(packet: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(packet, bytes.len());
+    packet.extend(bytes);
 }

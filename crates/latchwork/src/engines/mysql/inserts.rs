@@ -1,0 +1,59 @@
+//! How MySQL and MariaDB spell the statements of `scheme=insert`. The columns keep whatever types the table gives them, and the session
+//! is in the server's own time zone, as those who share the table are.
+
+use crate::engines::sql::Statement;
+
+/// Only the floor of tokens and what people read: the time when the statement began will do.
+const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+/// Older or younger than it is, so that it is over when the ttl is.
+const FROM: &str = "SYSDATE(6) + INTERVAL ($3 - $4) MICROSECOND";
+
+/// What makes the tables. Names are bytes: the usual collations take `a`, `A` and `a ` for the same.
+pub(super) fn tables(table: &str) -> [String; 2] {
+    [
+        format!(
+            "CREATE TABLE IF NOT EXISTS {table} (unique_mutex VARBINARY(512) NOT NULL, holder_id VARBINARY(255) NOT NULL, \
+             create_time DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), UNIQUE KEY (unique_mutex)) ENGINE=InnoDB"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {table}_token (unique_mutex VARBINARY(512) NOT NULL, token BIGINT NOT NULL, \
+             holder_id VARBINARY(255) NOT NULL, since BIGINT NOT NULL, note VARBINARY(1024) NOT NULL, \
+             PRIMARY KEY (unique_mutex)) ENGINE=InnoDB"
+        ),
+    ]
+}
+
+/// The statement with the tables of this name.
+pub(super) fn text(statement: Statement, table: &str) -> String {
+    let which = match statement {
+        Statement::Held => "l.unique_mutex = $1",
+        _ => "LEFT(CAST(CONVERT(l.unique_mutex USING utf8mb4) AS BINARY), LENGTH($1)) = CAST($1 AS BINARY)",
+    };
+    template(statement)
+        .replace("{which}", which)
+        .replace("{from}", FROM)
+        .replace("{now}", NOW)
+        .replace("{table}", table)
+}
+
+fn template(statement: Statement) -> &'static str {
+    match statement {
+        Statement::TakeOld => include_str!("sql/take_old.sql"),
+        // Not IGNORE: that would leave a shared lock on a row that is there, and two who have one wait for each other.
+        Statement::Put => {
+            "INSERT INTO {table} (unique_mutex, holder_id, create_time) VALUES ($1, $2, {from}) \
+             ON DUPLICATE KEY UPDATE holder_id = holder_id"
+        }
+        Statement::Draw => include_str!("sql/draw.sql"),
+        Statement::Prolong => {
+            "UPDATE {table} SET create_time = {from} WHERE unique_mutex = $1 AND holder_id = $2 \
+             AND create_time + INTERVAL $4 MICROSECOND > SYSDATE(6)"
+        }
+        Statement::Remove => "DELETE FROM {table} WHERE unique_mutex = $1 AND holder_id IN ($2, $3)",
+        // The time stays: a column may be one that changes whenever a row does.
+        Statement::Mark => {
+            "UPDATE {table} SET holder_id = $3, create_time = create_time WHERE unique_mutex = $1 AND holder_id = $2"
+        }
+        _ => include_str!("sql/held.sql"),
+    }
+}
