@@ -141,11 +141,6 @@ impl MariadbServer {
         self.counts(&["Com_stmt_execute", "Com_commit"])
     }
 
-    /// How many transactions it has committed since its last start.
-    pub fn commits(&self) -> u64 {
-        self.counts(&["Handler_commit"])
-    }
-
     /// The most connections that it has had at once since its last start.
     pub fn most_connections(&self) -> u64 {
         self.counts(&["Max_used_connections"])
