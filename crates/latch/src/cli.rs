@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 
+use crate::cell::CellOptions;
 use crate::completions::CompletionsOptions;
 use crate::duration;
+use crate::elect::ElectOptions;
 use crate::ls::LsOptions;
 use crate::release::ReleaseOptions;
 use crate::status::StatusOptions;
@@ -38,6 +40,8 @@ pub(crate) enum Subcommand {
     Status(StatusOptions),
     Ls(LsOptions),
     Release(ReleaseOptions),
+    Cell(CellOptions),
+    Elect(ElectOptions),
     /// What every engine promises, and what it does not
     #[command(after_help = crate::engines::AFTER_HELP)]
     Engines,

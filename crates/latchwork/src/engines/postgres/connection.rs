@@ -16,6 +16,7 @@ use super::failure::{failed, refused};
 use super::texts::{tables, text, types};
 use crate::clock::{Clock, Moment};
 use crate::engine::ClaimId;
+use crate::engines::cell_news::{CellNews, CellNewsDriven};
 use crate::engines::mailbox::News;
 use crate::engines::pulse::{Driven, Pulse};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
@@ -32,21 +33,27 @@ pub(super) struct Connection {
     /// In the order of [`Statement`].
     statements: Vec<tokio_postgres::Statement>,
     pulse: Arc<Pulse>,
+    /// What it said of cells that are watched.
+    pub(super) cells: Arc<CellNews>,
     shared: Arc<Shared>,
 }
 
 /// Lets a connection do its work from now on.
-fn drive<S, T>(driven: Driven, (client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Client
+fn drive<S, T>(
+    (driven, cells): (Driven, CellNewsDriven),
+    (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
+) -> Client
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notification(message) = message
-                && let Some((id, token)) = read_message(message.payload())
-            {
-                driven.0.mailbox.deliver(id, News::Granted(token));
+            if let AsyncMessage::Notification(message) = message {
+                match read_message(message.payload()) {
+                    Some((id, token)) => driven.0.mailbox.deliver(id, News::Granted(token)),
+                    None => cells.0.tell(message.channel()),
+                }
             }
         }
     });
@@ -63,7 +70,8 @@ impl Connection {
         let unreachable =
             |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
         let pulse = Pulse::new(&shared.mailbox);
-        let driven = Driven(pulse.clone());
+        let cells = Arc::<CellNews>::default();
+        let driven = (Driven(pulse.clone()), CellNewsDriven(cells.clone()));
         let connecting = async {
             Ok(match &options.tls {
                 Some(tls) => drive(driven, options.config.connect(tls.clone()).await?),
@@ -75,10 +83,10 @@ impl Connection {
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
-        let mut open = Self { client, statements: Vec::new(), pulse, shared: shared.clone() };
+        let mut open = Self { client, statements: Vec::new(), pulse, cells, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
-                open.make_tables().await?;
+                open.make_tables(&tables(&options.table)).await?;
                 open.prepare().await.map_err(|error| refused(&error, options))?;
             }
             prepared => prepared.map_err(|error| refused(&error, options))?,
@@ -95,11 +103,10 @@ impl Connection {
         Ok(())
     }
 
-    async fn make_tables(&self) -> Result<()> {
+    pub(super) async fn make_tables(&self, tables: &str) -> Result<()> {
         let options = &self.shared.options;
-        let tables = tables(&options.table);
         for _ in 0..3 {
-            match self.client.batch_execute(&tables).await {
+            match self.client.batch_execute(tables).await {
                 // Two that make the same table at once: one finds half of what the other has just made.
                 Err(error)
                     if matches!(
@@ -121,6 +128,25 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// A statement that was not prepared. `None` if its table is not there.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub(super) async fn query(
+        &self,
+        text: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Option<Vec<Row>>> {
+        let unheard = Unheard { pulse: &self.pulse, since: Clock::boottime().now() };
+        let answer = self.client.query_typed(text, values).await;
+        unheard.heard();
+        match answer {
+            Ok(rows) => Ok(Some(rows)),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+            Err(error) => Err(failed(&error, &self.shared.options)),
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -50,6 +50,11 @@ impl Link {
         self.listening.get_or_try_init(listen).await.map(drop)
     }
 
+    /// The connection that all statements share.
+    pub(super) fn statements(&self) -> &Connection {
+        &self.statements
+    }
+
     /// Statements that each stand for themselves.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
         self.statements.run(asks).await

@@ -3,6 +3,7 @@
 //! The algorithm is that of every database with rows (`engines/sql`). Here the next holder is told by `NOTIFY`, on the one
 //! connection that a client's own statements go through anyway, pipelined.
 
+mod cells;
 mod connection;
 mod failure;
 mod link;
@@ -12,10 +13,11 @@ mod tls;
 
 use std::sync::Arc;
 
+use self::cells::PostgresCells;
 use self::link::{Link, OpenTransaction};
 use self::options::Options;
 use crate::clock;
-use crate::engine::{ClaimId, EngineUrl};
+use crate::engine::{ClaimId, EngineUrl, SharedCells};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Rows};
@@ -57,7 +59,7 @@ impl Postgres {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        sql::promises("postgres", true)
+        Guarantees { cells: true, ..sql::promises("postgres", true) }
     }
 }
 
@@ -99,6 +101,10 @@ impl Database for Server {
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
         self.link().await?.begin(&asks).await
+    }
+
+    fn cells(self: Arc<Self>) -> Option<SharedCells> {
+        Some(SharedCells::new(PostgresCells(self)))
     }
 
     fn is_worth_repeating(&self, error: &Error) -> bool {

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 use crate::engines::sql::Statement;
 
 /// Microseconds on the database's clock, when it is looked at and not when the statement began.
-const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 const ENTRY: &str =
     "ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note, owner";
 const HOLDER: &str = "id, expires, since, revoked, note, owner";

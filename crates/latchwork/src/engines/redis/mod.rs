@@ -5,6 +5,7 @@
 //! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
 
 mod beats;
+mod cells;
 mod failure;
 mod getset;
 mod keys;
@@ -31,7 +32,7 @@ use self::session::Session;
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
-    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::mailbox::News;
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
@@ -279,6 +280,7 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         lives_with_session: false,
         read_write: false,
         permits: false,
+        cells: true,
         takes_over: true,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -401,6 +403,10 @@ impl Engine for Redis {
             }
         }
         Ok(Revoked::NotHeld)
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        Some(SharedCells::new(self.clone()))
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the algorithm needs of a database.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::Result;
-use crate::engine::ClaimId;
+use crate::engine::{ClaimId, SharedCells};
 use crate::engines::mailbox::News;
 
 /// What is sent and what comes back: everything is a number or bytes.
@@ -144,6 +145,9 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
 
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
+
+    /// Its cells, if it has some.
+    fn cells(self: Arc<Self>) -> Option<SharedCells>;
 
     /// Whether this error says that nothing was done, and that the same may well succeed now.
     fn is_worth_repeating(&self, error: &crate::Error) -> bool;

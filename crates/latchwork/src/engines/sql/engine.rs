@@ -11,7 +11,7 @@ use super::work::{Claiming, Releasing, Revoking, Work};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal, Revoke,
-    Revoked, Valid, Verdict, Wake,
+    Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::mailbox::News;
 use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
@@ -45,6 +45,7 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
         lives_with_session: false,
         read_write: true,
         permits: true,
+        cells: false,
         takes_over: true,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -218,6 +219,7 @@ impl<D: Database> Rows<D> {
 impl<D: Database> Engine for Rows<D> {
     fn guarantees(&self) -> Guarantees {
         let mut promises = promises(self.database.engine(), true);
+        promises.cells = self.database.clone().cells().is_some();
         promises.warnings = self.warnings.clone();
         promises
     }
@@ -312,5 +314,9 @@ impl<D: Database> Engine for Rows<D> {
             }
         }
         Ok(done)
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        self.database.clone().cells()
     }
 }
