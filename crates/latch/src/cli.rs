@@ -88,6 +88,10 @@ pub(crate) struct RunOptions {
     /// How long a holder that vanished may block others
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
+    /// Keep the lock at least this long, however soon the command ends, so that a machine whose clock is late does not run
+    /// the same job again; latch stays until then, and the ttl is no shorter
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "keep_fd")]
+    pub(crate) at_least: Option<Duration>,
     /// What to do with the command when the lock is lost
     #[arg(long, value_name = "WHAT", default_value = "kill")]
     pub(crate) on_lost: OnLost,
@@ -103,6 +107,13 @@ pub(crate) struct RunOptions {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl RunOptions {
+    /// A lock that is to be kept for a while must last as long after a crash.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl.max(self.at_least.unwrap_or_default())
+    }
 }
 
 /// What to do with the command when the lock is lost.

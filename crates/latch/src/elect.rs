@@ -51,6 +51,7 @@ pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Resu
         on_lost: OnLost::Kill,
         grace: options.grace,
         conflict_exit_code: None,
+        at_least: None,
         keep_fd: false,
         command: options.command.clone(),
     };
@@ -64,6 +65,6 @@ pub(crate) async fn campaign(
     value: &[u8],
 ) -> latchwork::Result<latchwork::Guard> {
     let wait = options.wait.map_or(Wait::Forever, Wait::from);
-    let election = client.election(&options.name).ttl(options.ttl).wait(wait).stop_margin(options.grace);
+    let election = client.election(&options.name).ttl(options.ttl()).wait(wait).stop_margin(options.grace);
     election.campaign(value).await.map(Leadership::into_guard)
 }

@@ -76,7 +76,7 @@ async fn hold_and_run(
     })?;
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
-    environment::describe(&mut command, target, &guard, options.ttl);
+    environment::describe(&mut command, target, &guard, options.ttl());
     if options.keep_fd {
         // Nobody is left to forward a signal later; the runtime looks for news when it gets a turn.
         tokio::task::yield_now().await;
@@ -86,7 +86,25 @@ async fn hold_and_run(
         }
         return Err(keep_fd::become_command(command, session, guard).await);
     }
-    run_guarded(options, command, session, guard, &mut signals, voice).await
+    let code = run_guarded(options, command, session, guard, &mut signals, voice).await;
+    if options.at_least.is_some() {
+        stay(&client, &mut signals, voice).await;
+    }
+    code
+}
+
+/// Stays while the lock is kept, unless it is told to end.
+async fn stay(client: &Client, signals: &mut Signals, voice: Voice) {
+    let mut kept = std::pin::pin!(client.close());
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => if signals::asks_to_end(signal) { return },
+            closed = &mut kept => {
+                return closed.unwrap_or_else(|error| voice.notice(&error.to_string()));
+            }
+        }
+    }
 }
 
 fn describe_lock(client: &Client, options: &RunOptions) -> Lock {
@@ -96,7 +114,13 @@ fn describe_lock(client: &Client, options: &RunOptions) -> Lock {
         (false, None) => Wait::Forever,
     };
     let lifetime = if options.keep_fd { Lifetime::Session } else { Lifetime::Lease };
-    client.lock(&options.name).ttl(options.ttl).wait(wait).stop_margin(options.grace).lifetime(lifetime)
+    client
+        .lock(&options.name)
+        .ttl(options.ttl())
+        .wait(wait)
+        .stop_margin(options.grace)
+        .lifetime(lifetime)
+        .hold_at_least(options.at_least.unwrap_or_default())
 }
 
 /// The command's processes are watched over by us, and by the guardian in case we are killed.
@@ -111,7 +135,7 @@ async fn run_guarded(
     let mark = tree::new_mark();
     environment::mark(&mut command, &mark);
     // Before the command: there must be no instant in which it runs unguarded.
-    let mut guardian = match Guardian::start(session, mark.clone(), options.ttl) {
+    let mut guardian = match Guardian::start(session, mark.clone(), options.ttl()) {
         Ok(guardian) => guardian,
         Err(error) => {
             let _ = guard.release().await;
@@ -129,7 +153,7 @@ async fn run_guarded(
         Err(error) => Err(cannot_run(&command, &error)),
         Ok(child) => {
             let tree = Tree { group, mark, guardian: group };
-            let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl, voice };
+            let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl(), voice };
             let child = Pid::from_raw(child.id() as i32);
             Ok(Supervisor::new(&guard, &mut guardian, child, tree, signals, terminal, policy).watch().await)
         }

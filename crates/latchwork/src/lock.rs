@@ -174,8 +174,8 @@ impl Lock {
         self.pass_for(if on { defaults::PASS_FOR } else { Duration::ZERO })
     }
 
-    /// For how long a lock may go from task to task of this client, before other clients get their turn. Default 5 ms;
-    /// more buys little throughput for much waiting elsewhere.
+    /// For how long a lock may go from task to task of this client, or readers may join those that hold it, before other
+    /// clients get their turn. Default 5 ms; more buys little throughput for much waiting elsewhere.
     pub fn pass_for(mut self, span: Duration) -> Self {
         self.terms_mut().pass_for = span;
         self

@@ -1,6 +1,9 @@
 //! The public types can be sent, shared and spawned.
 
-use latchwork::{Client, Error, Guard, Lock, LockName, Token};
+use latchwork::{
+    AnySegment, Client, Error, Guard, Lock, LockName, MultiGuard, MultiHeld, MultiLock, RwLock, StripedLock,
+    Token,
+};
 
 fn is_send_sync<T: Send + Sync + 'static>() {}
 
@@ -16,6 +19,9 @@ fn what_users_hold_is_send_and_sync() {
     is_send_sync::<Error>();
     is_send_sync::<LockName>();
     is_send_sync::<Token>();
+    is_send_sync::<RwLock>();
+    is_send_sync::<(MultiLock, MultiGuard, MultiHeld)>();
+    is_send_sync::<(StripedLock, AnySegment)>();
 }
 
 #[tokio::test]
@@ -26,4 +32,12 @@ async fn what_users_await_can_be_spawned() {
     drop(is_send(guard.lost()));
     assert!(is_send(lock.try_acquire()).await.unwrap().is_none());
     is_send(guard.release()).await.unwrap();
+    let both = client.multi_lock(["spawned", "too"]);
+    drop(is_send(both.try_acquire()).await.unwrap());
+    let guard = is_send(both.acquire()).await.unwrap();
+    drop(is_send(guard.lost()));
+    is_send(guard.release()).await.unwrap();
+    let any = client.striped_lock("spawned", 2).any();
+    drop(is_send(any.try_acquire()).await.unwrap());
+    drop(is_send(any.acquire()).await.unwrap());
 }

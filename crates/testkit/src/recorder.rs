@@ -1,5 +1,6 @@
 //! An engine that writes down what the core asks of another.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use latchwork::clock::Clock;
@@ -22,6 +23,23 @@ pub enum Event {
     Released(LockName, ClaimId),
     /// A loss was told.
     Lost(LockName, ClaimId),
+}
+
+/// How many claims the engine was left with at the most at a time, and in all.
+pub fn claims(events: &[Event]) -> (usize, usize) {
+    let (mut out, mut all, mut most) = (HashSet::new(), HashSet::new(), 0);
+    for event in events {
+        match event {
+            Event::Claim(_, id) => {
+                out.insert(*id);
+                all.insert(*id);
+            }
+            Event::Released(_, id) => drop(out.remove(id)),
+            _ => {}
+        }
+        most = most.max(out.len());
+    }
+    (most, all.len())
 }
 
 /// Passes everything on to `inner` and keeps the record.

@@ -1,5 +1,6 @@
 //! `latch run`, as a user meets it. Every test has a database of its own.
 
+mod at_least;
 mod exit_codes;
 mod keep_fd;
 mod loss;

@@ -1,7 +1,7 @@
 //! A client for code without async.
 
-use super::Lock;
 use super::driver::Driver;
+use super::{Lock, MultiLock, RwLock, StripedLock};
 use crate::engine::{Engine, Filter, LockState, Revoke, Revoked};
 use crate::{Guarantees, Result};
 
@@ -45,6 +45,26 @@ impl Client {
     /// Describes a lock; nothing is sent before it is acquired.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.inner.lock(name), self.driver.clone())
+    }
+
+    /// As [`Client::rw_lock`](crate::Client::rw_lock).
+    pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rw_lock(name), self.driver.clone())
+    }
+
+    /// As [`Client::semaphore`](crate::Client::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Lock {
+        Lock::new(self.inner.semaphore(name, permits), self.driver.clone())
+    }
+
+    /// As [`Client::multi_lock`](crate::Client::multi_lock).
+    pub fn multi_lock(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> MultiLock {
+        MultiLock::new(self.inner.multi_lock(names), self.driver.clone())
+    }
+
+    /// As [`Client::striped_lock`](crate::Client::striped_lock).
+    pub fn striped_lock(&self, name: impl AsRef<str>, segments: u32) -> StripedLock {
+        StripedLock::new(self.inner.striped_lock(name, segments), self.driver.clone())
     }
 
     /// What the engine promises.

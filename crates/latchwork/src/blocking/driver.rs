@@ -12,7 +12,7 @@ use crate::locked::locked;
 use crate::{Error, ErrorKind, Result};
 
 /// A runtime on a thread of its own.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Driver {
     runtime: Handle,
     pid: u32,

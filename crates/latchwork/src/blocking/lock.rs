@@ -6,7 +6,7 @@ use super::Guard;
 use super::driver::Driver;
 use crate::engine::Lifetime;
 use crate::wishes::wishes;
-use crate::{Error, ErrorKind, Held, Result, Wait};
+use crate::{Error, Held, Result};
 
 /// As [`latchwork::Lock`](crate::Lock), with calls that block.
 #[derive(Clone)]
@@ -22,14 +22,9 @@ impl Lock {
     }
 
     wishes! {
-        ttl: Duration;
-        wait: impl Into<Wait>;
-        stop_margin: Duration;
-        max_hold: Duration;
+        all,
         hold_at_least: Duration;
         owner: impl AsRef<str>;
-        local_handoff: bool;
-        pass_for: Duration;
         lifetime: Lifetime;
     }
 
@@ -66,12 +61,7 @@ impl Lock {
     /// # let _ = token; Ok(()) }
     /// ```
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<T, E> {
-        let guard = self.acquire()?;
-        let done = work(guard.held());
-        match guard.release() {
-            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
-            _ => done,
-        }
+        self.acquire()?.run(work)
     }
 }
 

@@ -19,8 +19,15 @@
 mod client;
 mod driver;
 mod guard;
+mod kept;
 mod lock;
+mod multi_lock;
+mod rw_lock;
+mod striped_lock;
 
 pub use client::{Client, connect};
 pub use guard::Guard;
 pub use lock::Lock;
+pub use multi_lock::{MultiGuard, MultiLock};
+pub use rw_lock::RwLock;
+pub use striped_lock::{AnySegment, StripedLock};

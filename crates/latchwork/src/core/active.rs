@@ -133,7 +133,7 @@ mod tests {
         assert!(out(&[permit, permit, permit]).admits(Mode::Permit { of: 4 }), "the engine has to refuse it");
         assert!(!out(&[permit]).admits(Mode::Exclusive));
         let mut active = out(&[permit, permit]);
-        [permit, permit].map(|part| active.remove(part));
+        [permit, permit].into_iter().for_each(|part| active.remove(part));
         assert!(active.is_empty());
     }
 }

@@ -7,11 +7,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::grip::Grip;
+use super::lease::Lease;
 use super::local::{Turn, stand_in_line};
 use super::machine::{Attempt, End, Failed, Step};
 use super::request::Request;
 use super::shield::Shield;
-use super::{Core, Patience, Tenure, Terms, Ticket};
+use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
 use crate::clock::Moment;
 use crate::engine::{Answer, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
@@ -137,7 +138,16 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                 now = core.clock.now();
                 attempt.woken(now, None)
             }
-            Step::Hold { token, lease } => {
+            Step::Hold { token, mut lease } => {
+                if lease.deadline() < now.after(defaults::less_drift(terms.at_least)) {
+                    now = Box::pin(lengthen(core, &claim, &mut lease)).await;
+                }
+                if let Some(why) = lease.found_lost() {
+                    let is_undone = Box::pin(ticket.withdraw()).await;
+                    let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
+                    let message = format!("it was granted, and lost before it could be kept: {why}");
+                    return Err(complete(Error::new(ErrorKind::Lost, message), left, core, &claim));
+                }
                 return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms, now)));
             }
             Step::Undo(end) => {
@@ -153,6 +163,17 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
             }
         }
     }
+}
+
+/// A lock that was handed over has a short lease until its first renewal. If it is to be kept for a while, that is too short
+/// for who might crash until then. Returns when that was.
+async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut Lease) -> Moment {
+    let sent = core.clock.now();
+    let renewing = core.engine.clone().renew(vec![claim.clone()]);
+    let answers = core.until(sent.after(lease.patience(sent)), renewing).await;
+    let now = core.clock.now();
+    lease.renewed(sent, now, answers.and_then(|answers| answers.into_iter().next()?.ok()));
+    now
 }
 
 /// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then undoes it. It ends also

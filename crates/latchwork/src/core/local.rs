@@ -13,7 +13,7 @@ use super::active::{Active, Part};
 use super::grip::Grip;
 use super::ticket::{Inherited, Strays};
 use super::{Core, Hold, Patience, Tenure, Terms, Ticket};
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
 use crate::locked::locked;
 use crate::names::AsItIs;
@@ -122,10 +122,10 @@ fn step_up<'a>(
     if let Some(tenure) = shared.and_then(|shared| shared.tenure.upgrade()) {
         return Some(Standing::With(tenure));
     }
-    if queue.waiting.is_empty() {
-        if let Some(tenure) = queue.joined_by(terms, core.clock.now()) {
-            return Some(Standing::With(tenure));
-        }
+    if queue.waiting.is_empty()
+        && let Some(tenure) = queue.joined_by(terms, core.clock)
+    {
+        return Some(Standing::With(tenure));
     }
     let is_admitted = match patience {
         Patience::None => queue.is_worth_a_try(terms.mode),
@@ -147,7 +147,11 @@ impl Queue {
     /// The duty to ask, for a task that the active ones admit.
     fn ticket(&mut self, core: &Arc<Core>, name: &LockName, terms: &Terms) -> Ticket {
         let part = Part::asking(terms.mode);
-        let behind_readers = part == Part::Asking && self.active.is_read() && terms.shares_reads();
+        let reads = self.shared.as_ref().and_then(|shared| shared.reads.as_ref());
+        let behind_readers = part == Part::Asking
+            && self.active.is_read()
+            && terms.shares_reads()
+            && reads.is_some_and(|reads| reads.hold.is_certain_at(core.clock.now()));
         let readers = behind_readers.then(|| self.drained.get_or_insert_default().clone());
         self.active.add(part);
         Ticket::new(core.clone(), name.clone(), part, Inherited::default()).after(readers)
@@ -165,18 +169,18 @@ impl Queue {
     }
 
     /// What a reader may hold together with those that came before it.
-    fn joined_by(&self, terms: &Terms, now: Moment) -> Option<Arc<Tenure>> {
+    fn joined_by(&self, terms: &Terms, clock: Clock) -> Option<Arc<Tenure>> {
         let shared = self.shared.as_ref().filter(|_| self.active.is_only_read())?;
-        let reads =
-            shared.reads.as_ref().filter(|reads| now < reads.until && terms.agrees_with(&reads.terms))?;
+        let reads = shared.reads.as_ref().filter(|reads| terms.agrees_with(&reads.terms))?;
+        let now = clock.now();
         // Upgraded last: to let go of it here could be to give it back, with the queue locked.
-        if reads.hold.is_certain_at(now) { shared.tenure.upgrade() } else { None }
+        if now < reads.until && reads.hold.is_certain_at(now) { shared.tenure.upgrade() } else { None }
     }
 
     /// The next in line, if it is its turn.
     fn next_up(&mut self, core: &Arc<Core>, name: &LockName) -> Option<(oneshot::Sender<Turn>, Turn)> {
         let terms = self.waiting.first_key_value()?.1.terms.clone();
-        let turn = match self.joined_by(&terms, core.clock.now()) {
+        let turn = match self.joined_by(&terms, core.clock) {
             Some(tenure) => Turn::Pass(Grip::Shared(tenure)),
             None if self.active.admits(terms.mode) => Turn::Drive(self.ticket(core, name, &terms)),
             None => return None,
@@ -185,6 +189,7 @@ impl Queue {
         Some((first.baton, turn))
     }
 
+    /// Something is over. Returns whom to ring if it was the last reader.
     fn end(&mut self, part: Part) -> Option<Arc<Notify>> {
         self.active.remove(part);
         if self.active.is_read() { None } else { self.drained.take() }
@@ -219,7 +224,7 @@ impl Drop for Place<'_> {
             .and_then(|queue| queue.waiting.remove(&self.arrival));
         if gone.is_some() {
             // It may have been a writer that kept readers back.
-            move_up(self.core, self.name);
+            move_up(self.core, self.name, None);
         }
     }
 }
@@ -246,35 +251,31 @@ pub(crate) fn hand_duty(
             _ => return None,
         }
     }
-    end(core, name, part);
-    move_up(core, name);
+    move_up(core, name, Some(part));
     None
 }
 
-fn end(core: &Core, name: &LockName, part: Part) {
-    let drained = core.local.shard(name).get_mut(name).and_then(|queue| queue.end(part));
-    if let Some(drained) = drained {
-        drained.notify_one();
-    }
-}
-
-/// Gives everybody in line their turn whose turn it is, and forgets a name that nobody wants.
-fn move_up(core: &Arc<Core>, name: &LockName) {
+/// Gives everybody in line their turn whose turn it is, now that `ended` is over, and forgets a name that nobody wants.
+fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Part>) {
     loop {
-        let next = {
+        let (next, drained) = {
             let mut shard = core.local.shard(name);
-            let Entry::Occupied(mut queue) = shard.entry(name.clone()) else { return };
-            let next = queue.get_mut().next_up(core, name);
-            if next.is_none() && queue.get().active.is_empty() {
-                queue.remove();
+            let Entry::Occupied(mut entry) = shard.entry(name.clone()) else { return };
+            let queue = entry.get_mut();
+            let drained = ended.take().and_then(|part| queue.end(part));
+            let next = queue.next_up(core, name);
+            if next.is_none() && queue.active.is_empty() {
+                entry.remove();
             }
-            next
+            (next, drained)
         };
+        if let Some(readers) = drained {
+            readers.notify_one();
+        }
         let Some((baton, turn)) = next else { return };
         if let Err(Turn::Drive(unwanted)) = baton.send(turn) {
-            let part = unwanted.part();
+            ended = Some(unwanted.part());
             unwanted.disarm();
-            end(core, name, part);
         }
     }
 }
@@ -323,7 +324,7 @@ pub(crate) fn share_read(tenure: Tenure, terms: &Terms, now: Moment) -> Grip {
         queue.active.add(Part::Reading);
         queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared), reads });
     }
-    move_up(&core, &claim.name);
+    move_up(&core, &claim.name, None);
     Grip::Shared(shared)
 }
 

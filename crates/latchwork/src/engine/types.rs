@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::clock::{self, Moment};
-use crate::{LockName, Loss, OwnerId, Token};
+use crate::{Error, ErrorKind, LockName, Loss, OwnerId, Result, Token};
 
 /// 128 random bits that name one claim. Drawn before the first byte is sent, so every verb can be repeated after a
 /// lost reply and `release` can always be sent blind.
@@ -115,6 +115,30 @@ pub enum Mode {
         /// How many may hold at once.
         of: u32,
     },
+}
+
+impl Mode {
+    /// Everybody must name the same number of permits. An engine that has permits refuses a claim that names another than
+    /// `others`, who hold or wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`], naming both.
+    pub fn same_number(self, others: impl IntoIterator<Item = Self>) -> Result<()> {
+        let Self::Permit { of } = self else { return Ok(()) };
+        let differs = |other| match other {
+            Self::Permit { of: named } if named != of => Some(named),
+            _ => None,
+        };
+        match others.into_iter().find_map(differs) {
+            None => Ok(()),
+            Some(named) => {
+                let message = format!(
+                    "{of} permits were asked for, but others use it with {named}; name the same number"
+                );
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        }
+    }
 }
 
 /// What ends a claim that nobody releases.

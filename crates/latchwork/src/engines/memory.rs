@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
-use super::rule::{Admission, same_number};
+use super::rule::Admission;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke,
@@ -299,7 +299,7 @@ impl State {
     fn claim(&mut self, claim: &Claim, now: Moment) -> Result<Verdict> {
         self.settle(&claim.name, now);
         let queue = self.locks.entry(claim.name.clone()).or_default();
-        same_number(claim.mode, queue.entries.iter().map(|entry| entry.claim.mode))?;
+        claim.mode.same_number(queue.entries.iter().map(|entry| entry.claim.mode))?;
         queue.take_over(claim, now);
         queue.enrol(claim, now);
         self.admit(&claim.name, now);

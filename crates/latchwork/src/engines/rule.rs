@@ -1,24 +1,6 @@
 //! The one pure rule that says who may hold, for every engine that keeps its own queue.
 
 use crate::engine::Mode;
-use crate::{Error, ErrorKind, Result};
-
-/// Everybody must name the same number of permits: refuses a claim that names another than `others`, who hold or wait.
-pub(crate) fn same_number(mode: Mode, others: impl IntoIterator<Item = Mode>) -> Result<()> {
-    let Mode::Permit { of } = mode else { return Ok(()) };
-    let differs = |other| match other {
-        Mode::Permit { of: named } if named != of => Some(named),
-        _ => None,
-    };
-    match others.into_iter().find_map(differs) {
-        None => Ok(()),
-        Some(named) => {
-            let message =
-                format!("{of} permits were asked for, but others use it with {named}; name the same number");
-            Err(Error::new(ErrorKind::Invalid, message))
-        }
-    }
-}
 
 /// Who holds a lock right now. Walk the claims in queue order: count every holder, and every waiter that fits, until
 /// the first that does not. Nobody overtakes, so holders always stand before waiters.

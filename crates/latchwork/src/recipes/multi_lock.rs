@@ -1,12 +1,10 @@
 //! Several locks at once: all or none.
 
-use std::time::Duration;
-
 use super::multi_guard::{MultiGuard, MultiHeld};
 use super::together::{all_of, first_of};
 use crate::core::Patience;
 use crate::wishes::wishes;
-use crate::{Client, Error, ErrorKind, Guard, Lock, Result, Wait};
+use crate::{Client, Error, ErrorKind, Guard, Lock, Result};
 
 /// Several locks, described and not yet held. Made by [`Client::multi_lock`].
 #[derive(Clone, Debug)]
@@ -32,14 +30,7 @@ impl Client {
 }
 
 impl MultiLock {
-    wishes! {
-        ttl: Duration;
-        wait: impl Into<Wait>;
-        stop_margin: Duration;
-        max_hold: Duration;
-        local_handoff: bool;
-        pass_for: Duration;
-    }
+    wishes! { all, }
 
     /// Takes all of them if all are free.
     ///

@@ -1,10 +1,8 @@
 //! One lock cut into segments, for more to go on at once.
 
-use std::time::Duration;
-
 use super::together::first_of;
 use crate::wishes::wishes;
-use crate::{Client, Error, Guard, Held, Lock, Result, Wait};
+use crate::{Client, Error, Guard, Held, Lock, Result};
 
 /// A lock cut into segments, each a lock of its own. Made by [`Client::striped_lock`].
 #[derive(Clone, Debug)]
@@ -43,14 +41,7 @@ impl Client {
 }
 
 impl StripedLock {
-    wishes! {
-        ttl: Duration;
-        wait: impl Into<Wait>;
-        stop_margin: Duration;
-        max_hold: Duration;
-        local_handoff: bool;
-        pass_for: Duration;
-    }
+    wishes! { all, }
 
     /// Which segment a key belongs to: the 64-bit FNV-1a hash of its bytes, modulo the number of segments. The same in every
     /// version and on every machine.

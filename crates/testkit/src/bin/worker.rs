@@ -1,6 +1,8 @@
 //! A process for tests to start and kill.
 //!
 //! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
+//! `worker share MODE URL NAME MILLIS` takes it likewise as one of those who share it: `read`, `write`, or a number of permits.
+//! `worker once URL NAME MILLIS` takes it for at least that long and with that ttl, releases it at once and stays.
 //! `worker pass URL NAME MILLIS` takes it likewise, prints `held TOKEN`, releases it and ends.
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
 //! unprotected but for the lock.
@@ -16,7 +18,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::{Client, ErrorKind, Guard};
+use latchwork::{Client, ErrorKind, Guard, Lock};
 use testkit::history::{RecordedLock, Recorder};
 use testkit::store::{Store, Written};
 use tokio::task::JoinSet;
@@ -26,7 +28,9 @@ async fn main() {
     let args: Vec<String> = std::env::args().collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[1..] {
-        ["hold", url, name, millis] => hold(url, name, number(millis)).await,
+        ["hold", url, name, millis] => hold(&connect(url).await.lock(name), number(millis)).await,
+        ["share", mode, url, name, millis] => hold(&shared(url, name, mode).await, number(millis)).await,
+        ["once", url, name, millis] => once(url, name, number(millis)).await,
         ["pass", url, name, millis] => pass(url, name, number(millis)).await,
         ["count", url, name, file, history, tasks, times] => {
             let client = Recorder::shared(Path::new(history)).client(connect(url).await);
@@ -60,22 +64,38 @@ async fn connect(url: &str) -> Client {
     latchwork::connect(url).await.expect("the engine is there")
 }
 
-async fn take(url: &str, name: &str, millis: u64) -> Guard {
+async fn shared(url: &str, name: &str, mode: &str) -> Lock {
     let client = connect(url).await;
+    match mode {
+        "read" => client.rw_lock(name).read(),
+        "write" => client.rw_lock(name).write(),
+        permits => client.semaphore(name, number(permits) as u32),
+    }
+}
+
+async fn take(lock: &Lock, millis: u64) -> Guard {
     println!("started");
-    let guard =
-        client.lock(name).ttl(Duration::from_millis(millis)).acquire().await.expect("the lock comes free");
+    let lock = lock.clone().ttl(Duration::from_millis(millis));
+    let guard = lock.acquire().await.expect("the lock comes free");
     println!("held {}", guard.token().expect("the engine has tokens"));
     guard
 }
 
-async fn hold(url: &str, name: &str, millis: u64) {
-    let _guard = take(url, name, millis).await;
+async fn hold(lock: &Lock, millis: u64) {
+    let _guard = take(lock, millis).await;
+    std::future::pending::<()>().await;
+}
+
+async fn once(url: &str, name: &str, millis: u64) {
+    let client = connect(url).await;
+    let lock = client.lock(name).hold_at_least(Duration::from_millis(millis));
+    take(&lock, millis).await.release().await.expect("held until here");
+    println!("released");
     std::future::pending::<()>().await;
 }
 
 async fn pass(url: &str, name: &str, millis: u64) {
-    take(url, name, millis).await.release().await.expect("held until here");
+    take(&connect(url).await.lock(name), millis).await.release().await.expect("held until here");
 }
 
 fn flock(file: &str) {

@@ -73,3 +73,37 @@ pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
     })
     .await;
 }
+
+pub(super) async fn what_is_built_on_locks_works_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
+    let client = client(&*fixture).await;
+    let promised = F::guarantees();
+    outside(move || {
+        let both = client.multi_lock(["thread 2", "thread 1"]).ttl(LONG).acquire().expect("free");
+        assert!(client.multi_lock(["thread 2", "thread 3"]).try_acquire().expect("answers").is_none());
+        assert_eq!(both.lost(Duration::from_millis(1)), None);
+        both.release().expect("held");
+        let names = client.multi_lock(["thread 1"]).run(|held| Ok::<_, latchwork::Error>(held.each().len()));
+        assert_eq!(names.expect("free"), 1);
+        let cut = client.striped_lock("thread", 2).ttl(LONG);
+        let (number, guard) = cut.any().acquire().expect("free");
+        let other = cut.any().run(|number, held| Ok::<_, latchwork::Error>((number, held.name().clone())));
+        assert_eq!(other.expect("free"), (1 - number, name(&format!("thread/{}", 1 - number))));
+        assert!(cut.segment(number).try_acquire().expect("answers").is_none());
+        drop(guard);
+        if promised.read_write {
+            let rw = client.rw_lock("threads rw");
+            let (one, other) = (rw.read().acquire().expect("free"), rw.read().acquire().expect("shared"));
+            assert!(rw.write().try_acquire().expect("answers").is_none());
+            drop((one, other));
+            rw.write().run(|held| held.token()).expect("tokens");
+        }
+        if promised.permits {
+            let permit = client.semaphore("thread permits", 2);
+            let (_one, _two) = (permit.acquire().expect("free"), permit.acquire().expect("free"));
+            assert!(permit.try_acquire().expect("answers").is_none());
+        }
+        client.close().expect("released");
+        assert!(client.inspect(&Filter::Prefix("thread".into())).expect("answers").is_empty());
+    })
+    .await;
+}

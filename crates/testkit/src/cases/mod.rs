@@ -7,6 +7,7 @@ mod contention;
 mod contract;
 mod core_rules;
 mod cost;
+mod deaths;
 mod elections;
 mod held;
 mod leases;
@@ -89,6 +90,14 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         |g, _| (!g.permits).then_some("has no permits");
     let no_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| (!g.cells).then_some("has no cells");
     let has_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| g.cells.then_some("has cells");
+    let no_shared_readers: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
+        let alone = fixture.url().is_none().then_some("cannot be shared between processes");
+        (!g.read_write).then_some("has no read and write locks").or(alone)
+    };
+    let no_shared_permits: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
+        let alone = fixture.url().is_none().then_some("cannot be shared between processes");
+        (!g.permits).then_some("has no permits").or(alone)
+    };
     cases! {
         contract:
             ["C1"] a_repeated_claim_gives_the_same_answer;
@@ -160,7 +169,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] whoever_dies_the_others_move_up;
         sharing:
             [] what_an_engine_cannot_share_is_refused_before_anything_is_sent;
-            [] a_thousand_readers_of_one_client_need_one_claim_at_a_time, unless no_readers;
+            [] a_thousand_readers_of_one_client_share_a_claim, unless no_readers;
             [] a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_time_to_pass, unless no_readers;
             [] a_waiting_writer_holds_back_readers_and_readers_go_in_together, unless no_readers;
             [] a_writer_that_gives_up_lets_the_readers_behind_it_in, unless no_readers;
@@ -188,10 +197,15 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] leaders_take_turns_and_observers_see_terms_rise, unless no_cells;
             [] a_standby_takes_over_when_the_leader_is_gone, unless no_cells;
             [] what_is_in_an_elections_cell_is_not_taken_for_a_leader, unless no_cells;
+        deaths:
+            [] the_permit_of_a_dead_holder_comes_back_alone, unless no_shared_permits;
+            [] dead_readers_and_writers_hold_nobody_up, unless no_shared_readers;
+            [] a_kept_lock_outlives_its_process_where_leases_do, unless one_process;
         blocking:
             [] threads_take_turns_without_a_runtime;
             [] a_blocking_call_inside_a_runtime_works;
             [] a_thread_is_told_of_a_loss;
+            [] what_is_built_on_locks_works_without_a_runtime;
         cancel:
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;

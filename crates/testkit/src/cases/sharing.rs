@@ -13,7 +13,7 @@ use super::support::{LONG, name, nothing_left, pause, waiters};
 use crate::Fixture;
 use crate::history::checks::{Expectations, check_all};
 use crate::history::{RecordedLock, Recorder as Historian};
-use crate::recorder::{Event, Recorder};
+use crate::recorder::{Recorder, claims};
 
 /// Longer than any wait in these cases.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -26,44 +26,32 @@ fn writer(client: &Client, lock: &str) -> Lock {
     client.rw_lock(lock).write().ttl(LONG)
 }
 
-/// How many claims the engine keeps, at the most and in all.
-fn claims(events: &[Event]) -> (usize, usize) {
-    let (mut out, mut most, mut all) = (HashSet::new(), 0, HashSet::new());
-    for event in events {
-        match event {
-            Event::Claim(_, id) => {
-                out.insert(*id);
-                all.insert(*id);
-            }
-            Event::Released(_, id) => drop(out.remove(id)),
-            _ => {}
-        }
-        most = most.max(out.len());
-    }
-    (most, all.len())
-}
-
-pub(super) async fn a_thousand_readers_of_one_client_need_one_claim_at_a_time<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(fixture: Arc<F>) {
     let recorder = Recorder::new(fixture.engine().await);
     let (events, mut tasks) = (recorder.events(), JoinSet::new());
     let client = Client::new(recorder);
-    // Reads are short against this, also on a machine that has other work.
-    let lock = reader(&client, "thousand").pass_for(Duration::from_millis(300));
+    let lock = reader(&client, "thousand").pass_for(Duration::from_millis(100));
+    let clock = Clock::boottime();
+    let end = clock.now().after(Duration::from_millis(350));
     for _ in 0..1_000 {
         let lock = lock.clone();
         tasks.spawn(async move {
-            for _ in 0..2 {
+            let mut reads = 0;
+            while clock.now() < end {
                 let guard = lock.acquire().await.expect("nobody writes");
                 pause(1).await;
                 guard.release().await.expect("held");
+                reads += 1;
             }
+            reads
         });
     }
-    tasks.join_all().await;
+    let reads: usize = tasks.join_all().await.into_iter().sum();
     let (most, all) = claims(&events.lock().expect("no panic while noting"));
-    println!("2000 reads by 1000 tasks: {all} claims, {most} at a time");
-    assert_eq!(most, 1, "claims at a time");
-    assert!(all < 50, "{all} claims for 2000 reads");
+    println!("{reads} reads by 1000 tasks: {all} claims, {most} at a time");
+    // One, and for as long as a machine with other work cannot finish a read within the time to pass, another.
+    assert!(most <= 2, "{most} claims at a time");
+    assert!(all > 1 && all * 100 < reads, "{all} claims for {reads} reads");
 }
 
 /// Readers of one client come and go so that one always reads: without a limit they would share one claim for ever.
@@ -197,7 +185,7 @@ async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
 async fn visit(lock: RecordedLock, seed: u64) {
     for round in 0..8 {
         let acquiring = lock.acquire();
-        if (seed + round) % 5 == 0 {
+        if (seed + round).is_multiple_of(5) {
             let _ = tokio::time::timeout(Duration::from_millis(round), acquiring).await;
             continue;
         }

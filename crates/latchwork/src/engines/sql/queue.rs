@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::database::{Answer, Ask, Statement, Transaction, Value};
 use super::entry::{Entry, int, micros, owner_value, strange};
 use crate::engine::{Busy, Claim, ClaimId, Grant, Mode, Released, Revoke, Revoked, Valid, Verdict};
-use crate::engines::rule::{Admission, same_number};
+use crate::engines::rule::Admission;
 use crate::{LockName, Result};
 
 /// How many entries are read at once. Most queues are shorter, and of the others only the front matters.
@@ -106,7 +106,7 @@ impl<'t, T: Transaction> Queue<'t, T> {
     /// Whether a claim names as many permits as others. The front tells: whoever came later was compared with it.
     pub(super) fn check_number(&self, claim: &Claim) -> Result<()> {
         let others = self.front.iter().filter(|entry| entry.id != claim.id && !entry.is_over(self.now));
-        same_number(claim.mode, others.map(|entry| entry.mode))
+        claim.mode.same_number(others.map(|entry| entry.mode))
     }
 
     /// Asks for a lock that one statement did not get. `channel`: where the claim's client hears of it.

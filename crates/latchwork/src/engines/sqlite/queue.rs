@@ -17,7 +17,7 @@ use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, Filter, Grant, LockState, Mark, Mode, Released, Renewal, Revoke, Revoked, Verdict,
 };
-use crate::engines::rule::{Admission, same_number};
+use crate::engines::rule::Admission;
 use crate::{LockName, Loss};
 
 /// Who acts, in which transaction, and whom to ring once it is committed.
@@ -138,7 +138,7 @@ impl<'a> Queue<'a> {
         while let Some(other) = other_number(db, claim)? {
             let gone = if other.holds() { self.is_gone(&other)? } else { self.is_dead(other.session)? };
             if !gone {
-                let refused = same_number(claim.mode, [other.mode]);
+                let refused = claim.mode.same_number([other.mode]);
                 return refused.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()));
             }
             bury(db, name, &other)?;

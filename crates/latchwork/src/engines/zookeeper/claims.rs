@@ -46,10 +46,17 @@ pub(super) struct Place {
     pub(super) busy: Busy,
     /// The node of the first in the queue.
     pub(super) first: String,
-    /// The node just ahead.
-    pub(super) nearest: String,
-    /// Of that node.
-    pub(super) watch: Watch,
+    /// The node just ahead; or several, if it waits for any of them to leave.
+    pub(super) nearest: Vec<String>,
+    /// Of each of these.
+    pub(super) watches: Vec<Watch>,
+}
+
+impl Place {
+    /// Whether the server will tell when one of them leaves.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watches.iter().all(Watch::stands)
+    }
 }
 
 /// Whether the server will tell what happens to a node. It stands as long as what listens for that: until the server has
@@ -154,12 +161,12 @@ impl Claims {
         watcher
     }
 
-    /// Listens for the end of the node just ahead.
-    pub(super) fn watcher_ahead(&self, id: ClaimId) -> Watcher {
+    /// Listens for the end of one of the nodes ahead.
+    pub(super) fn watcher_ahead(&self, id: ClaimId, at: usize) -> Watcher {
         let (watch, watcher) = Watch::begin(self.bell(id), |_| {});
         self.update(id, |entry| {
-            if let Some(place) = &mut entry.place {
-                place.watch = watch;
+            if let Some(place) = entry.place.as_mut().and_then(|place| place.watches.get_mut(at)) {
+                *place = watch;
             }
         });
         watcher

@@ -70,7 +70,7 @@ fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarant
         tells_losses: true,
         lives_with_session: true,
         read_write: is_queue,
-        permits: false,
+        permits: is_queue,
         cells: true,
         takes_over: false,
         survives_blocked_runtime: true,

@@ -20,6 +20,10 @@ pub(super) enum Kind {
     Exclusive,
     Write,
     Read,
+    /// One of so many permits.
+    Permit {
+        of: u32,
+    },
     /// Some other client's. To be safe, nobody may hold beside it.
     Unknown,
 }
@@ -31,11 +35,19 @@ impl Kind {
             let (_, digits) = name.rsplit_once(mark)?;
             Some((*kind, sequence(digits)?))
         });
-        known.or_else(|| {
+        known.or_else(|| permit(name)).or_else(|| {
             let digits = name.get(name.len().checked_sub(10)?..)?;
             Some((Self::Unknown, sequence(digits)?))
         })
     }
+}
+
+/// What stands between the claim and the number of permits.
+const PERMIT: &str = "-permit-";
+
+fn permit(name: &str) -> Option<(Kind, i32)> {
+    let (of, digits) = name.rsplit_once(PERMIT)?.1.split_once('-')?;
+    Some((Kind::Permit { of: of.parse().ok()? }, sequence(digits)?))
 }
 
 /// Ten digits; or, after two thousand million nodes, a number below zero.
@@ -62,6 +74,10 @@ impl Contender {
     /// Whether it came before the other. The server counts past the greatest number, and from the least on.
     pub(super) fn is_before(&self, other: &Self) -> bool {
         self.sequence.wrapping_sub(other.sequence) < 0
+    }
+
+    pub(super) fn is_permit(&self) -> bool {
+        matches!(self.kind, Kind::Permit { .. })
     }
 
     /// Whether the two cannot hold together.
@@ -91,19 +107,47 @@ pub(super) fn in_order(children: &[String]) -> Vec<Contender> {
     contenders
 }
 
-/// Who stands in the way of `mine`, in order: it holds when there is nobody.
-pub(super) fn in_the_way<'a>(
-    contenders: &'a [Contender],
-    mine: &'a Contender,
-) -> impl Iterator<Item = &'a Contender> {
-    contenders.iter().filter(|other| other.is_before(mine) && other.excludes(mine))
+/// Who stands in the way of `mine`, in order: it holds when there is nobody. Of permits these are the nearest, as many as
+/// there are permits: while all of them are there, none is left.
+pub(super) fn in_the_way(contenders: &[Contender], mine: &Contender) -> Vec<Contender> {
+    let before = contenders.iter().filter(|other| other.is_before(mine)).cloned();
+    let Kind::Permit { of } = mine.kind else {
+        return before.filter(|other| other.excludes(mine)).collect();
+    };
+    let (mut permits, others): (Vec<_>, Vec<_>) = before.partition(Contender::is_permit);
+    if !others.is_empty() {
+        return others;
+    }
+    let spare = permits.len().checked_sub(of as usize);
+    spare.map_or_else(Vec::new, |spare| permits.split_off(spare))
 }
 
-/// How many of those of these kinds, who stand in this order, hold: the first, and readers beside it.
+/// Of those in the way, whose leaving says that it is worth looking again: the nearest; or any, if one permit is enough.
+pub(super) fn to_watch<'a>(ahead: &'a [Contender], mine: &Contender) -> &'a [Contender] {
+    match mine.is_permit() && ahead.iter().all(Contender::is_permit) {
+        true => ahead,
+        false => &ahead[ahead.len().saturating_sub(1)..],
+    }
+}
+
+/// The number of permits that the first of those who want one has named, if that is not this node.
+pub(super) fn first_permit(children: &[String], node: &str) -> Option<Mode> {
+    let first = in_order(children).into_iter().find(Contender::is_permit)?;
+    match first.kind {
+        Kind::Permit { of } if first.name != node => Some(Mode::Permit { of }),
+        _ => None,
+    }
+}
+
+/// How many of those of these kinds, who stand in this order, hold: the first, and readers or permits beside it.
 pub(super) fn holders(mut kinds: impl Iterator<Item = Kind>) -> usize {
     match kinds.next() {
         None => 0,
         Some(Kind::Read) => 1 + kinds.take_while(|kind| *kind == Kind::Read).count(),
+        Some(Kind::Permit { of }) => {
+            let beside = kinds.take(of.saturating_sub(1) as usize);
+            1 + beside.take_while(|kind| matches!(kind, Kind::Permit { .. })).count()
+        }
         Some(_) => 1,
     }
 }
@@ -114,7 +158,7 @@ pub(super) fn name_of(id: ClaimId, mode: Mode) -> Option<String> {
         Mode::Exclusive => Kind::Exclusive,
         Mode::Write => Kind::Write,
         Mode::Read => Kind::Read,
-        _ => return None,
+        Mode::Permit { of } => return Some(format!("{}{PERMIT}{of}-", prefix_of(id))),
     };
     let (mark, _) = KINDS.iter().find(|(_, kind)| *kind == wanted)?;
     Some(format!("{}{mark}", prefix_of(id)))
@@ -145,7 +189,7 @@ mod tests {
         assert_eq!(name_of(id, Mode::Exclusive).unwrap(), format!("{UUID}-lock-"));
         assert_eq!(name_of(id, Mode::Write).unwrap(), format!("{UUID}-__WRIT__"));
         assert_eq!(name_of(id, Mode::Read).unwrap(), format!("{UUID}-__READ__"));
-        assert_eq!(name_of(id, Mode::Permit { of: 2 }), None);
+        assert_eq!(name_of(id, Mode::Permit { of: 2 }).unwrap(), format!("{UUID}-permit-2-"));
         for (name, kind, sequence) in [
             ("_c_x-lock-0000000007", Kind::Exclusive, 7),
             ("lock-0000000007", Kind::Exclusive, 7),
@@ -154,6 +198,8 @@ mod tests {
             ("x-__READ__2147483647", Kind::Read, i32::MAX),
             ("x-__WRIT__-2147483648", Kind::Write, i32::MIN),
             ("_c_x-lock--000000005", Kind::Exclusive, -5),
+            ("_c_x-permit-12-0000000007", Kind::Permit { of: 12 }, 7),
+            ("_c_x-permit-1--000000007", Kind::Permit { of: 1 }, -7),
             ("member_0000000001", Kind::Unknown, 1),
         ] {
             assert_eq!(Kind::of(name), Some((kind, sequence)), "{name}");
@@ -181,10 +227,26 @@ mod tests {
         .map(str::to_owned);
         let all = in_order(&listing);
         assert_eq!(names(&all), [1, 2, 3, 4]);
-        let ahead = |at: usize| in_the_way(&all, &all[at]).map(|other| other.sequence).collect::<Vec<_>>();
+        let ahead = |at: usize| names(&in_the_way(&all, &all[at]));
         assert_eq!([ahead(0), ahead(1), ahead(2), ahead(3)], [vec![], vec![1], vec![2], vec![1, 2, 3]]);
         let holding = |some: &[usize]| holders(some.iter().map(|at| all[*at].kind));
         assert_eq!([holding(&[0, 1, 2]), holding(&[1, 2]), holding(&[0, 2, 3]), holding(&[])], [1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn as_many_permits_hold_as_there_are_and_the_next_watch_as_many() {
+        let kinds = ["permit-2-", "permit-2-", "permit-2-", "permit-2-", "lock-", "permit-2-"];
+        let listing: Vec<_> =
+            kinds.iter().enumerate().map(|(at, kind)| format!("x-{kind}{at:010}")).collect();
+        let all = in_order(&listing);
+        let ahead = |at: usize| names(&in_the_way(&all, &all[at]));
+        assert_eq!([ahead(0), ahead(1), ahead(2), ahead(3)], [vec![], vec![], vec![0, 1], vec![1, 2]]);
+        assert_eq!([ahead(4), ahead(5)], [vec![0, 1, 2, 3], vec![4]], "nobody overtakes");
+        let watched = |at: usize| names(to_watch(&in_the_way(&all, &all[at]), &all[at]));
+        assert_eq!([watched(3), watched(4), watched(5)], [vec![1, 2], vec![3], vec![4]]);
+        assert_eq!(holders(all.iter().map(|one| one.kind)), 2);
+        assert_eq!(first_permit(&listing, &all[3].name), Some(Mode::Permit { of: 2 }));
+        assert_eq!(first_permit(&listing, &all[0].name), None);
     }
 
     #[test]
@@ -192,7 +254,7 @@ mod tests {
         let listing = ["a-lock--2147483648", "b-lock-2147483647", "c-lock-2147483646"].map(str::to_owned);
         let all = in_order(&listing);
         assert_eq!(names(&all), [2147483646, 2147483647, -2147483648]);
-        assert_eq!(in_the_way(&all, &all[2]).count(), 2);
-        assert_eq!(in_the_way(&all, &all[0]).count(), 0);
+        assert_eq!(in_the_way(&all, &all[2]).len(), 2);
+        assert_eq!(in_the_way(&all, &all[0]).len(), 0);
     }
 }

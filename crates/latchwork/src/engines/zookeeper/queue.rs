@@ -1,6 +1,6 @@
 //! `scheme=sequential`: every claim is a numbered node that ends with its session, and the least number holds.
 
-use super::claims::{Entry, Node, Place};
+use super::claims::{Entry, Node, Place, Watch};
 use super::data::Data;
 use super::failure;
 use super::names;
@@ -18,7 +18,9 @@ const MOST_LOOKS: u32 = 100;
 enum Look {
     Holds,
     Waits {
-        ahead: Vec<Contender>,
+        first: Contender,
+        /// It is worth looking again when one of these has left.
+        watched: Vec<Contender>,
         holder: Option<ClaimState>,
         position: u32,
     },
@@ -31,12 +33,7 @@ enum Look {
 impl Shared {
     pub(super) async fn claim_in_queue(&self, claim: &Claim) -> Result<Verdict> {
         let parent = self.path(&names::path_of(&claim.name));
-        let name = node::name_of(claim.id, claim.mode).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "zookeeper: this engine has exclusive, read and write claims only",
-            )
-        })?;
+        let name = node::name_of(claim.id, claim.mode).ok_or_else(strange)?;
         for _ in 0..MOST_LOOKS {
             let session = self.session().await?;
             let (node, children) = match self.claims.get(claim.id) {
@@ -45,7 +42,7 @@ impl Shared {
                     None => continue,
                 },
                 Some(Entry { node: Some(node), session: owner, own, place, .. }) if owner == session.id() => {
-                    if let Some(place) = place.filter(|place| own.stands() && place.watch.stands())
+                    if let Some(place) = place.filter(|place| own.stands() && place.is_watched())
                         && let Some(busy) = self.still_waits(&session, &node, place).await?
                     {
                         return Ok(Verdict::Busy(busy));
@@ -61,26 +58,33 @@ impl Shared {
                     None => continue,
                 },
             };
+            let is_known =
+                self.claims.get(claim.id).is_some_and(|entry| entry.is_held || entry.place.is_some());
+            if let Err(refused) = claim.mode.same_number(node::first_permit(&children, node.name()))
+                && !is_known
+            {
+                self.withdraw(&session, claim, &node).await?;
+                return Err(refused);
+            }
             match self.look(&session, &parent, &node, &children).await.map_err(after_asking)? {
                 Look::Holds => return self.grant(&session, claim.id, node.czxid).map(Verdict::Granted),
                 Look::Gone => self.claims.forget(claim.id),
                 Look::Again => {}
-                Look::Waits { ahead, holder, position } => {
+                Look::Waits { first, watched, holder, position } => {
                     if claim.wait_lease.is_zero() {
                         self.withdraw(&session, claim, &node).await?;
                     }
                     let mut busy = Busy::new(session.timeout() / 3);
                     busy.holder = holder;
                     busy.position = (!claim.wait_lease.is_zero()).then_some(position);
-                    let path = |one: Option<&Contender>| {
-                        one.map(|one| format!("{parent}/{}", one.name)).unwrap_or_default()
-                    };
-                    let (first, nearest) = (path(ahead.first()), path(ahead.last()));
-                    busy.mark = Mark(nearest.clone().into_bytes());
+                    let path = |one: &Contender| format!("{parent}/{}", one.name);
+                    let (first, nearest) = (path(&first), watched.iter().map(path).collect::<Vec<_>>());
+                    busy.mark = mark(&nearest);
                     self.claims.update(claim.id, |entry| {
                         let former = entry.place.take().filter(|former| former.nearest == nearest);
-                        let watch = former.map(|former| former.watch).unwrap_or_default();
-                        entry.place = Some(Place { busy: busy.clone(), first, nearest, watch });
+                        let watches = former.map(|former| former.watches);
+                        let watches = watches.unwrap_or_else(|| vec![Watch::default(); nearest.len()]);
+                        entry.place = Some(Place { busy: busy.clone(), first, nearest, watches });
                     });
                     return Ok(Verdict::Busy(busy));
                 }
@@ -95,15 +99,18 @@ impl Shared {
     /// did that now and then would cost more than all who come and go. `None`: it must look.
     async fn still_waits(&self, session: &Session, node: &Node, place: Place) -> Result<Option<Busy>> {
         let read = |path: &String| Request::Read { path: path.clone(), watch: false };
-        let requests = [&place.first, &place.nearest, &node.path].map(read);
-        let [first, nearest, own] = session.ask(requests.clone().map(|request| (request, None))).await;
+        let others = place.nearest.iter().chain([&node.path]);
+        let requests: Vec<_> = [&place.first].into_iter().chain(others).map(read).collect();
+        let asked = requests.iter().map(|request| (request.clone(), None)).collect();
+        let mut answers = session.ask_all(asked).await.into_iter().zip(&requests);
+        let first = answers.next().ok_or_else(strange)?.0;
         let mut busy = place.busy;
         // How many left the queue meanwhile is not known.
         busy.position = None;
         if first.is_err() {
             busy.holder = None;
         }
-        for (answer, request) in [(nearest, &requests[1]), (own, &requests[2])] {
+        for (answer, request) in answers {
             match answer {
                 Ok(_) => {}
                 // Another client may keep its nodes to itself. It is in the way all the same.
@@ -237,7 +244,7 @@ impl Shared {
         let Some(mine) = all.iter().find(|contender| contender.name == node.name()) else {
             return Ok(Look::Gone);
         };
-        let mut ahead: Vec<_> = node::in_the_way(&all, mine).cloned().collect();
+        let mut ahead = node::in_the_way(&all, mine);
         if ahead.is_empty() {
             return Ok(Look::Holds);
         }
@@ -248,10 +255,13 @@ impl Shared {
         let request =
             |one: &Contender| Request::Read { path: format!("{parent}/{}", one.name), watch: false };
         let answers = session.ask_all(read.iter().map(|one| (request(one), None)).collect()).await;
-        let (mut holder, mut has_left) = (None, false);
+        let (mut holder, mut has_left, mut no_claims) = (None, false, Vec::new());
         for (one, answer) in read.iter().zip(answers) {
             match answer {
-                Ok(Reply::Node { stat, .. }) if stat.owner == 0 => ahead.retain(|other| other != one),
+                Ok(Reply::Node { stat, .. }) if stat.owner == 0 => {
+                    no_claims.push(one.name.clone());
+                    ahead.retain(|other| other != one);
+                }
                 Ok(Reply::Node { data, stat }) if ahead.first() == Some(one) => {
                     let mut state = state_of(one.id(), &data, &stat);
                     state.token = u64::try_from(stat.czxid).ok();
@@ -270,6 +280,14 @@ impl Shared {
                 Ok(_) => return Err(strange()),
             }
         }
+        if mine.is_permit() && has_left {
+            return Ok(Look::Again); // Which are the nearest now is another question.
+        }
+        if mine.is_permit() && !no_claims.is_empty() {
+            let claims: Vec<_> =
+                children.iter().filter(|child| !no_claims.contains(child)).cloned().collect();
+            return Box::pin(self.look(session, parent, node, &claims)).await;
+        }
         if ahead.is_empty() {
             // To conclude that the lock is free from somebody's leaving would be rash: the own node may be gone as well.
             return Ok(if has_left { Look::Again } else { Look::Holds });
@@ -277,7 +295,9 @@ impl Shared {
         let is_ahead =
             |one: &&Contender| one.is_before(mine) && (one.kind != Kind::Unknown || ahead.contains(one));
         let position = all.iter().filter(is_ahead).count() as u32;
-        Ok(Look::Waits { ahead, holder, position })
+        let watched = node::to_watch(&ahead, mine).to_vec();
+        let first = ahead.swap_remove(0);
+        Ok(Look::Waits { first, watched, holder, position })
     }
 
     /// A try that found the lock held leaves nothing behind.
@@ -298,13 +318,19 @@ impl Shared {
             return Ok(Wake::Recheck);
         };
         let session = self.session().await?;
-        if owner != session.id() || place.nearest.as_bytes() != busy.mark.0 {
+        if owner != session.id() || mark(&place.nearest) != busy.mark {
             return Ok(Wake::Recheck);
         }
         let watch = |path: String| Request::Read { path, watch: true };
         let mut requests = Vec::new();
-        if !place.watch.stands() {
-            requests.push((watch(place.nearest), Some(self.claims.watcher_ahead(claim.id))));
+        for (at, (nearest, _)) in place
+            .nearest
+            .into_iter()
+            .zip(&place.watches)
+            .enumerate()
+            .filter(|(_, (_, watch))| !watch.stands())
+        {
+            requests.push((watch(nearest), Some(self.claims.watcher_ahead(claim.id, at))));
         }
         if !own.stands() {
             requests.push((watch(node.path), Some(self.claims.watcher(claim.id))));
@@ -344,13 +370,19 @@ impl Shared {
             }
         }
         if let Some(Entry { node: Some(node), is_held: true, watch, .. }) = &entry
-            && let (Released::Freed, true, Some(number)) = (released, claim.mode != Mode::Read, node.number())
+            && let (Released::Freed, Mode::Exclusive | Mode::Write, Some(number)) =
+                (released, claim.mode, node.number())
         {
             self.quiet.given_back(node.parent(), number, watch.as_ref());
         }
         self.claims.forget(claim.id);
         Ok(released)
     }
+}
+
+/// Whom it waits for, in a word.
+fn mark(nearest: &[String]) -> Mark {
+    Mark(nearest.join("\n").into_bytes())
 }
 
 /// Something of the claim may be on the server already, whatever this request did.

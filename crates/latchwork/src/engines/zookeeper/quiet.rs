@@ -80,8 +80,8 @@ impl Quiet {
         match locks.get(path) {
             None => Plan::List(None),
             Some(seen) => match (seen.standing(), seen.last) {
-                // Others may read beside it, so it may hold with somebody ahead.
-                (watch, _) if mode == Mode::Read => Plan::List(watch.cloned()),
+                // Others may hold beside it, so it may hold with somebody ahead.
+                (watch, _) if !matches!(mode, Mode::Exclusive | Mode::Write) => Plan::List(watch.cloned()),
                 (None, _) => Plan::Watch(Standing::new()),
                 (Some(watch), None) => Plan::List(Some(watch.clone())),
                 (Some(watch), Some(last)) => Plan::Alone(last.wrapping_add(1), watch.clone()),

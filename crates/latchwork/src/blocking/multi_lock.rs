@@ -1,0 +1,109 @@
+//! Several locks at once, for code without async.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use super::driver::Driver;
+use super::kept::Kept;
+use crate::wishes::wishes;
+use crate::{Error, ErrorKind, LockName, Loss, MultiHeld, Result};
+
+/// As [`latchwork::MultiLock`](crate::MultiLock), with calls that block.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked before `acquire` or `try_acquire`"]
+pub struct MultiLock {
+    inner: crate::MultiLock,
+    driver: Driver,
+}
+
+impl MultiLock {
+    pub(super) fn new(inner: crate::MultiLock, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    wishes! { all, }
+
+    /// Takes all of them if all are free, as [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire(&self) -> Result<Option<MultiGuard>> {
+        let guard = self.driver.block_on(self.inner.try_acquire())?;
+        Ok(guard.map(|guard| MultiGuard::new(guard, self.driver.clone())))
+    }
+
+    /// Takes all of them, as [`MultiLock::acquire`](crate::MultiLock::acquire).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::blocking::connect("memory:")?;
+    /// let both = client.multi_lock(["account/1", "account/2"]).acquire()?;
+    /// assert!(both.is_certain());
+    /// both.release()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self) -> Result<MultiGuard> {
+        let guard = self.driver.block_on(self.inner.acquire())?;
+        Ok(MultiGuard::new(guard, self.driver.clone()))
+    }
+
+    /// Does `work` while all of them are held, as [`Lock::run`](super::Lock::run).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(MultiHeld) -> Result<T, E>) -> Result<T, E> {
+        let guard = self.acquire()?;
+        let done = work(guard.held());
+        match guard.release() {
+            Err(error) if done.is_ok() && error.kind() == ErrorKind::Lost => Err(error.into()),
+            _ => done,
+        }
+    }
+}
+
+/// As [`latchwork::MultiGuard`](crate::MultiGuard), with calls that block.
+#[must_use = "dropping a guard releases its locks"]
+#[derive(Debug)]
+pub struct MultiGuard {
+    kept: Kept<crate::MultiGuard>,
+    held: MultiHeld,
+}
+
+impl MultiGuard {
+    fn new(inner: crate::MultiGuard, driver: Driver) -> Self {
+        Self { held: inner.held(), kept: Kept::new(inner, driver) }
+    }
+
+    /// A view to give to the work that these locks protect.
+    pub fn held(&self) -> MultiHeld {
+        self.held.clone()
+    }
+
+    /// Waits for the loss of any of them, at most this long.
+    pub fn lost(&self, within: Duration) -> Option<(&LockName, Loss)> {
+        self.kept.driver.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
+    }
+
+    /// Gives all of them back, as [`MultiGuard::release`](crate::MultiGuard::release).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release(mut self) -> Result<()> {
+        match self.kept.take() {
+            Some(guard) => self.kept.driver.block_on(guard.release()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Deref for MultiGuard {
+    type Target = MultiHeld;
+
+    fn deref(&self) -> &MultiHeld {
+        &self.held
+    }
+}

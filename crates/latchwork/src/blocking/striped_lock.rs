@@ -1,0 +1,88 @@
+//! One lock cut into segments, for code without async.
+
+use super::driver::Driver;
+use super::{Guard, Lock};
+use crate::wishes::wishes;
+use crate::{Error, Held, Result};
+
+/// As [`latchwork::StripedLock`](crate::StripedLock), with calls that block.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked before a segment is acquired"]
+pub struct StripedLock {
+    inner: crate::StripedLock,
+    driver: Driver,
+}
+
+impl StripedLock {
+    pub(super) fn new(inner: crate::StripedLock, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    wishes! { all, }
+
+    /// As [`StripedLock::segment_of`](crate::StripedLock::segment_of).
+    pub fn segment_of(&self, key: impl AsRef<[u8]>) -> u32 {
+        self.inner.segment_of(key)
+    }
+
+    /// As [`StripedLock::segment`](crate::StripedLock::segment).
+    pub fn segment(&self, number: u32) -> Lock {
+        Lock::new(self.inner.segment(number), self.driver.clone())
+    }
+
+    /// As [`StripedLock::for_key`](crate::StripedLock::for_key).
+    pub fn for_key(&self, key: impl AsRef<[u8]>) -> Lock {
+        Lock::new(self.inner.for_key(key), self.driver.clone())
+    }
+
+    /// Whichever segment is free.
+    pub fn any(&self) -> AnySegment {
+        AnySegment { inner: self.inner.any(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`latchwork::AnySegment`](crate::AnySegment), with calls that block.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked before `acquire` or `try_acquire`"]
+pub struct AnySegment {
+    inner: crate::AnySegment,
+    driver: Driver,
+}
+
+impl AnySegment {
+    /// Takes a segment that is free, as [`AnySegment::try_acquire`](crate::AnySegment::try_acquire).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire(&self) -> Result<Option<(u32, Guard)>> {
+        let had = self.driver.block_on(self.inner.try_acquire())?;
+        Ok(had.map(|(number, guard)| (number, Guard::new(guard, self.driver.clone()))))
+    }
+
+    /// Takes a segment, as [`AnySegment::acquire`](crate::AnySegment::acquire).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::blocking::connect("memory:")?;
+    /// let (number, guard) = client.striped_lock("items", 2).any().acquire()?;
+    /// assert_eq!(guard.name().as_str(), format!("items/{number}"));
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self) -> Result<(u32, Guard)> {
+        let (number, guard) = self.driver.block_on(self.inner.acquire())?;
+        Ok((number, Guard::new(guard, self.driver.clone())))
+    }
+
+    /// Does `work` while a segment is held, as [`Lock::run`]; it is told which.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(u32, Held) -> Result<T, E>) -> Result<T, E> {
+        let (number, guard) = self.acquire()?;
+        guard.run(|held| work(number, held))
+    }
+}

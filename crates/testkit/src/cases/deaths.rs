@@ -1,0 +1,98 @@
+//! Those who share a lock, or keep it for a while, and are killed or stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use nix::sys::signal::Signal;
+
+use super::support::{LONG, hold, nothing_left, pause, waiters};
+use crate::Fixture;
+use crate::worker::Worker;
+
+/// Of those who die.
+const TTL: Duration = Duration::from_secs(2);
+/// Until a lease of [`TTL`] is over on the slowest engine, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn start<F: Fixture>(fixture: &F, order: &[&str], lock: &str) -> Worker {
+    let url = fixture.url().expect("this engine is shared between processes");
+    let millis = TTL.max(F::guarantees().min_ttl).as_millis().to_string();
+    let mut worker = Worker::start(&[order, &[&url, lock, &millis]].concat());
+    assert_eq!(worker.line().await, "started");
+    assert!(worker.line().await.starts_with("held"));
+    worker
+}
+
+pub(super) async fn the_permit_of_a_dead_holder_comes_back_alone<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let permit = client.semaphore("dead", 3).ttl(LONG);
+    let mine = permit.acquire().await.expect("free");
+    let mut dies = start(&*fixture, &["share", "3"], "dead").await;
+    let mut stops = start(&*fixture, &["share", "3"], "dead").await;
+    assert!(permit.try_acquire().await.expect("answers").is_none(), "all three are out");
+    dies.kill().await;
+    let second = tokio::time::timeout(PATIENCE, permit.acquire()).await.expect("the dead one's");
+    let second = second.expect("held");
+    assert!(permit.try_acquire().await.expect("answers").is_none(), "one came back, and no more");
+    stops.signal(Signal::SIGSTOP);
+    let third = tokio::time::timeout(PATIENCE, permit.acquire()).await.expect("the stopped one's");
+    let third = third.expect("held");
+    stops.signal(Signal::SIGCONT);
+    pause(300).await;
+    for guard in [mine, second, third] {
+        guard.release().await.expect("whoever wakes up disturbs nobody");
+    }
+    stops.kill().await;
+    nothing_left(&client, "dead").await;
+}
+
+pub(super) async fn dead_readers_and_writers_hold_nobody_up<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let both = client.rw_lock("dead");
+    let (read, write) = (both.read().ttl(LONG), both.write().ttl(LONG));
+    let mut reads = start(&*fixture, &["share", "read"], "dead").await;
+    let beside = read.acquire().await.expect("readers share");
+    assert!(write.try_acquire().await.expect("answers").is_none());
+    reads.kill().await;
+    beside.release().await.expect("held");
+    let guard = tokio::time::timeout(PATIENCE, write.acquire()).await.expect("the reader is dead");
+    guard.expect("held").release().await.expect("held");
+    let mut writes = start(&*fixture, &["share", "write"], "dead").await;
+    assert!(read.try_acquire().await.expect("answers").is_none());
+    writes.signal(Signal::SIGSTOP);
+    let guard = tokio::time::timeout(PATIENCE, read.acquire()).await.expect("the writer is stopped");
+    let guard = guard.expect("held");
+    writes.signal(Signal::SIGCONT);
+    pause(300).await;
+    guard.release().await.expect("whoever wakes up disturbs nobody");
+    writes.kill().await;
+    nothing_left(&client, "dead").await;
+}
+
+/// What is true after a crash: a lease lasts as long as was asked for, also one that was handed over; who sees the end of a
+/// process, or of its session, sees it here too.
+pub(super) async fn a_kept_lock_outlives_its_process_where_leases_do<F: Fixture>(fixture: Arc<F>) {
+    // Longer than what a lock that is handed over begins with.
+    const LEAST: Duration = Duration::from_secs(4);
+    let (client, clock) = (fixture.client().await, Clock::boottime());
+    let before = hold(&client, "kept").await;
+    let url = fixture.url().expect("this engine is shared between processes");
+    let mut job = Worker::start(&["once", &url, "kept", &LEAST.as_millis().to_string()]);
+    assert_eq!(job.line().await, "started");
+    waiters(&client, "kept", 1).await;
+    let granted = clock.now();
+    before.release().await.expect("held");
+    assert!(job.line().await.starts_with("held"));
+    assert_eq!(job.line().await, "released");
+    assert!(client.lock("kept").try_acquire().await.expect("answers").is_none(), "it is kept");
+    job.kill().await;
+    let guard = tokio::time::timeout(PATIENCE, client.lock("kept").acquire()).await.expect("it comes free");
+    let held = clock.now().since(granted);
+    guard.expect("held").release().await.expect("held");
+    let promised = F::guarantees();
+    if promised.dead_holder.contains("ttl") && !promised.lives_with_session {
+        assert!(held >= LEAST, "free after {held:?}");
+    }
+    nothing_left(&client, "kept").await;
+}
