@@ -19,6 +19,13 @@ fn what_users_hold_is_send_and_sync() {
     is_send_sync::<Error>();
     is_send_sync::<LockName>();
     is_send_sync::<Token>();
+    is_send_sync::<Version>();
+    is_send_sync::<Cell>();
+    is_send_sync::<CellWatch>();
+    is_send_sync::<Election>();
+    is_send_sync::<Leadership>();
+    is_send_sync::<Observer>();
+    is_send_sync::<Fenced<Vec<u8>>>();
     is_send_sync::<RwLock>();
     is_send_sync::<(MultiLock, MultiGuard, MultiHeld)>();
     is_send_sync::<(StripedLock, AnySegment)>();

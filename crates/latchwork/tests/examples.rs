@@ -1,4 +1,4 @@
-//! Every example runs, on sqlite where it takes an engine.
+//! Every example runs, on sqlite where it takes an engine. `cargo build --workspace --examples` comes first: `./test` does that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
 
 #[track_caller]
 fn run(example: &str, arguments: &[&str]) -> String {
-    let done = Command::new(folder().join(example)).args(arguments).output().expect("cargo builds examples");
+    let done = Command::new(folder().join(example)).args(arguments).output().expect("cargo build --workspace --examples makes it");
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{example}: {out}{err}");
     out.into_owned()
