@@ -1,8 +1,8 @@
 //! The public types can be sent, shared and spawned.
 
 use latchwork::{
-    AnySegment, Client, Error, Guard, Lock, LockName, MultiGuard, MultiHeld, MultiLock, RwLock, StripedLock,
-    Token,
+    AnySegment, Cell, CellWatch, Client, Election, Error, Fenced, Guard, Leadership, Lock, LockName,
+    MultiGuard, MultiHeld, MultiLock, Observer, RwLock, StripedLock, Token, Version,
 };
 
 fn is_send_sync<T: Send + Sync + 'static>() {}

@@ -11,7 +11,10 @@ fn folder() -> PathBuf {
 
 #[track_caller]
 fn run(example: &str, arguments: &[&str]) -> String {
-    let done = Command::new(folder().join(example)).args(arguments).output().expect("cargo build --workspace --examples makes it");
+    let done = Command::new(folder().join(example))
+        .args(arguments)
+        .output()
+        .expect("cargo build --workspace --examples makes it");
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{example}: {out}{err}");
     out.into_owned()
