@@ -13,10 +13,11 @@ fn the_lock_is_kept_for_as_long_as_was_asked_and_the_code_is_the_commands() {
     let begun = Clock::boottime().now();
     let running = place.hold("job", &["--at-least", "2s"], "touch done; exit 7");
     eventually("the command ends", || place.path("done").exists());
+    let is_over = || Clock::boottime().now().since(begun) >= Duration::from_secs(2);
     let busy = end(&mut place.script("job", &["--no-wait"], "true"));
-    assert_eq!(busy.code, Some(75), "{busy:?}");
+    assert!(busy.code == Some(75) || is_over(), "{busy:?}");
     assert_eq!(end(&mut place.script("job", &[], "true")).code, Some(0));
-    assert!(Clock::boottime().now().since(begun) >= Duration::from_secs(2), "free too early");
+    assert!(is_over(), "free too early");
     assert_eq!(running.finish().code, Some(7));
 }
 

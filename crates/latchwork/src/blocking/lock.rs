@@ -51,7 +51,7 @@ impl Lock {
     ///
     /// # Errors
     /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
-    /// [`ErrorKind::Lost`] if the lock was lost before its release.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before its release.
     ///
     /// # Examples
     /// ```
