@@ -28,7 +28,7 @@
 //! Names that nest (`a`, `a/b`, `a/b-lock-0000000000`) are unrelated locks on every engine, and names are
 //! compared bytewise.
 
-mod cells;
+pub mod cells;
 mod erased;
 mod registry;
 mod types;
