@@ -14,10 +14,10 @@ use crate::{Error, ErrorKind, Result, Token};
 /// use latchwork::Fenced;
 ///
 /// let store = Fenced::new(Vec::new());
-/// store.with(7, |rows| rows.push("by the holder"))?;
-/// store.with(9, |rows| rows.push("by the next"))?;
-/// store.with(9, |rows| rows.push("by the next, again"))?;
-/// assert!(store.with(7, |rows| rows.push("by one who was paused")).is_err());
+/// store.with(7_u64, |rows| rows.push("by the holder"))?;
+/// store.with(9_u64, |rows| rows.push("by the next"))?;
+/// store.with(9_u64, |rows| rows.push("by the next, again"))?;
+/// assert!(store.with(7_u64, |rows| rows.push("by one who was paused")).is_err());
 /// # Ok::<(), latchwork::Error>(())
 /// ```
 #[derive(Debug, Default)]
