@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 
+use crate::cell::CellOptions;
 use crate::completions::CompletionsOptions;
 use crate::duration;
+use crate::elect::ElectOptions;
 use crate::ls::LsOptions;
 use crate::release::ReleaseOptions;
 use crate::status::StatusOptions;
@@ -38,6 +40,8 @@ pub(crate) enum Subcommand {
     Status(StatusOptions),
     Ls(LsOptions),
     Release(ReleaseOptions),
+    Cell(CellOptions),
+    Elect(ElectOptions),
     /// What every engine promises, and what it does not
     #[command(after_help = crate::engines::AFTER_HELP)]
     Engines,
@@ -83,7 +87,7 @@ pub(crate) struct RunOptions {
     pub(crate) no_wait: bool,
     /// How long a holder that vanished may block others
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
-    ttl: Duration,
+    pub(crate) ttl: Duration,
     /// Keep the lock at least this long, however soon the command ends, so that a machine whose clock is late does not run
     /// the same job again; latch stays until then, and the ttl is no shorter
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "keep_fd")]

@@ -19,6 +19,8 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 /// `latch release` took nothing away.
 pub(crate) const NOTHING_TAKEN: u8 = 1;
+/// A cell is not set, or not what was seen.
+pub(crate) const NOT_SET: u8 = 1;
 /// What was found out cannot be written to stdout.
 pub(crate) const NO_OUTPUT: u8 = 74;
 
@@ -41,6 +43,11 @@ impl Failure {
     /// Ended by a signal: whoever sent it knows why.
     pub(crate) fn silent(code: u8) -> Self {
         Self::new(code, "")
+    }
+
+    /// A cell is not set, or not what was seen.
+    pub(crate) fn not_set(message: impl Into<String>) -> Self {
+        Self { kind: "not_set", ..Self::new(NOT_SET, message) }
     }
 
     pub(crate) fn code(&self) -> u8 {

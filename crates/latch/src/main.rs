@@ -1,11 +1,13 @@
 //! `latch`: run a command under a lock that every process of this user, machine or cluster respects, and look after
 //! such locks.
 
+mod cell;
 mod claim_view;
 mod cli;
 mod completions;
 mod connection;
 mod duration;
+mod elect;
 mod engines;
 mod environment;
 mod failure;
@@ -60,6 +62,8 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Subcommand::Status(options) => status::run(options, &target()?, voice),
         Subcommand::Ls(options) => ls::run(options, &target()?, voice),
         Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
+        Subcommand::Cell(options) => cell::run(options, &target()?, voice),
+        Subcommand::Elect(options) => elect::run(options, &target()?, voice),
         Subcommand::Engines => engines::run(voice),
         Subcommand::Completions(options) => completions::run(options),
     }

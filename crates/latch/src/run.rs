@@ -22,27 +22,54 @@ use crate::terminal::Terminal;
 use crate::tree::{self, Tree};
 use crate::voice::Voice;
 use crate::waiting::{self, Line};
-use crate::{environment, keep_fd};
+use crate::{elect, environment, keep_fd};
 
 /// What others see of the command while it holds or waits, in characters.
 const NOTE_LENGTH: usize = 100;
 
 /// Runs the command; the exit code is its own if it ran to its end under the lock.
 pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    run_while(options, target, voice, &Held::Lock)
+}
+
+/// What is held while the command runs.
+pub(crate) enum Held<'a> {
+    Lock,
+    /// The leadership, and what others are told of the leader.
+    Leading(&'a [u8]),
+}
+
+/// The same while something else is held.
+pub(crate) fn run_while(
+    options: &RunOptions,
+    target: &Target,
+    voice: Voice,
+    held: &Held<'_>,
+) -> Result<u8, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let code = runtime.block_on(hold_and_run(options, target, voice));
+    let code = runtime.block_on(hold_and_run(options, target, voice, held));
     runtime.shutdown_background();
     code
 }
 
-async fn hold_and_run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+async fn hold_and_run(
+    options: &RunOptions,
+    target: &Target,
+    voice: Voice,
+    held: &Held<'_>,
+) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
     let Connection { client, session } = Connection::open(&target.url, voice).await?;
     let note = note(options);
     let client = client.with_note(&note);
     let mut line = Line::new(&client, &options.name, &note, voice);
-    let lock = describe_lock(&client, options);
-    let acquired = waiting::acquire(&lock, &mut line, &mut signals).await;
+    let acquiring = async {
+        match held {
+            Held::Lock => describe_lock(&client, options).acquire().await,
+            Held::Leading(value) => elect::campaign(&client, options, value).await,
+        }
+    };
+    let acquired = waiting::acquire(acquiring, &mut line, &mut signals).await;
     let guard = acquired.map_err(|failure| match failure.code() {
         failure::UNUSABLE => failure.about_database(&target.url),
         _ => failure.or_code(options.conflict_exit_code),

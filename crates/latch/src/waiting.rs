@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork::clock::{self, Clock, Moment};
 use latchwork::engine::{ClaimState, Filter, LockState, Note};
-use latchwork::{Client, Guard, Lock, LockName};
+use latchwork::{Client, Guard, LockName};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
@@ -21,10 +21,14 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// How long the place in the queue may take to be given up.
 const WITHDRAWS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Takes the lock, waiting as `lock` says. A signal that asks to end breaks the wait off.
-pub(crate) async fn acquire(lock: &Lock, line: &mut Line, signals: &mut Signals) -> Result<Guard, Failure> {
+/// Waits until the lock is taken. A signal that asks to end breaks the wait off.
+pub(crate) async fn acquire(
+    acquiring: impl Future<Output = latchwork::Result<Guard>>,
+    line: &mut Line,
+    signals: &mut Signals,
+) -> Result<Guard, Failure> {
     let end = {
-        let mut acquiring = pin!(lock.acquire());
+        let mut acquiring = pin!(acquiring);
         loop {
             tokio::select! {
                 biased;

@@ -32,8 +32,7 @@ impl Client {
         Lock::new(self.core.clone(), name.as_ref(), self.note.clone())
     }
 
-    #[cfg(test)]
-    pub(crate) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 

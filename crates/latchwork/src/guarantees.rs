@@ -29,6 +29,8 @@ pub struct Guarantees {
     pub read_write: bool,
     /// Whether a lock may have several permits.
     pub permits: bool,
+    /// Whether it has versioned cells beside its locks, and with them elections.
+    pub cells: bool,
     /// Whether a process may take a lock over from another with the same owner.
     pub takes_over: bool,
     /// Whether user code that blocks every worker of its runtime leaves renewals running.
@@ -109,6 +111,7 @@ impl Guarantees {
             ("ends with", |g| if g.lives_with_session { "its session" } else { "its lease" }.into()),
             ("read and write locks", |g| yes_no(g.read_write)),
             ("permits", |g| yes_no(g.permits)),
+            ("cells and elections", |g| yes_no(g.cells)),
             ("owners: nested guards, take-over", |g| yes_no(g.takes_over)),
             ("renews while user code blocks the runtime", |g| yes_no(g.survives_blocked_runtime)),
             ("`latch run --keep-fd`", |g| yes_no(g.outlives_wrapper)),

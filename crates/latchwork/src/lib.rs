@@ -31,6 +31,7 @@ mod core;
 pub mod engine;
 pub mod engines;
 mod error;
+mod fenced;
 mod guarantees;
 mod guard;
 mod held;
@@ -45,7 +46,9 @@ mod wishes;
 
 pub use client::Client;
 pub use engine::connect;
+pub use engine::{CellState, Version, Written};
 pub use error::{Effect, Error, ErrorKind, Result};
+pub use fenced::{FENCED_SET, Fenced};
 pub use guarantees::{Faults, Guarantees, Promise};
 pub use guard::Guard;
 pub use held::Held;
@@ -53,5 +56,8 @@ pub use lock::{Lock, Wait};
 pub use loss::Loss;
 pub use names::LockName;
 pub use owner::OwnerId;
-pub use recipes::{AnySegment, MultiGuard, MultiHeld, MultiLock, RwLock, StripedLock};
+pub use recipes::{
+    AnySegment, Cell, CellWatch, Election, Leader, Leadership, MultiGuard, MultiHeld, MultiLock, Observer,
+    RwLock, StripedLock, optimistic,
+};
 pub use token::Token;

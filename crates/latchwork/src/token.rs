@@ -24,6 +24,16 @@ impl Token {
         self.0
     }
 
+    /// As 20 digits, which compare as text as the numbers do: for stores that cannot hold 64 bits, as Lua's numbers.
+    pub fn fixed_width(self) -> String {
+        format!("{:020}", self.0)
+    }
+
+    /// The token with this number, as it was read back.
+    pub(crate) const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The engine's own token: an etcd revision, a ZooKeeper zxid, a counter.
     pub const fn engine_token(self) -> u64 {
         self.0 >> Self::PASS_BITS

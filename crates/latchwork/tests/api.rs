@@ -1,8 +1,8 @@
 //! The public types can be sent, shared and spawned.
 
 use latchwork::{
-    AnySegment, Client, Error, Guard, Lock, LockName, MultiGuard, MultiHeld, MultiLock, RwLock, StripedLock,
-    Token,
+    AnySegment, Cell, CellWatch, Client, Election, Error, Fenced, Guard, Leadership, Lock, LockName,
+    MultiGuard, MultiHeld, MultiLock, Observer, RwLock, StripedLock, Token, Version,
 };
 
 fn is_send_sync<T: Send + Sync + 'static>() {}
@@ -19,6 +19,13 @@ fn what_users_hold_is_send_and_sync() {
     is_send_sync::<Error>();
     is_send_sync::<LockName>();
     is_send_sync::<Token>();
+    is_send_sync::<Version>();
+    is_send_sync::<Cell>();
+    is_send_sync::<CellWatch>();
+    is_send_sync::<Election>();
+    is_send_sync::<Leadership>();
+    is_send_sync::<Observer>();
+    is_send_sync::<Fenced<Vec<u8>>>();
     is_send_sync::<RwLock>();
     is_send_sync::<(MultiLock, MultiGuard, MultiHeld)>();
     is_send_sync::<(StripedLock, AnySegment)>();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 use latchwork::engine::{
-    Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, SharedCells,
+    Verdict, Wake,
 };
 use latchwork::{Effect, Error, ErrorKind, Guarantees, Result};
 use tokio::task::JoinHandle;
@@ -141,5 +142,9 @@ impl<E: Engine> Engine for Flaky<E> {
 
     async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
         self.inner.revoke(state, how).await
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        self.inner.cells()
     }
 }

@@ -3,6 +3,7 @@
 //! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
 
 pub mod cases;
+pub mod cell_history;
 pub mod crowd;
 pub mod cut;
 pub mod diary;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use latchwork::clock::Clock;
 use latchwork::engine::{
-    Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, Filter, LockState, Released, Renewal, Revoke, Revoked, SharedCells,
+    Verdict, Wake,
 };
 use latchwork::{Guarantees, LockName, Result};
 
@@ -117,5 +118,9 @@ impl<E: Engine> Engine for Recorder<E> {
 
     async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
         self.inner.revoke(state, how).await
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        self.inner.cells()
     }
 }

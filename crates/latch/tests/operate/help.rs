@@ -10,6 +10,8 @@ fn every_subcommand_explains_itself() {
         ("status", "A name that nobody uses is free"),
         ("ls", "Sorted by name"),
         ("release", "1 nothing was taken away"),
+        ("cell", "1 not set"),
+        ("elect", "its term"),
         ("engines", "Needs no engine"),
         ("completions", "bash-completion"),
     ] {

@@ -1,5 +1,6 @@
 //! The subcommands that look after locks, as a user meets them. Every test has a database of its own.
 
+mod cell;
 mod closed_output;
 mod completions;
 mod engines;

@@ -1,6 +1,7 @@
 //! `latch run`, as a user meets it. Every test has a database of its own.
 
 mod at_least;
+mod elect;
 mod exit_codes;
 mod keep_fd;
 mod loss;

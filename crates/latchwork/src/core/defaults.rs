@@ -37,6 +37,15 @@ pub(crate) const JANITOR_FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.
 pub(crate) const JANITOR_LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The largest value of a cell.
+pub(crate) const CELL_BYTES: usize = 512 * 1024;
+/// How long [`Cell::update`](crate::Cell::update) tries before it says that others are always faster.
+pub(crate) const UPDATE_LIMIT: Duration = Duration::from_secs(30);
+/// The first pause after another writer was faster, drawn from zero to this; doubles up to the longest.
+pub(crate) const UPDATE_FIRST_PAUSE: Duration = Duration::from_millis(2);
+/// The longest such pause.
+pub(crate) const UPDATE_LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
 /// How much of a span counted on the server's clock can be relied on here: 1 % for clock rates that differ, 2 ms for
 /// clocks that tick.
 pub(crate) fn less_drift(span: Duration) -> Duration {

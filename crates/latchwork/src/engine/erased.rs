@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{
-    Busy, Claim, ClaimId, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, SharedCells,
+    Verdict, Wake,
 };
 use crate::clock::Clock;
 use crate::{Guarantees, Result};
@@ -41,6 +42,7 @@ pub(crate) trait ErasedEngine: Send + Sync + 'static {
     fn release(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Released>>;
     fn inspect(self: Arc<Self>, filter: Filter) -> Boxed<Result<Vec<LockState>>>;
     fn revoke(self: Arc<Self>, state: LockState, how: Revoke) -> Boxed<Result<Revoked>>;
+    fn cells(&self) -> Option<SharedCells>;
 }
 
 impl<E: Engine> ErasedEngine for E {
@@ -73,5 +75,8 @@ impl<E: Engine> ErasedEngine for E {
     }
     fn revoke(self: Arc<Self>, state: LockState, how: Revoke) -> Boxed<Result<Revoked>> {
         Box::pin(async move { Engine::revoke(&*self, &state, how).await })
+    }
+    fn cells(&self) -> Option<SharedCells> {
+        Engine::cells(self)
     }
 }

@@ -28,6 +28,7 @@
 //! Names that nest (`a`, `a/b`, `a/b-lock-0000000000`) are unrelated locks on every engine, and names are
 //! compared bytewise.
 
+pub mod cells;
 mod erased;
 mod registry;
 mod types;
@@ -36,6 +37,8 @@ mod url;
 use std::future::Future;
 use std::sync::Arc;
 
+pub(crate) use cells::ErasedCells;
+pub use cells::{CellState, Cells, SharedCells, Version, Written};
 pub(crate) use erased::{Answer, Boxed, ErasedEngine, SharedEngine};
 pub use registry::{Registry, connect};
 pub use types::{
@@ -103,4 +106,7 @@ pub trait Engine: Send + Sync + Sized + 'static {
 
     /// An operator's force release of exactly the holders named in `state`.
     fn revoke(&self, state: &LockState, how: Revoke) -> impl Future<Output = Result<Revoked>> + Send;
+
+    /// The cells beside its locks, if [`Guarantees::cells`] says that it has some.
+    fn cells(&self) -> Option<SharedCells>;
 }

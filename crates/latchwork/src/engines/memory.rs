@@ -3,6 +3,8 @@
 //! It runs on tokio's clock, so a test with paused time can let a lease run out in no time. [`Memory::fail_next`],
 //! [`Memory::delay`] and [`Memory::lose`] play the faults of a real server.
 
+mod cells;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
@@ -13,7 +15,7 @@ use super::rule::Admission;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke,
-    Revoked, Valid, Verdict, Wake,
+    Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
 use crate::names::AsItIs;
@@ -49,12 +51,15 @@ pub enum Verb {
     Renew,
     /// Giving a lock back.
     Release,
+    /// Reading or writing a cell.
+    Cell,
 }
 
 #[derive(Default)]
 struct State {
     locks: HashMap<LockName, Queue, AsItIs>,
     last_token: u64,
+    cells: cells::Stored,
     fails: HashMap<Verb, Effect>,
     fails_always: HashMap<Verb, Effect>,
     delays: HashMap<Verb, Duration>,
@@ -149,6 +154,7 @@ impl Memory {
             lives_with_session: false,
             read_write: true,
             permits: true,
+            cells: true,
             takes_over: true,
             survives_blocked_runtime: false,
             outlives_wrapper: false,
@@ -272,6 +278,10 @@ impl Engine for Memory {
         }
         state.settle(&lock.name, now);
         Ok(done)
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        Some(SharedCells::new(self.clone()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The engines. Each has a cargo feature, a page in `docs/`, and a row in GUARANTEES.md.
 
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod cell_news;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod digits;
 #[cfg(feature = "etcd")]

@@ -3,14 +3,26 @@
 //! An engine that cannot do one soundly says so in [`Guarantees`](crate::Guarantees), and the call fails with that reason
 //! before anything is sent.
 
+mod cell;
+mod cell_watch;
+mod election;
+mod leadership;
 mod multi_guard;
 mod multi_lock;
+mod observer;
+mod optimistic;
 mod rw_lock;
 mod semaphore;
 mod striped_lock;
 mod together;
 
+pub use cell::Cell;
+pub use cell_watch::CellWatch;
+pub use election::{Election, Leader};
+pub use leadership::Leadership;
 pub use multi_guard::{MultiGuard, MultiHeld};
 pub use multi_lock::MultiLock;
+pub use observer::Observer;
+pub use optimistic::optimistic;
 pub use rw_lock::RwLock;
 pub use striped_lock::{AnySegment, StripedLock};

@@ -2,11 +2,13 @@
 
 mod blocking;
 mod cancel;
+mod cells;
 mod contention;
 mod contract;
 mod core_rules;
 mod cost;
 mod deaths;
+mod elections;
 mod held;
 mod leases;
 mod modes;
@@ -90,6 +92,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         |g, _| (!g.read_write).then_some("has no read and write locks");
     let no_permits: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.permits).then_some("has no permits");
+    let no_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| (!g.cells).then_some("has no cells");
+    let has_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| g.cells.then_some("has cells");
     let no_shared_readers: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
         let alone = fixture.url().is_none().then_some("cannot be shared between processes");
         (!g.read_write).then_some("has no read and write locks").or(alone)
@@ -183,6 +187,20 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] of_several_locks_the_loss_of_one_is_the_loss_of_all;
             [] nobody_waits_behind_a_busy_segment_while_another_is_free;
             [] a_lock_is_held_at_least_as_long_as_it_was_asked_to_be;
+        cells:
+            [] what_has_no_cells_says_so, unless has_cells;
+            ["V1"] of_all_who_saw_one_version_one_sets_the_cell, unless no_cells;
+            ["V2"] a_cell_that_was_deleted_never_has_an_old_version_again, unless no_cells;
+            ["V3"] cells_answer_as_one_at_one_place_would, unless no_cells;
+            ["V4"] every_watcher_of_a_cell_is_told_of_the_latest_value, unless no_cells;
+            ["V5"] an_outage_costs_a_watcher_of_a_cell_nothing_but_time, unless no_cells;
+            [] no_update_of_a_cell_is_lost, unless no_cells;
+            [] any_bytes_are_a_value_and_any_name_is_a_cell, unless no_cells;
+            [] a_lock_and_a_cell_of_one_name_are_unrelated, unless no_cells;
+        elections:
+            [] leaders_take_turns_and_observers_see_terms_rise, unless no_cells;
+            [] a_standby_takes_over_when_the_leader_is_gone, unless no_cells;
+            [] what_is_in_an_elections_cell_is_not_taken_for_a_leader, unless no_cells;
         deaths:
             [] the_permit_of_a_dead_holder_comes_back_alone, unless no_shared_permits;
             [] dead_readers_and_writers_hold_nobody_up, unless no_shared_readers;

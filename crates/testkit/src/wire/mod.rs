@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::engine::{
-    Busy, Claim, ClaimId, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, Valid,
-    Verdict, Wake,
+    Busy, Claim, ClaimId, Engine, Filter, Grant, LockState, Released, Renewal, Revoke, Revoked, SharedCells,
+    Valid, Verdict, Wake,
 };
 use latchwork::{Effect, Error, ErrorKind, Guarantees, LockName, Result};
 use network::{Fate, Outcome};
@@ -209,5 +209,9 @@ impl<E: Engine> Engine for Wire<E> {
 
     async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
         self.inner.revoke(state, how).await
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        self.inner.cells()
     }
 }

@@ -141,7 +141,13 @@ mod tests {
     use super::*;
 
     fn contender(name: &str, key: &str, lease: i64) -> Option<Contender> {
-        let kv = KeyValue { key: key.into(), create_revision: 7, value: b"web1".into(), lease };
+        let kv = KeyValue {
+            key: key.into(),
+            create_revision: 7,
+            value: b"web1".into(),
+            lease,
+            ..KeyValue::default()
+        };
         Contender::of("app/", &LockName::new(name).unwrap(), kv)
     }
 

@@ -4,6 +4,7 @@
 //! the queue and its token. Whoever waits watches the key just before its own, so that a release wakes one client; keys
 //! and order are those of etcd's own lock, so that `etcdctl lock` and Go programs stand in the same queue.
 
+mod cells;
 mod failure;
 mod inspect;
 mod keys;
@@ -35,7 +36,7 @@ use self::wire::{
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Note,
-    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::{Faults, Guarantees, Promise, Result};
 
@@ -258,6 +259,7 @@ fn promises(version: &str) -> Guarantees {
         lives_with_session: false,
         read_write: true,
         permits: false,
+        cells: true,
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -380,5 +382,9 @@ impl Engine for Etcd {
 
     async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
         self.revoke_holder(state, how).await
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        Some(SharedCells::new(self.clone()))
     }
 }

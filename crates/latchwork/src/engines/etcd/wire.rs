@@ -22,6 +22,8 @@ pub(super) struct KeyValue {
     pub(super) key: Vec<u8>,
     #[prost(int64, tag = "2")]
     pub(super) create_revision: i64,
+    #[prost(int64, tag = "3")]
+    pub(super) mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
     #[prost(int64, tag = "6")]
@@ -128,10 +130,10 @@ pub(super) enum Outcome {
     Delete(DeleteResponse),
 }
 
-/// Whether the keys were created in this revision; 0: whether there are none. Compares nothing else.
+/// Whether the keys were created, or changed last, in this revision; 0: whether there are none. Compares nothing else.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Compare {
-    /// 1: by the revision of creation.
+    /// 1: by the revision of creation, 2: of the last change.
     #[prost(int32, tag = "2")]
     target: i32,
     #[prost(bytes = "vec", tag = "3")]
@@ -139,6 +141,8 @@ pub(super) struct Compare {
     /// Always sent: a choice that is left out is none.
     #[prost(int64, optional, tag = "5")]
     create_revision: Option<i64>,
+    #[prost(int64, optional, tag = "6")]
+    mod_revision: Option<i64>,
     #[prost(bytes = "vec", tag = "64")]
     range_end: Vec<u8>,
 }
@@ -146,12 +150,17 @@ pub(super) struct Compare {
 impl Compare {
     /// The key was created in this revision, 0: it is not there.
     pub(super) fn created_in(key: Vec<u8>, revision: i64) -> Self {
-        Self { target: 1, key, create_revision: Some(revision), range_end: Vec::new() }
+        Self { target: 1, key, create_revision: Some(revision), ..Self::default() }
+    }
+
+    /// The key was changed last in this revision, 0: it is not there.
+    pub(super) fn changed_in(key: Vec<u8>, revision: i64) -> Self {
+        Self { target: 2, key, mod_revision: Some(revision), ..Self::default() }
     }
 
     /// There is no key from `from` up to but not including `end`.
     pub(super) fn none_in((from, end): (Vec<u8>, Vec<u8>)) -> Self {
-        Self { target: 1, key: from, create_revision: Some(0), range_end: end }
+        Self { target: 1, key: from, create_revision: Some(0), mod_revision: None, range_end: end }
     }
 }
 

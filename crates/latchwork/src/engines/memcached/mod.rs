@@ -29,7 +29,7 @@ use self::wire::{Item, Reply, Requests, expiry};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
-    Revoke, Revoked, Valid, Verdict, Wake,
+    Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::quarantine::{Quarantine, quarantined};
 use crate::locked::locked;
@@ -221,6 +221,7 @@ fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>
         lives_with_session: false,
         read_write: false,
         permits: false,
+        cells: false,
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -342,6 +343,11 @@ impl Engine for Memcached {
             Reply::Changed | Reply::Missing => Ok(Revoked::NotHeld),
             reply => Err(link.strange(&reply)),
         }
+    }
+
+    /// What is stored here may be gone the next moment.
+    fn cells(&self) -> Option<SharedCells> {
+        None
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use self::link::{Link, OpenTransaction};
 use self::options::Options;
 pub use self::session::MysqlSession;
-use crate::engine::{ClaimId, EngineUrl};
+use crate::engine::{ClaimId, EngineUrl, SharedCells};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::settings::{choice, span, table};
@@ -140,5 +140,9 @@ impl Database for Server {
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
         self.link().await?.begin(&asks).await
+    }
+
+    fn cells(self: Arc<Self>) -> Option<SharedCells> {
+        None
     }
 }

@@ -18,6 +18,7 @@ use super::options::Scheme;
 use super::texts::{text, types};
 use super::{inserts, texts};
 use crate::engine::ClaimId;
+use crate::engines::cell_news::{CellNews, CellNewsDriven};
 use crate::engines::mailbox::News;
 use crate::engines::pulse::{Driven, Pulse};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
@@ -33,6 +34,8 @@ pub(super) struct Connection {
     statements: Statements,
     pulse: Arc<Pulse>,
     driver: AbortHandle,
+    /// What it said of cells that are watched.
+    pub(super) cells: Arc<CellNews>,
     shared: Arc<Shared>,
 }
 
@@ -46,7 +49,7 @@ enum Statements {
 
 /// Lets a connection do its work from now on.
 fn drive<S, T>(
-    driven: Driven,
+    (driven, cells): (Driven, CellNewsDriven),
     (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
 ) -> (Client, AbortHandle)
 where
@@ -55,10 +58,11 @@ where
 {
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notification(message) = message
-                && let Some((id, token)) = read_message(message.payload())
-            {
-                driven.0.mailbox.deliver(id, News::Granted(token));
+            if let AsyncMessage::Notification(message) = message {
+                match read_message(message.payload()) {
+                    Some((id, token)) => driven.0.mailbox.deliver(id, News::Granted(token)),
+                    None => cells.0.tell(message.channel()),
+                }
             }
         }
     });
@@ -75,7 +79,8 @@ impl Connection {
         let unreachable =
             |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
         let pulse = Pulse::new(&shared.mailbox);
-        let driven = Driven(pulse.clone());
+        let cells = Arc::<CellNews>::default();
+        let driven = (Driven(pulse.clone()), CellNewsDriven(cells.clone()));
         let connecting = async {
             Ok(match &options.tls {
                 Some(tls) => drive(driven, options.config.connect(tls.clone()).await?),
@@ -88,10 +93,10 @@ impl Connection {
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
         let statements = Statements::Texts(Vec::new());
-        let mut open = Self { client, statements, pulse, driver, shared: shared.clone() };
+        let mut open = Self { client, statements, pulse, cells, driver, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
-                open.make_tables().await?;
+                open.make_tables(&open.tables()).await?;
                 open.prepare().await.map_err(|error| refused(&error, options))?;
             }
             prepared => prepared.map_err(|error| refused(&error, options))?,
@@ -127,14 +132,19 @@ impl Connection {
         }
     }
 
-    async fn make_tables(&self) -> Result<()> {
+    /// What makes the tables of its scheme.
+    fn tables(&self) -> String {
         let options = &self.shared.options;
-        let tables = match options.scheme {
+        match options.scheme {
             Scheme::Row | Scheme::Session => texts::tables(&options.table),
             Scheme::Insert(_) => inserts::tables(&options.table),
-        };
+        }
+    }
+
+    pub(super) async fn make_tables(&self, tables: &str) -> Result<()> {
+        let options = &self.shared.options;
         for _ in 0..3 {
-            match self.client.batch_execute(&tables).await {
+            match self.client.batch_execute(tables).await {
                 // Two that make the same table at once: one finds half of what the other has just made.
                 Err(error)
                     if matches!(
@@ -156,6 +166,25 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// A statement that was not prepared. `None` if its table is not there.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub(super) async fn query(
+        &self,
+        text: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Option<Vec<Row>>> {
+        let unheard = Unheard::of(|| self.pulse.close());
+        let answer = self.client.query_typed(text, values).await;
+        unheard.heard();
+        match answer {
+            Ok(rows) => Ok(Some(rows)),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+            Err(error) => Err(failed(&error, &self.shared.options)),
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {

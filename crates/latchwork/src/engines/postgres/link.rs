@@ -3,11 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{OnceCell, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore};
+use tokio::sync::{
+    OnceCell, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
+};
 
 use super::Shared;
 use super::connection::Connection;
 use crate::Result;
+use crate::engines::cell_news::CellNews;
 use crate::engines::links;
 use crate::engines::sql::{Answer, Ask, Transaction};
 use crate::locked::locked;
@@ -59,6 +62,16 @@ impl Link {
             self.main.command(&format!("LISTEN {}", self.shared.channel)).await
         };
         self.listening.get_or_try_init(listen).await.map(drop)
+    }
+
+    /// The connection that statements share, for as long as no transaction has it: what is sent would be a part of that.
+    pub(super) async fn beside(&self) -> (RwLockReadGuard<'_, ()>, &Connection) {
+        (self.alone.read().await, &self.main)
+    }
+
+    /// What the server says of cells that are watched.
+    pub(super) fn cell_news(&self) -> &CellNews {
+        &self.main.cells
     }
 
     /// Statements that each stand for themselves.

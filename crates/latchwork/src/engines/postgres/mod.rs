@@ -3,6 +3,7 @@
 //! The algorithm is that of every database with rows (`engines/sql`). Here the next holder is told by `NOTIFY`, on the one
 //! connection that a client's own statements go through anyway, pipelined.
 
+mod cells;
 mod connection;
 mod failure;
 mod inserts;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
+use self::cells::PostgresCells;
 use self::link::{Link, OpenTransaction};
 use self::options::{Options, Scheme};
 pub use self::session::PostgresSession;
 use crate::clock;
-use crate::engine::{ClaimId, EngineUrl};
+use crate::engine::{ClaimId, EngineUrl, SharedCells};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
@@ -78,7 +80,7 @@ impl Postgres {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        sql::promises("postgres", true)
+        Guarantees { cells: true, ..sql::promises("postgres", true) }
     }
 }
 
@@ -177,5 +179,9 @@ impl Database for Server {
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
         self.link().await?.begin(&asks).await
+    }
+
+    fn cells(self: Arc<Self>) -> Option<SharedCells> {
+        Some(SharedCells::new(PostgresCells(self)))
     }
 }

@@ -17,7 +17,7 @@ use super::{SILENT_FIRST, SILENT_LONGEST, millis, reply};
 use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
-    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
@@ -88,6 +88,7 @@ impl GetSet {
             lives_with_session: false,
             read_write: false,
             permits: false,
+            cells: false,
             takes_over: false,
             survives_blocked_runtime: true,
             outlives_wrapper: false,
@@ -271,6 +272,10 @@ impl Engine for GetSet {
             Value::Int(1) => Ok(Revoked::Done),
             _ => Ok(Revoked::NotHeld),
         }
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        None
     }
 }
 

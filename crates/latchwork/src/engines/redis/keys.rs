@@ -24,6 +24,7 @@ enum Side {
     Queue,
     Waiters,
     Fence,
+    Cell,
 }
 
 impl Side {
@@ -33,6 +34,7 @@ impl Side {
         match self {
             Self::Queue => ("}:latchwork1:q", ":latchwork1:tq"),
             Self::Waiters => ("}:latchwork1:w", ":latchwork1:tw"),
+            Self::Cell => ("}:latchwork1:c", ":latchwork1:tc"),
             Self::Fence => ("}:latchwork1:f", ":latchwork1:tf"),
         }
     }
@@ -77,6 +79,11 @@ impl<'a> Keys<'a> {
     /// Writes the newest token's, which also says whom it was granted to.
     pub(super) fn write_fence(&self, command: &mut Cmd) {
         write_parts(command, &self.side(Side::Fence));
+    }
+
+    /// Where the cell of this name is, which has nothing to do with the lock.
+    pub(super) fn cell(&self) -> String {
+        self.side(Side::Cell).concat()
     }
 
     /// About how many bytes all four are.

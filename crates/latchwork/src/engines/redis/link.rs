@@ -15,6 +15,7 @@ use super::failure::{Failure, code, refused, unanswered};
 use super::options::Options;
 use super::scripts::Script;
 use crate::engine::ClaimId;
+use crate::engines::cell_news::{CellNews, CellNewsDriven};
 use crate::engines::links::Connection;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::pulse::{Driven, Pulse};
@@ -33,12 +34,19 @@ pub(super) struct Link {
     pulse: Arc<Pulse>,
     /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
     pub(super) beats: Beats,
+    /// What it said of cells that are watched.
+    pub(super) cells: Arc<CellNews>,
     listening: OnceCell<()>,
     /// Whether the server tells of changes to keys that it was asked to.
     tracking: OnceCell<bool>,
 }
 
-fn received(pulse: &Pulse, push: &PushInfo) {
+fn received(pulse: &Pulse, cells: &CellNews, push: &PushInfo) {
+    if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
+        && channel.starts_with(super::cells::CHANNEL.as_bytes())
+    {
+        return cells.tell(&String::from_utf8_lossy(channel));
+    }
     match (&push.kind, push.data.get(1)) {
         (PushKind::Message, Some(Value::BulkString(message))) => {
             if let Some((id, news)) = read_message(message) {
@@ -87,12 +95,14 @@ impl Link {
     pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
         let pulse = Pulse::new(mailbox);
         let driven = Driven(pulse.clone());
+        let cells = Arc::<CellNews>::default();
+        let cells_driven = CellNewsDriven(cells.clone());
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_LIMIT))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(REQUESTS)
             .set_push_sender(move |push: PushInfo| {
-                received(&driven.0, &push);
+                received(&driven.0, &cells_driven.0, &push);
                 Ok::<(), ()>(())
             });
         let connecting = options.client.get_multiplexed_async_connection_with_config(&config);
@@ -108,7 +118,7 @@ impl Link {
         let info = answers.next().unwrap_or_default();
         let shas = answers.collect();
         let (listening, tracking) = (OnceCell::new(), OnceCell::new());
-        Ok((Self { connection, shas, pulse, beats: Beats::default(), listening, tracking }, info))
+        Ok((Self { connection, shas, pulse, beats: Beats::default(), cells, listening, tracking }, info))
     }
 
     /// Whether the server's messages to this client arrive here.
@@ -127,6 +137,14 @@ impl Link {
         };
         let listening = self.listening.get_or_try_init(subscribe).await;
         listening.map(|_| ()).map_err(|error| refused(&error, options))
+    }
+
+    /// Makes sure that what is said on the channel of a cell arrives here.
+    pub(super) async fn subscribe(&self, channel: &str, options: &Options) -> Result<()> {
+        let unheard = Unheard(&self.pulse);
+        let subscribed = self.connection.clone().subscribe(channel).await;
+        unheard.heard();
+        subscribed.map_err(|error| refused(&error, options))
     }
 
     /// Asks the server to tell of the next change of `key`, and returns whether it is there now. `None` if the server does

@@ -5,6 +5,7 @@
 //! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
 
 mod beats;
+mod cells;
 mod failure;
 mod getset;
 mod keys;
@@ -31,7 +32,7 @@ use self::session::Session;
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
-    Revoke, Revoked, Valid, Verdict, Wake,
+    Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::mailbox::News;
 use crate::engines::quarantine::{Quarantine, quarantined};
@@ -265,6 +266,7 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         lives_with_session: false,
         read_write: false,
         permits: false,
+        cells: true,
         takes_over: true,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -387,6 +389,10 @@ impl Engine for Redis {
             }
         }
         Ok(Revoked::NotHeld)
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        Some(SharedCells::new(self.clone()))
     }
 }
 

@@ -11,26 +11,28 @@ pub(super) enum Script {
     Renew,
     Inspect,
     Revoke,
+    CellWrite,
     Raise,
     Heal,
 }
 
 impl Script {
     /// In the order in which they are declared: those of every scheme, and then those of Redlock.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Claim,
         Self::Beat,
         Self::Release,
         Self::Renew,
         Self::Inspect,
         Self::Revoke,
+        Self::CellWrite,
         Self::Raise,
         Self::Heal,
     ];
 
     /// The scripts that these options need.
     pub(super) fn of(options: &Options) -> &'static [Self] {
-        &Self::ALL[..if options.scheme == Scheme::Redlock { 8 } else { 6 }]
+        &Self::ALL[..if options.scheme == Scheme::Redlock { 9 } else { 7 }]
     }
 
     /// Its text. Of the options only numbers get into it, and nothing of a lock: that travels as KEYS and ARGV.
@@ -47,6 +49,7 @@ impl Script {
             (Self::Release, Scheme::Redlock) => &[include_str!("lua/redlock_release.lua")],
             (Self::Raise, _) => &[include_str!("lua/redlock_raise.lua")],
             (Self::Heal, _) => &[include_str!("lua/redlock_heal.lua")],
+            (Self::CellWrite, _) => &[include_str!("lua/cell_write.lua")],
             (Self::Beat, _) => &[include_str!("lua/beat.lua")],
             (Self::Release, _) => &[include_str!("lua/release.lua")],
             (Self::Renew, _) => &[include_str!("lua/renew.lua")],

@@ -1,8 +1,9 @@
 //! What the algorithm needs of a database.
 
 use std::future::Future;
+use std::sync::Arc;
 
-use crate::engine::ClaimId;
+use crate::engine::{ClaimId, SharedCells};
 use crate::engines::mailbox::News;
 use crate::{Guarantees, Result};
 
@@ -181,6 +182,9 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
 
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
+
+    /// Its cells, if it has some.
+    fn cells(self: Arc<Self>) -> Option<SharedCells>;
 }
 
 /// A transaction on a connection of its own. Dropped without a commit, it has done nothing.

@@ -13,7 +13,7 @@ use super::work::{Claiming, Releasing, Revoking, Work};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal, Revoke,
-    Revoked, Valid, Verdict, Wake,
+    Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::mailbox::News;
 use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
@@ -47,6 +47,7 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
         lives_with_session: false,
         read_write: true,
         permits: true,
+        cells: false,
         takes_over: true,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -248,6 +249,7 @@ impl<D: Database> Rows<D> {
 impl<D: Database> Engine for Rows<D> {
     fn guarantees(&self) -> Guarantees {
         let mut promises = self.database.promises();
+        promises.cells = self.database.clone().cells().is_some();
         promises.warnings = self.warnings.clone();
         promises
     }
@@ -342,5 +344,9 @@ impl<D: Database> Engine for Rows<D> {
             }
         }
         Ok(done)
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        self.database.clone().cells()
     }
 }

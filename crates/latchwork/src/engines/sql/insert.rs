@@ -15,7 +15,7 @@ use super::holder::{self, Holder};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, Filter, Grant, Lifetime, LockState, Mode, Note, Released,
-    Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
 use crate::names::AsItIs;
@@ -353,6 +353,10 @@ impl<D: Database> Engine for Inserts<D> {
         let is_done = row.holder.is_revoked && how == Revoke::AtLeaseEnd
             || self.run(statement, [name(&lock.name), holder, revoked]).await?.changed > 0;
         Ok(if is_done { Revoked::Done } else { Revoked::NotHeld })
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        None
     }
 }
 

@@ -83,6 +83,10 @@ macro_rules! engine_on_rows {
             ) -> $crate::Result<$crate::engine::Revoked> {
                 self.0.revoke(lock, how).await
             }
+
+            fn cells(&self) -> Option<$crate::engine::SharedCells> {
+                self.0.cells()
+            }
         }
     };
 }

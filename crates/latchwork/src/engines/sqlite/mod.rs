@@ -4,6 +4,7 @@
 //! writes the next holder into it and rings that one's FIFO. The same FIFO tells the waiter behind, at once, when its
 //! owner dies. All processes read one clock (`CLOCK_BOOTTIME`), so leases need no allowance for drift.
 
+mod cells;
 mod doorbell;
 mod entry;
 mod location;
@@ -29,7 +30,7 @@ use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal,
-    Revoke, Revoked, Verdict, Wake,
+    Revoke, Revoked, SharedCells, Verdict, Wake,
 };
 use crate::{Error, ErrorKind, Faults, Guarantees, OwnerId, Promise, Result};
 
@@ -117,6 +118,7 @@ impl Sqlite {
             lives_with_session: false,
             read_write: true,
             permits: true,
+            cells: true,
             takes_over: true,
             survives_blocked_runtime: true,
             outlives_wrapper: true,
@@ -334,5 +336,10 @@ impl Engine for Sqlite {
             Ok((if done { Revoked::Done } else { Revoked::NotHeld }, queue.rings))
         })
         .await
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        let (shared, store) = (self.shared.clone(), self.store.clone());
+        Some(SharedCells::new(Self { shared, store }))
     }
 }

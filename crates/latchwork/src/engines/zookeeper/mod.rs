@@ -3,6 +3,7 @@
 //! A claim is a numbered node that ends with its client's session; the least number holds, and each waits for the one just
 //! ahead. One session per client, on a thread of its own: it is what is kept alive, however many locks are held.
 
+mod cells;
 mod claims;
 mod data;
 mod failure;
@@ -25,7 +26,7 @@ use self::shared::Shared;
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Lifetime, LockState, Released, Renewal, Revoke, Revoked,
-    Verdict, Wake,
+    SharedCells, Verdict, Wake,
 };
 use crate::{Error, ErrorKind, Faults, Guarantees, Promise, Result};
 
@@ -70,6 +71,7 @@ fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarant
         lives_with_session: true,
         read_write: is_queue,
         permits: is_queue,
+        cells: true,
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -149,5 +151,9 @@ impl Engine for ZooKeeper {
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         self.shared.take_away(lock, how).await
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        Some(SharedCells::new(self.clone()))
     }
 }

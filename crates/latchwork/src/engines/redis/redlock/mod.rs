@@ -32,7 +32,7 @@ use super::{member, millis};
 use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
-    Released, Renewal, Revoke, Revoked, Valid, Verdict, Wake,
+    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Promise, Result};
@@ -340,6 +340,7 @@ fn promises(max_ttl: Duration, is_strict: bool, warnings: Vec<String>) -> Guaran
         lives_with_session: false,
         read_write: false,
         permits: false,
+        cells: false,
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -476,5 +477,9 @@ impl Engine for Redlock {
             (true, 0) => Ok(Revoked::NotHeld),
             (true, _) => Ok(Revoked::Done),
         }
+    }
+
+    fn cells(&self) -> Option<SharedCells> {
+        None
     }
 }

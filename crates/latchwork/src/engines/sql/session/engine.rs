@@ -10,7 +10,7 @@ use super::look::state_of;
 use super::office::Office;
 use crate::clock::Clock;
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Released, Renewal, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Released, Renewal, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::thread::Thread;
 use crate::locked::locked;
@@ -38,6 +38,7 @@ pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guara
         lives_with_session: true,
         read_write: false,
         permits: false,
+        cells: false,
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -92,6 +93,11 @@ impl<S: Server> Sessions<S> {
 
     pub(in crate::engines) fn clock(&self) -> Clock {
         Clock::boottime()
+    }
+
+    /// Nothing is stored.
+    pub(in crate::engines) fn cells(&self) -> Option<SharedCells> {
+        None
     }
 
     /// The same connections: they live on a thread of their own, and a lock cannot be kept by another.

@@ -294,7 +294,9 @@ impl Driver {
                     0 => Ok(request.reply(&mut message)?),
                     code => Err(Trouble::Refused(code)),
                 };
-                if let (Ok(_), Some(watcher), Request::Read { path, .. }) = (&reply, watcher, request) {
+                if let (Ok(_), Some(watcher), Request::Read { path, .. } | Request::ReadCell { path, .. }) =
+                    (&reply, watcher, request)
+                {
                     self.watchers.entry(path).or_default().push(watcher);
                 }
                 let _ = answer.send(reply);

@@ -35,6 +35,14 @@ impl<'a> Out<'a> {
         self
     }
 
+    /// A buffer, or none.
+    pub(super) fn nullable(&mut self, value: Option<&[u8]>) -> &mut Self {
+        match value {
+            Some(value) => self.buffer(value),
+            None => self.int(-1),
+        }
+    }
+
     pub(super) fn text(&mut self, value: &str) -> &mut Self {
         self.buffer(value.as_bytes())
     }
@@ -67,6 +75,14 @@ impl<'a> In<'a> {
     pub(super) fn buffer(&mut self) -> Option<&'a [u8]> {
         let length = self.int()?;
         self.take(usize::try_from(length.max(0)).ok()?)
+    }
+
+    /// A buffer, or none.
+    pub(super) fn nullable(&mut self) -> Option<Option<&'a [u8]>> {
+        match self.int()? {
+            -1 => Some(None),
+            length => Some(Some(self.take(usize::try_from(length).ok()?)?)),
+        }
     }
 
     pub(super) fn text(&mut self) -> Option<String> {

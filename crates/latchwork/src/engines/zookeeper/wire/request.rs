@@ -16,6 +16,12 @@ pub(in super::super) enum Request {
     Read { path: String, watch: bool },
     /// Writes a node of this version.
     Write { path: String, data: Vec<u8>, version: i32 },
+    /// Makes a node without data, which is not the same as empty data.
+    MakeCell { path: String },
+    /// Reads a node, and tells the one from the other.
+    ReadCell { path: String, watch: bool },
+    /// Writes a node of this version, or takes its data away.
+    WriteCell { path: String, data: Option<Vec<u8>>, version: i32 },
     /// Lists the children of a node.
     Children { path: String },
     /// What is asked after this sees everything that was done before it, on whichever server.
@@ -36,6 +42,8 @@ pub(in super::super) enum Create {
 pub(in super::super) enum Reply {
     Created { path: String, stat: Stat },
     Node { data: Vec<u8>, stat: Stat },
+    Cell { data: Option<Vec<u8>>, stat: Stat },
+    Written(Stat),
     Children(Vec<String>),
     Done,
 }
@@ -60,10 +68,12 @@ impl Request {
         out.int(xid).int(self.code());
         match self {
             Self::Create { path, data, kind } => {
-                let (scheme, id) = if is_private { ("auth", "") } else { ("world", "anyone") };
-                out.text(path).buffer(data);
-                out.int(1).int(ALL).text(scheme).text(id);
-                out.int(*kind as i32);
+                create(&mut out, path, Some(data), is_private, *kind);
+            }
+            Self::MakeCell { path } => create(&mut out, path, None, is_private, Create::Persistent),
+            Self::ReadCell { path, watch } => drop(out.text(path).flag(*watch)),
+            Self::WriteCell { path, data, version } => {
+                out.text(path).nullable(data.as_deref()).int(*version);
             }
             Self::Delete { path } => drop(out.text(path).int(-1)),
             Self::Read { path, watch } => drop(out.text(path).flag(*watch)),
@@ -77,10 +87,10 @@ impl Request {
     fn code(&self) -> i32 {
         match self {
             Self::Create { kind: Create::Container, .. } => 19,
-            Self::Create { .. } => 15,
+            Self::Create { .. } | Self::MakeCell { .. } => 15,
             Self::Delete { .. } => 2,
-            Self::Read { .. } => 4,
-            Self::Write { .. } => 5,
+            Self::Read { .. } | Self::ReadCell { .. } => 4,
+            Self::Write { .. } | Self::WriteCell { .. } => 5,
             Self::Children { .. } => 8,
             Self::Sync { .. } => 9,
         }
@@ -99,18 +109,32 @@ impl Request {
 
     /// Whether it can change what is stored.
     pub(in super::super) fn changes_something(&self) -> bool {
-        matches!(self, Self::Create { .. } | Self::Delete { .. } | Self::Write { .. })
+        !matches!(self, Self::Read { .. } | Self::ReadCell { .. } | Self::Children { .. } | Self::Sync { .. })
     }
 
     /// Reads the answer to it.
     pub(super) fn reply(&self, message: &mut In<'_>) -> Option<Reply> {
         Some(match self {
-            Self::Create { .. } => Reply::Created { path: message.text()?, stat: Stat::read(message)? },
+            Self::ReadCell { .. } => {
+                let data = message.nullable()?.map(<[u8]>::to_vec);
+                Reply::Cell { data, stat: Stat::read(message)? }
+            }
+            Self::WriteCell { .. } => Reply::Written(Stat::read(message)?),
+            Self::Create { .. } | Self::MakeCell { .. } => {
+                Reply::Created { path: message.text()?, stat: Stat::read(message)? }
+            }
             Self::Read { .. } => Reply::Node { data: message.buffer()?.to_vec(), stat: Stat::read(message)? },
             Self::Children { .. } => Reply::Children(message.texts()?),
             Self::Delete { .. } | Self::Write { .. } | Self::Sync { .. } => Reply::Done,
         })
     }
+}
+
+fn create(out: &mut Out<'_>, path: &str, data: Option<&[u8]>, is_private: bool, kind: Create) {
+    let (scheme, id) = if is_private { ("auth", "") } else { ("world", "anyone") };
+    out.text(path).nullable(data);
+    out.int(1).int(ALL).text(scheme).text(id);
+    out.int(kind as i32);
 }
 
 impl Stat {

@@ -1,0 +1,33 @@
+//! `latch cell get NAME`.
+
+use clap::Args;
+use latchwork::LockName;
+
+use super::view::{CellView, show};
+use crate::connection::with_client;
+use crate::failure::{Failure, NOT_SET};
+use crate::json;
+use crate::target::Target;
+use crate::voice::{self, Voice};
+
+/// Print the value, and nothing else
+#[derive(Args, Debug)]
+pub(super) struct GetOptions {
+    /// The cell: 1 to 512 bytes, no control characters
+    name: String,
+}
+
+pub(super) fn run(options: &GetOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    // Checked before anything is opened: a wrong name must not make a database.
+    let name = LockName::new(&options.name)?;
+    let found = with_client(target, voice, async |client| Ok(client.cell(&options.name).get().await?))?;
+    if voice == Voice::Json {
+        voice::print(&json::line(&CellView::new(&name, found.as_ref())))?;
+        return Ok(if found.is_some() { 0 } else { NOT_SET });
+    }
+    let Some(state) = found else {
+        return Err(Failure::not_set(format!("the cell {name:?} is not set")));
+    };
+    show(&state.value)?;
+    Ok(0)
+}

@@ -1,0 +1,40 @@
+//! `latch cell`: values with versions, which every process of this user, machine or cluster shares.
+
+mod get;
+mod set;
+mod view;
+mod watch;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::target::Target;
+use crate::voice::Voice;
+
+/// Read, set or watch a value that all processes share
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+                  latch cell set config \"$(cat app.toml)\"   set it, whatever it was\n  \
+                  latch cell get config                     the value, and nothing else\n  \
+                  latch cell watch config                   each value as it is set, until interrupted\n\n\
+                  Exit codes: 0; 1 not set, or not what --if said; 69 engine unreachable, 64 usage.")]
+pub(crate) struct CellOptions {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Get(get::GetOptions),
+    Set(set::SetOptions),
+    Watch(watch::WatchOptions),
+}
+
+/// Does it.
+pub(crate) fn run(options: &CellOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    match &options.what {
+        What::Get(options) => get::run(options, target, voice),
+        What::Set(options) => set::run(options, target, voice),
+        What::Watch(options) => watch::run(options, target, voice),
+    }
+}

@@ -1,0 +1,50 @@
+//! `latch cell set NAME VALUE`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use clap::Args;
+use latchwork::{CellState, LockName, Version, Written};
+
+use super::view::CellView;
+use crate::connection::with_client;
+use crate::failure::Failure;
+use crate::json;
+use crate::target::Target;
+use crate::voice::{self, Voice};
+
+/// Set the value, and print its version
+#[derive(Args, Debug)]
+pub(super) struct SetOptions {
+    /// The cell: 1 to 512 bytes, no control characters
+    name: String,
+    /// The value: at most 512 KiB (arguments show in ps)
+    value: OsString,
+    /// Only if this is its version, as `get --json` shows it; 0: only if it is not set [default: whatever it is]
+    #[arg(long = "if", value_name = "VERSION")]
+    seen: Option<Version>,
+}
+
+pub(super) fn run(options: &SetOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    let name = LockName::new(&options.name)?;
+    let value = options.value.as_bytes();
+    let version = with_client(target, voice, async |client| {
+        let cell = client.cell(&options.name);
+        let Some(seen) = options.seen else { return Ok(cell.update(|_| value.to_vec()).await?.version) };
+        match cell.set_if(seen, value).await? {
+            Written::Done(version) => Ok(version),
+            Written::Changed => {
+                let message = format!("the cell {name:?} is not at version {seen}, and was left as it is");
+                Err(Failure::not_set(message).hint(format!("latch cell get --json {name}")))
+            }
+        }
+    })?;
+    match voice {
+        Voice::Text => voice::print(&format!("{version}\n"))?,
+        Voice::Json => {
+            let state = CellState { version, value: value.to_vec() };
+            voice::print(&json::line(&CellView::new(&name, Some(&state))))?;
+        }
+    }
+    Ok(0)
+}

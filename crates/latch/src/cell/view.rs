@@ -1,0 +1,76 @@
+//! A cell, for people and for programs.
+
+use std::io::{self, IsTerminal, Write};
+
+use latchwork::{CellState, LockName, Version};
+use serde::Serialize;
+
+use crate::failure::{Failure, NO_OUTPUT};
+use crate::json;
+use crate::printable::printable;
+use crate::voice::Voice;
+
+/// A cell as JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct CellView<'a> {
+    name: &'a str,
+    set: bool,
+    /// Text: it may not fit a double.
+    version: String,
+    /// `None` if it is not set, or no UTF-8.
+    value: Option<&'a str>,
+    /// Of a value that is no UTF-8.
+    value_hex: Option<String>,
+}
+
+impl<'a> CellView<'a> {
+    pub(super) fn new(name: &'a LockName, state: Option<&'a CellState>) -> Self {
+        let value = state.and_then(|state| std::str::from_utf8(&state.value).ok());
+        let hex = |state: &CellState| state.value.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            name: name.as_str(),
+            set: state.is_some(),
+            version: state.map_or(Version::ABSENT, |state| state.version).to_string(),
+            value,
+            value_hex: state.filter(|_| value.is_none()).map(hex),
+        }
+    }
+}
+
+/// Whether somebody still reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    There,
+    Gone,
+}
+
+/// The value as it is; on a terminal, in a form that does nothing to it.
+pub(super) fn show(value: &[u8]) -> Result<Reader, Failure> {
+    match io::stdout().is_terminal() {
+        true => write(format!("{}\n", printable(&String::from_utf8_lossy(value))).as_bytes()),
+        false => write(value),
+    }
+}
+
+/// One of several, on a line of its own.
+pub(super) fn show_line(name: &LockName, state: Option<&CellState>, voice: Voice) -> Result<Reader, Failure> {
+    match (voice, state) {
+        (Voice::Json, state) => write(json::line(&CellView::new(name, state)).as_bytes()),
+        (Voice::Text, Some(state)) => {
+            write(format!("{}\n", printable(&String::from_utf8_lossy(&state.value))).as_bytes())
+        }
+        (Voice::Text, None) => {
+            voice.notice(&format!("the cell {name:?} is not set"));
+            Ok(Reader::There)
+        }
+    }
+}
+
+fn write(bytes: &[u8]) -> Result<Reader, Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::new(NO_OUTPUT, format!("cannot write to stdout: {error}"))),
+    }
+}

@@ -1,0 +1,30 @@
+//! `latch cell watch NAME`.
+
+use clap::Args;
+use latchwork::LockName;
+
+use super::view::{Reader, show_line};
+use crate::connection::with_client;
+use crate::failure::Failure;
+use crate::target::Target;
+use crate::voice::Voice;
+
+/// Print the value, and then each that follows it, a line each, until interrupted
+#[derive(Args, Debug)]
+pub(super) struct WatchOptions {
+    /// The cell: 1 to 512 bytes, no control characters
+    name: String,
+}
+
+pub(super) fn run(options: &WatchOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    let name = LockName::new(&options.name)?;
+    with_client(target, voice, async |client| {
+        let mut changes = client.cell(&options.name).watch();
+        loop {
+            let state = changes.next().await?;
+            if show_line(&name, state.as_ref(), voice)? == Reader::Gone {
+                return Ok(0);
+            }
+        }
+    })
+}

@@ -1,0 +1,81 @@
+//! `latch cell`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, assert_clean_error, end};
+use crate::watch::document;
+
+fn get(place: &Place, name: &str) -> Value {
+    document(&mut place.latch(["cell", "get", name, "--json"]))
+}
+
+#[test]
+fn what_was_set_is_printed_and_nothing_else() {
+    let place = Place::new();
+    for value in ["blue", "", " two\nlines ", "naïve", "-1"] {
+        let set = end(&mut place.latch(["cell", "set", "config", "--", value]));
+        assert_eq!(set.code, Some(0), "{set:?}");
+        let version = set.out.trim_end();
+        assert!(!version.is_empty() && version.bytes().all(|digit| digit.is_ascii_digit()), "{set:?}");
+        let found = end(&mut place.latch(["cell", "get", "config"]));
+        assert_eq!((found.code, found.out.as_str(), found.err.as_str()), (Some(0), value, ""));
+        assert_eq!(
+            get(&place, "config"),
+            json!({"name": "config", "set": true, "version": version, "value": value, "value_hex": null})
+        );
+    }
+}
+
+#[test]
+fn a_cell_that_is_not_set_is_an_error_that_scripts_can_tell() {
+    let place = Place::new();
+    assert_clean_error(&end(&mut place.latch(["cell", "get", "nothing"])), 1, "is not set");
+    let found = end(&mut place.latch(["cell", "get", "nothing", "--json"]));
+    assert_eq!((found.code, found.err.as_str()), (Some(1), ""));
+    let found: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(
+        found,
+        json!({"name": "nothing", "set": false, "version": "0", "value": null, "value_hex": null})
+    );
+}
+
+#[test]
+fn only_who_saw_the_newest_version_sets_it() {
+    let place = Place::new();
+    let set = |value: &str, seen: &str| end(&mut place.latch(["cell", "set", "n", value, "--if", seen]));
+    assert_eq!(set("one", "0").code, Some(0));
+    assert_clean_error(&set("again", "0"), 1, "is not at version 0");
+    let first = get(&place, "n")["version"].as_str().expect("text, for it may not fit a double").to_owned();
+    let next = (first.parse::<u128>().unwrap() + 1).to_string();
+    assert_clean_error(&set("neighbour", &next), 1, &next);
+    assert_eq!(set("two", &first).code, Some(0));
+    assert_clean_error(&set("three", &first), 1, &first);
+    assert_eq!(get(&place, "n")["value"], "two");
+    assert_clean_error(&set("four", "1.5"), 64, "no version");
+    assert_clean_error(&end(&mut place.latch(["cell", "get", "a\nb"])), 64, "control character");
+}
+
+#[test]
+fn a_watcher_sees_each_value_as_it_is_set() {
+    let place = Place::new();
+    let mut watching =
+        place.latch(["cell", "watch", "news", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["set"], false);
+    for value in ["one", "two\u{1b}[2J"] {
+        assert_eq!(end(&mut place.latch(["cell", "set", "news", value])).code, Some(0));
+        assert_eq!(next()["value"], value);
+    }
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    // And for people, a line each that does nothing to the terminal.
+    let mut watching = place.latch(["cell", "watch", "news"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "two\\u{1b}[2J");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}

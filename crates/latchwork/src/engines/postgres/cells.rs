@@ -1,0 +1,113 @@
+//! Cells: a row each in a table of its own, which is made when the first cell is used. A deleted cell keeps its row, so that
+//! no version is ever given twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::{ToSql, Type};
+
+use super::Server;
+use super::connection::Connection;
+use super::texts::NOW;
+use crate::engine::{CellState, Cells, Version, Written};
+use crate::{Error, ErrorKind, LockName, Result};
+
+const READ: &str = "SELECT version, value FROM {cell} WHERE name = $1 AND value IS NOT NULL";
+const WRITE: &str = include_str!("sql/write_cell.sql");
+
+/// The cells of one client.
+pub(super) struct PostgresCells(pub(super) Arc<Server>);
+
+/// What makes the table.
+fn table(table: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {table}_cell (name bytea PRIMARY KEY, version bigint NOT NULL, value bytea);"
+    )
+}
+
+/// Where the watchers of a cell listen. Two cells that share a channel wake each other's watchers, and nothing else.
+fn channel(table: &str, name: &LockName) -> String {
+    // FNV-1a: the same in every process and every version.
+    let bytes = table.bytes().chain([0]).chain(name.as_str().bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("latchwork_cell_{hash:016x}")
+}
+
+impl PostgresCells {
+    fn table(&self) -> &str {
+        &self.0.shared.options.table
+    }
+
+    /// Runs a statement; once more, if its table had to be made.
+    async fn run(
+        &self,
+        connection: &Connection,
+        text: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        let text = text.replace("{cell}", &format!("{}_cell", self.table())).replace("{now}", NOW);
+        if let Some(rows) = connection.query(&text, values).await? {
+            return Ok(rows);
+        }
+        connection.make_tables(&table(self.table())).await?;
+        let gone =
+            || Error::new(ErrorKind::Unreachable, "postgres: the table of cells was made, and is gone again");
+        connection.query(&text, values).await?.ok_or_else(gone)
+    }
+
+    async fn read_cell(&self, connection: &Connection, name: &LockName) -> Result<Option<CellState>> {
+        let name = name.as_str().as_bytes();
+        let rows = self.run(connection, READ, &[(&name, Type::BYTEA)]).await;
+        let rows = rows.map_err(|error| error.with_effect(crate::Effect::None))?;
+        Ok(rows.first().map(|row| CellState { version: version(row.get(0)), value: row.get(1) }))
+    }
+}
+
+fn version(number: i64) -> Version {
+    Version::new(u128::try_from(number).unwrap_or_default())
+}
+
+impl Cells for PostgresCells {
+    /// Changes are told, except through a pooler that lets nobody listen.
+    fn look_every(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+        let link = self.0.link().await?;
+        let (_beside, connection) = link.beside().await;
+        self.read_cell(connection, name).await
+    }
+
+    async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
+        // Such a version was never given.
+        let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
+        let (link, channel) = (self.0.link().await?, channel(self.table(), name));
+        let name = name.as_str().as_bytes();
+        let values: [(&(dyn ToSql + Sync), Type); 4] =
+            [(&name, Type::BYTEA), (&value, Type::BYTEA), (&seen, Type::INT8), (&channel, Type::TEXT)];
+        let (_beside, connection) = link.beside().await;
+        let rows = self.run(connection, WRITE, &values).await?;
+        Ok(match (rows.first(), value) {
+            (None, _) => Written::Changed,
+            (Some(_), None) => Written::Done(Version::ABSENT),
+            (Some(row), Some(_)) => Written::Done(version(row.get(0))),
+        })
+    }
+
+    async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
+        let (link, channel) = (self.0.link().await?, channel(self.table(), name));
+        let begin = async {
+            let (_beside, connection) = link.beside().await;
+            // To listen twice is to listen once. Behind a pooler nobody hears anything, and the core looks.
+            if !self.0.is_pooled() {
+                connection.command(&format!("LISTEN {channel}")).await?;
+            }
+            let now = self.read_cell(connection, name).await?;
+            Ok(now.map_or(Version::ABSENT, |state| state.version) != seen)
+        };
+        link.cell_news().until_told(&channel, begin).await
+    }
+}

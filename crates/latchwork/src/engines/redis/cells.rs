@@ -1,0 +1,104 @@
+//! Cells: a string each beside the keys of locks, written by a script that compares versions.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::Redis;
+use super::keys::Keys;
+use super::link::Link;
+use super::reply::strange;
+use super::scripts::Script;
+use crate::engine::{CellState, Cells, Version, Written};
+use crate::{LockName, Result};
+
+/// How many digits a version has.
+const DIGITS: usize = 16;
+/// Before the key of a cell, in the name of the channel where its watchers listen.
+pub(super) const CHANNEL: &str = "latchwork:cell:";
+
+impl Redis {
+    async fn read_cell(&self, link: &Link, key: &str) -> Result<Option<CellState>> {
+        let mut get = Cmd::new();
+        get.arg("GET").arg(key);
+        match link.command(&get, self.options()).await? {
+            Value::Nil => Ok(None),
+            Value::BulkString(stored) => parse(&stored),
+            _ => Err(strange()),
+        }
+    }
+}
+
+/// The version, and the value behind a sign that it is set.
+fn parse(stored: &[u8]) -> Result<Option<CellState>> {
+    let (digits, rest) = stored.split_at_checked(DIGITS).ok_or_else(strange)?;
+    match rest {
+        [b'-'] => Ok(None),
+        [b'=', value @ ..] => Ok(Some(CellState { version: version(digits)?, value: value.to_vec() })),
+        _ => Err(strange()),
+    }
+}
+
+fn version(digits: &[u8]) -> Result<Version> {
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(strange)
+}
+
+impl Cells for Redis {
+    /// Changes are told, except while the connection is being opened anew, or by a replica that took over.
+    fn look_every(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+        let key = Keys::of(&self.options().prefix, name)?.cell();
+        let link = self.session.link().await?;
+        self.read_cell(&link, &key).await.map_err(|error| error.with_effect(crate::Effect::None))
+    }
+
+    async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
+        let key = Keys::of(&self.options().prefix, name)?.cell();
+        let seen = format!("{:0DIGITS$}", seen.get());
+        let link = self.session.link().await?;
+        let mut command = link.script(Script::CellWrite, 1, key.len() + value.map_or(0, <[u8]>::len));
+        command.arg(&key).arg(seen);
+        match value {
+            Some(value) => command.arg([b"=", value].concat()),
+            None => command.arg("-"),
+        };
+        command.arg([CHANNEL, &key].concat());
+        match link.call(Script::CellWrite, &command, self.options()).await? {
+            Value::Int(0) => Ok(Written::Changed),
+            Value::BulkString(_) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
+            Value::BulkString(digits) => Ok(Written::Done(version(&digits)?)),
+            _ => Err(strange()),
+        }
+    }
+
+    async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
+        let key = Keys::of(&self.options().prefix, name)?.cell();
+        let link = self.session.link().await?;
+        let channel = [CHANNEL, &key].concat();
+        let begin = async {
+            link.subscribe(&channel, self.options()).await?;
+            let now = self.read_cell(&link, &key).await?;
+            Ok(now.map_or(Version::ABSENT, |state| state.version) != seen)
+        };
+        link.cells.until_told(&channel, begin).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_back_and_all_else_refused() {
+        let state = parse(b"0000000000000007=a=b").unwrap().expect("set");
+        assert_eq!((state.version, state.value.as_slice()), (Version::new(7), &b"a=b"[..]));
+        assert_eq!(parse(b"0000000000000007-").unwrap(), None);
+        assert_eq!(parse(b"0000000000000007=").unwrap().expect("set").value, b"");
+        for bad in [&b""[..], b"7=a", b"0000000000000007", b"000000000000000x=a", b"0000000000000007-x"] {
+            assert!(parse(bad).is_err());
+        }
+    }
+}

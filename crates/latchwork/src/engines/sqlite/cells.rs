@@ -1,0 +1,81 @@
+//! Cells: a row each, which stays when the cell is deleted, so that no version is ever given twice.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::queue::Rings;
+use super::store::{first, transaction};
+use super::{Shared, Sqlite};
+use crate::clock;
+use crate::engine::{CellState, Cells, Version, Written};
+use crate::{LockName, Result};
+
+/// Made when it is first needed: databases without cells stay as they are. The version is the newest write's.
+const TABLE: &str =
+    "CREATE TABLE IF NOT EXISTS cell (name TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB) STRICT";
+const READ: &str = "SELECT version, value FROM cell WHERE name = ?1 AND value IS NOT NULL";
+const WRITE: &str = include_str!("write_cell.sql");
+/// A value is worth more than a lock, which dies with the machine.
+const DURABLE: &str = "PRAGMA synchronous = FULL";
+const FAST: &str = "PRAGMA synchronous = NORMAL";
+
+impl Shared {
+    fn read_cell(&self, db: &Connection, name: &LockName) -> rusqlite::Result<Option<CellState>> {
+        db.prepare_cached(TABLE)?.execute([])?;
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(CellState { version: version(row.get(0)?), value: row.get(1)? });
+        db.prepare_cached(READ)?.query_row([name.as_str()], read).optional()
+    }
+
+    fn write_cell(
+        &self,
+        db: &Connection,
+        name: &LockName,
+        seen: Version,
+        value: Option<&[u8]>,
+    ) -> rusqlite::Result<Written> {
+        // Such a version was never given.
+        let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
+        db.execute_batch(DURABLE)?;
+        let written = transaction(db, |db| {
+            db.prepare_cached(TABLE)?.execute([])?;
+            let values = params![name.as_str(), clock::wall_micros() as i64, value, seen];
+            first(db.prepare_cached(WRITE)?, values, |row| row.get::<_, i64>(0))
+        });
+        db.execute_batch(FAST)?;
+        Ok(match (written?, value) {
+            (None, _) => Written::Changed,
+            (Some(_), None) => Written::Done(Version::ABSENT),
+            (Some(number), Some(_)) => Written::Done(version(number)),
+        })
+    }
+}
+
+fn version(number: i64) -> Version {
+    Version::new(u128::try_from(number).unwrap_or_default())
+}
+
+impl Cells for Sqlite {
+    /// The file tells nobody of a change; to look costs some microseconds.
+    fn look_every(&self) -> Duration {
+        Duration::from_millis(25)
+    }
+
+    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+        let name = name.clone();
+        self.write(move |shared, db| Ok((shared.read_cell(db, &name)?, Rings::new()))).await
+    }
+
+    async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
+        let (name, value) = (name.clone(), value.map(<[u8]>::to_vec));
+        self.write(move |shared, db| {
+            Ok((shared.write_cell(db, &name, seen, value.as_deref())?, Rings::new()))
+        })
+        .await
+    }
+
+    async fn watch(&self, _: &LockName, _: Version) -> Result<()> {
+        std::future::pending().await
+    }
+}

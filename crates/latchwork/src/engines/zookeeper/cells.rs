@@ -1,0 +1,148 @@
+//! Cells: the value as it is, in the node `<chroot>/%cells/<name>`, so that `zkCli` can `get` and `set` it.
+//!
+//! No lock's path begins so. A node without data (which is not the same as empty data) is a cell that is not set: cells are
+//! never deleted, only emptied, and their versions go on. The version is made of the transaction that made the node and of
+//! how often it was written since: both are needed if somebody else deletes the node and makes it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::shared::{Shared, strange};
+use super::wire::{Create, Reply, Request, Session, Stat, Trouble, Watcher};
+use super::{ZooKeeper, failure, names};
+use crate::engine::{CellState, Cells, Version, Written};
+use crate::{Effect, LockName, Result};
+
+/// A node as it was found.
+struct Found {
+    data: Option<Vec<u8>>,
+    stat: Stat,
+}
+
+impl Found {
+    fn state(self) -> Option<CellState> {
+        let version = self.version();
+        self.data.map(|value| CellState { version, value })
+    }
+
+    fn version(&self) -> Version {
+        match self.data {
+            None => Version::ABSENT,
+            Some(_) => version(&self.stat),
+        }
+    }
+}
+
+fn version(stat: &Stat) -> Version {
+    let (made, written) = (stat.czxid as u64, stat.version as u32);
+    Version::new(u128::from(made) << 32 | u128::from(written))
+}
+
+impl Shared {
+    fn cell_path(&self, name: &LockName) -> String {
+        self.path(&format!("/%cells{}", names::path_of(name)))
+    }
+
+    /// After everything that was done before, on whichever server.
+    async fn find_cell(
+        &self,
+        session: &Session,
+        path: &str,
+        watcher: Option<Watcher>,
+    ) -> Result<Option<Found>> {
+        let sync = Request::Sync { path: path.to_owned() };
+        let read = Request::ReadCell { path: path.to_owned(), watch: watcher.is_some() };
+        let [synced, found] = session.ask([(sync.clone(), None), (read.clone(), watcher)]).await;
+        if let Err(trouble) = synced
+            && trouble != Trouble::NO_NODE
+        {
+            return Err(failure::failed(&trouble, &sync, &self.options));
+        }
+        match found {
+            Ok(Reply::Cell { data, stat }) => Ok(Some(Found { data, stat })),
+            Err(trouble) if trouble == Trouble::NO_NODE => Ok(None),
+            Err(trouble) => Err(failure::failed(&trouble, &read, &self.options)),
+            Ok(_) => Err(strange()),
+        }
+    }
+
+    /// Makes the node and those on the way to it, without data. Nobody can tell whether that was done.
+    async fn make_cell(&self, session: &Session, path: &str) -> Result<()> {
+        let ends = path.char_indices().filter(|(at, c)| *c == '/' && *at > 0).map(|(at, _)| at);
+        let requests: Vec<_> = ends
+            .chain([path.len()])
+            .map(|end| {
+                let (path, data) = (path[..end].to_owned(), Vec::new());
+                match end > self.options.chroot.len() {
+                    true => Request::MakeCell { path },
+                    false => Request::Create { path, data, kind: Create::Persistent },
+                }
+            })
+            .collect();
+        let last = requests.last().cloned();
+        let answers = session.ask_all(requests.into_iter().map(|request| (request, None)).collect()).await;
+        match answers.into_iter().last().zip(last) {
+            Some((Err(trouble), request)) if trouble != Trouble::NODE_EXISTS => {
+                Err(failure::failed(&trouble, &request, &self.options).with_effect(Effect::None))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The node, made if it is not there.
+    async fn find_or_make_cell(&self, session: &Session, path: &str) -> Result<Option<Found>> {
+        if let Some(found) = self.find_cell(session, path, None).await? {
+            return Ok(Some(found));
+        }
+        self.make_cell(session, path).await?;
+        self.find_cell(session, path, None).await
+    }
+}
+
+impl Cells for ZooKeeper {
+    /// Every change is told, and every connection that broke.
+    fn look_every(&self) -> Duration {
+        Duration::from_secs(60 * 60)
+    }
+
+    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+        let session = self.shared.session().await?;
+        let found = self.shared.find_cell(&session, &self.shared.cell_path(name), None).await?;
+        Ok(found.and_then(Found::state))
+    }
+
+    async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
+        let (shared, path) = (&self.shared, self.shared.cell_path(name));
+        let session = shared.session().await?;
+        let found = match seen == Version::ABSENT {
+            true => shared.find_or_make_cell(&session, &path).await?,
+            false => shared.find_cell(&session, &path, None).await?,
+        };
+        // The server compares how often it was written, and nothing else.
+        let Some(found) = found.filter(|found| found.version() == seen) else { return Ok(Written::Changed) };
+        let write = Request::WriteCell { path, data: value.map(<[u8]>::to_vec), version: found.stat.version };
+        match shared.ask(&session, write, &[Trouble::BAD_VERSION, Trouble::NO_NODE]).await? {
+            None => Ok(Written::Changed),
+            Some(Reply::Written(_)) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
+            Some(Reply::Written(stat)) => Ok(Written::Done(version(&stat))),
+            Some(_) => Err(strange().with_effect(Effect::Unknown)),
+        }
+    }
+
+    async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
+        let (shared, path) = (&self.shared, self.shared.cell_path(name));
+        let session = shared.session().await?;
+        // The server watches only what is there.
+        shared.find_or_make_cell(&session, &path).await?;
+        let bell = Arc::<Notify>::default();
+        let rings = bell.clone();
+        let watcher: Watcher = Box::new(move |_| rings.notify_one());
+        let found = shared.find_cell(&session, &path, Some(watcher)).await?;
+        if found.is_some_and(|found| found.version() == seen) {
+            bell.notified().await;
+        }
+        Ok(())
+    }
+}

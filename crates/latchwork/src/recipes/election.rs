@@ -1,0 +1,188 @@
+//! One leader at a time, whom everybody can know.
+
+use std::time::Duration;
+
+use super::{Cell, Leadership, Observer};
+use crate::engine::{Filter, Version, Written};
+use crate::wishes::wishes;
+use crate::{Client, Error, ErrorKind, Guard, Lock, LockName, Result, Token, Wait};
+
+/// An election. Made by [`Client::election`].
+#[derive(Clone, Debug)]
+#[must_use = "nobody is elected before `campaign`"]
+pub struct Election {
+    inner: Lock,
+    cell: Cell,
+    client: Client,
+}
+
+/// Who leads, or led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// Greater than that of every earlier leader: send it along with whatever must not come from a former one.
+    pub term: u64,
+    /// What it campaigned with: an address, a name.
+    pub value: Vec<u8>,
+}
+
+impl Client {
+    /// Describes an election; nothing is sent before it is used.
+    ///
+    /// It uses the lock and the cell of this name: whoever has the lock leads, and says so in the cell.
+    ///
+    /// # Guarantees
+    /// Two leaders are never both certain, and terms only rise: the term is the lock's token. A standby takes over as soon as
+    /// the engine's promise for a waiting lock has it ([`Guarantees::dead_holder`](crate::Guarantees::dead_holder)). A former
+    /// leader that was paused may act until it looks: let what it acts on refuse lower terms.
+    ///
+    /// # Errors
+    /// Using it is [`ErrorKind::Unsupported`] where [`Guarantees::cells`](crate::Guarantees::cells) says no.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::connect("memory:").await?;
+    /// let election = client.election("main");
+    /// let leading = election.campaign("10.0.0.1:80").await?;
+    /// let leader = election.leader().await?.expect("there is one");
+    /// assert_eq!((leader.term, leader.value.as_slice()), (leading.term(), &b"10.0.0.1:80"[..]));
+    /// leading.resign().await?;
+    /// assert_eq!(election.leader().await?, None);
+    /// # Ok(()) }
+    /// ```
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election { inner: self.lock(name.as_ref()), cell: self.cell(name), client: self.clone() }
+    }
+}
+
+impl Election {
+    wishes! {
+        ttl: Duration;
+        wait: impl Into<Wait>;
+        stop_margin: Duration;
+    }
+
+    /// Waits until this one leads, and tells everybody `value`.
+    ///
+    /// # Cancel safety
+    /// Dropped, it does not lead: its place in the queue, or the lock, is given back in the background.
+    ///
+    /// # Errors
+    /// Those of [`Lock::acquire`] and of [`Cell::set_if`], and [`ErrorKind::Lost`] if another was elected before this one could
+    /// tell. It does not lead then.
+    ///
+    /// # Examples
+    /// As [`Client::election`].
+    pub async fn campaign(&self, value: impl Into<Vec<u8>>) -> Result<Leadership> {
+        let value = value.into();
+        // What cannot be told is found out before anybody waits for it.
+        self.cell.checked()?;
+        if value.len() > Self::MAX_BYTES {
+            let (is, most) = (value.len(), Self::MAX_BYTES);
+            let message = format!("the value is {is} bytes long; a leader may tell {most} at most");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let guard = self.inner.acquire().await?;
+        let term = self.announce(&guard, &value).await?;
+        Ok(Leadership::new(guard, term))
+    }
+
+    /// The longest value, in bytes.
+    pub const MAX_BYTES: usize = Cell::MAX_BYTES - 32;
+
+    /// Who leads; `None` if nobody does, or nobody has said so yet.
+    ///
+    /// # Guarantees
+    /// Whoever it names held the lock while this was asked.
+    ///
+    /// # Cancel safety
+    /// Reads only; may be dropped at any time.
+    ///
+    /// # Errors
+    /// Those of [`Cell::get`] and [`Client::inspect`].
+    ///
+    /// # Examples
+    /// As [`Client::election`].
+    pub async fn leader(&self) -> Result<Option<Leader>> {
+        let (name, _) = self.cell.checked()?;
+        let Some(told) = self.told().await? else { return Ok(None) };
+        let states = self.client.inspect(&Filter::Name(name.clone())).await?;
+        let mut holders = states.iter().flat_map(|state| &state.holders);
+        let leads = holders.any(|holder| holder.token == Some(Token::from_number(told.term).engine_token()));
+        Ok(leads.then_some(told))
+    }
+
+    /// Follows who leads.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let client = latchwork::connect("memory:").await?;
+    /// let mut leaders = client.election("main").observe();
+    /// let leading = client.election("main").campaign("one").await?;
+    /// assert_eq!(leaders.next().await?.term, leading.term());
+    /// # Ok(()) }
+    /// ```
+    pub fn observe(&self) -> Observer {
+        Observer::new(self.cell.watch())
+    }
+
+    async fn told(&self) -> Result<Option<Leader>> {
+        let (name, _) = self.cell.checked()?;
+        let Some(state) = self.cell.get().await? else { return Ok(None) };
+        Leader::parse(&state.value).map(Some).ok_or_else(|| strange(name))
+    }
+
+    /// Writes into the cell who leads. Never over a later leader: a former one may have been paused just here.
+    async fn announce(&self, guard: &Guard, value: &[u8]) -> Result<u64> {
+        let (name, _) = self.cell.checked()?;
+        let term = guard.token()?.get();
+        let text = [format!("{term}\n").as_bytes(), value].concat();
+        loop {
+            let state = self.cell.get().await?;
+            if let Some(state) = &state {
+                let told = Leader::parse(&state.value).ok_or_else(|| strange(name))?;
+                if told.term > term {
+                    let message = "another was elected before this one could tell anybody; campaign again";
+                    return Err(Error::new(ErrorKind::Lost, message).about(name));
+                }
+            }
+            let seen = state.map_or(Version::ABSENT, |state| state.version);
+            if let Written::Done(_) = self.cell.set_if(seen, text.as_slice()).await? {
+                return Ok(term);
+            }
+        }
+    }
+}
+
+impl Leader {
+    /// The term, and in the next line the value.
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let end = text.iter().position(|byte| *byte == b'\n')?;
+        let term = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+        Some(Self { term, value: text[end + 1..].to_vec() })
+    }
+}
+
+fn strange(name: &LockName) -> Error {
+    let message = "the cell of this name holds something else than a leader; choose another name";
+    Error::new(ErrorKind::Corrupt, message).about(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_that_differ_by_one_stay_different_as_text() {
+        for term in [1, 1 << 53, (1 << 53) + 1, u64::MAX] {
+            let text = [format!("{term}\n").as_bytes(), b"a\nb"].concat();
+            assert_eq!(Leader::parse(&text), Some(Leader { term, value: b"a\nb".to_vec() }));
+        }
+        for bad in [&b""[..], b"7", b"x\n", b"-1\n", b"\xff\n"] {
+            assert_eq!(Leader::parse(bad), None);
+        }
+    }
+}

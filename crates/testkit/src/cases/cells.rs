@@ -1,0 +1,237 @@
+//! Values with versions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::{Cell, CellState, Effect, ErrorKind, Version, Written};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::support::{LONG, hold, pause};
+use crate::cell_history::CellHistory;
+use crate::{Fixture, cut};
+
+/// Longer than any watcher may need to be told.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn set(cell: &Cell, value: &str) -> CellState {
+    cell.update(|_| value.into()).await.expect("the engine answers")
+}
+
+pub(super) async fn what_has_no_cells_says_so<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let cell = client.cell("none");
+    let error = cell.get().await.expect_err("refused");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::None));
+    assert!(error.to_string().contains("has no cells"), "{error}");
+    assert_eq!(cell.set_if(Version::ABSENT, "x").await.expect_err("refused").kind(), ErrorKind::Unsupported);
+    assert_eq!(cell.watch().next().await.expect_err("refused").kind(), ErrorKind::Unsupported);
+}
+
+pub(super) async fn of_all_who_saw_one_version_one_sets_the_cell<F: Fixture>(fixture: Arc<F>) {
+    let clients = [fixture.client().await, fixture.client().await];
+    let mut seen = Version::ABSENT;
+    for round in 0..4 {
+        let mut racers = JoinSet::new();
+        for number in 0..10 {
+            let cell = clients[number % 2].cell("race");
+            racers
+                .spawn(async move { cell.set_if(seen, format!("{round} {number}")).await.expect("answers") });
+        }
+        let answers = racers.join_all().await;
+        let done: Vec<_> = answers.iter().filter(|answer| **answer != Written::Changed).collect();
+        let [Written::Done(version)] = done[..] else { panic!("set by {done:?}") };
+        assert!(*version > seen);
+        seen = *version;
+        assert_eq!(clients[0].cell("race").get().await.expect("answers").expect("set").version, seen);
+    }
+}
+
+pub(super) async fn a_cell_that_was_deleted_never_has_an_old_version_again<F: Fixture>(fixture: Arc<F>) {
+    let (client, other) = (fixture.client().await, fixture.client().await);
+    let (cell, same) = (client.cell("reborn"), other.cell("reborn"));
+    let mut old = Vec::new();
+    for round in 0..5 {
+        let now = set(&cell, &format!("life {round}")).await;
+        assert!(old.iter().all(|old| *old < now.version), "{:?} after {old:?}", now.version);
+        for stale in &old {
+            assert_eq!(same.set_if(*stale, "from the past").await.expect("answers"), Written::Changed);
+            assert_eq!(same.delete_if(*stale).await.expect("answers"), Written::Changed);
+        }
+        assert_eq!(same.set_if(Version::ABSENT, "first").await.expect("answers"), Written::Changed);
+        assert_eq!(same.get().await.expect("answers"), Some(now.clone()));
+        old.push(now.version);
+        assert_eq!(same.delete_if(now.version).await.expect("answers"), Written::Done(Version::ABSENT));
+        assert_eq!(cell.get().await.expect("answers"), None);
+        for stale in &old {
+            assert_eq!(cell.set_if(*stale, "from the grave").await.expect("answers"), Written::Changed);
+            assert_eq!(cell.delete_if(*stale).await.expect("answers"), Written::Changed);
+        }
+    }
+    assert_eq!(cell.delete_if(Version::ABSENT).await.expect_err("refused").kind(), ErrorKind::Invalid);
+}
+
+pub(super) async fn cells_answer_as_one_at_one_place_would<F: Fixture>(fixture: Arc<F>) {
+    let clients = [fixture.client().await, fixture.client().await, fixture.client().await];
+    let history = Arc::new(CellHistory::default());
+    let mut tasks = JoinSet::new();
+    for number in 0..6 {
+        let (cell, history) = (clients[number % 3].cell("linear"), history.clone());
+        tasks.spawn(async move {
+            for round in 0..20 {
+                let found = history.get(&cell).await.expect("answers");
+                let seen = found.map_or(Version::ABSENT, |found| found.version);
+                let value = format!("{number} {round}");
+                history.set_if(&cell, seen, value.as_bytes()).await.expect("answers");
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(history.len(), 6 * 20 * 2);
+    history.check().expect("linearizable");
+}
+
+pub(super) async fn no_update_of_a_cell_is_lost<F: Fixture>(fixture: Arc<F>) {
+    let clients = [fixture.client().await, fixture.client().await];
+    let mut tasks = JoinSet::new();
+    for number in 0..6 {
+        let cell = clients[number % 2].cell("count");
+        tasks.spawn(async move {
+            for _ in 0..5 {
+                let add = |old: Option<&[u8]>| {
+                    let old = old.map_or(0, |old| str::from_utf8(old).unwrap().parse::<u32>().unwrap());
+                    (old + 1).to_string().into_bytes()
+                };
+                cell.update(add).await.expect("its turn comes");
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(clients[0].cell("count").get().await.expect("answers").expect("set").value, b"30");
+}
+
+pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixture>(fixture: Arc<F>) {
+    let (writer, reader) = (fixture.client().await, fixture.client().await);
+    let cell = writer.cell("news");
+    let mut watchers = JoinSet::new();
+    for _ in 0..4 {
+        let mut changes = reader.cell("news").watch();
+        watchers.spawn(async move {
+            let mut versions = Vec::new();
+            loop {
+                let now = changes.next().await.expect("answers");
+                let Some(now) = now else { continue };
+                versions.push(now.version);
+                if now.value == b"last" {
+                    return versions;
+                }
+            }
+        });
+    }
+    for value in ["one", "two", "two", "last"] {
+        pause(20).await;
+        set(&cell, value).await;
+    }
+    let told = timeout(PATIENCE, watchers.join_all()).await.expect("told");
+    for versions in told {
+        assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
+    }
+    // A change between two calls is not missed, and one that ends a wait is told once.
+    let mut changes = reader.cell("news").watch();
+    assert_eq!(changes.next().await.expect("answers").expect("set").value, b"last");
+    for polls in 0..6 {
+        let _ = timeout(Duration::from_millis(10), cut::after_polls(changes.next(), polls)).await;
+        let now = set(&cell, &polls.to_string()).await;
+        let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
+        assert_eq!(told, Some(now));
+    }
+    // And a deletion is a change.
+    let now = cell.get().await.expect("answers").expect("set");
+    cell.delete_if(now.version).await.expect("answers");
+    assert_eq!(timeout(PATIENCE, changes.next()).await.expect("told").expect("answers"), None);
+}
+
+pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixture>(fixture: Arc<F>) {
+    let (writer, reader) = (fixture.client().await, fixture.client().await);
+    let before = set(&writer.cell("dark"), "before").await;
+    let mut changes = reader.cell("dark").watch();
+    assert_eq!(changes.next().await.expect("answers"), Some(before.clone()));
+    // What is no outage is told at once, and misses nothing either.
+    let watching = tokio::spawn(async move {
+        loop {
+            match changes.next().await {
+                Ok(told) => return told,
+                Err(_) => pause(20).await,
+            }
+        }
+    });
+    pause(50).await;
+    fixture.breaks().await;
+    let error = writer.cell("dark").set_if(before.version, "during").await.expect_err("it is broken");
+    assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Corrupt), "{error}");
+    fixture.mend().await;
+    let fresh = fixture.client().await;
+    let found = fresh.cell("dark").get().await.expect("answers").expect("set");
+    assert!(error.effect() == Effect::Unknown || found == before, "said to have done nothing: {error}");
+    let after = set(&fresh.cell("dark"), "after").await;
+    assert!(after.version > before.version);
+    let told = timeout(PATIENCE, watching).await.expect("told").expect("no panic");
+    let told = told.expect("set").version;
+    assert!(told == found.version || told == after.version, "{told:?}");
+}
+
+pub(super) async fn any_bytes_are_a_value_and_any_name_is_a_cell<F: Fixture>(fixture: Arc<F>) {
+    let (client, other) = (fixture.client().await, fixture.client().await);
+    let all: Vec<u8> = (0..=255).collect();
+    for value in [Vec::new(), vec![0], b"\r\n".to_vec(), all, vec![b'x'; Cell::MAX_BYTES]] {
+        let now = client.cell("bytes").update(|_| value.clone()).await.expect("answers");
+        let found = other.cell("bytes").get().await.expect("answers").expect("set");
+        assert!(found == now && found.value == value, "{} bytes", value.len());
+    }
+    let error = client.cell("bytes").set_if(Version::ABSENT, vec![0; Cell::MAX_BYTES + 1]).await;
+    let error = error.expect_err("too long");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("524289") && error.to_string().contains("524288"), "{error}");
+    let names = [
+        "a",
+        "a/b",
+        "a/b/c",
+        "A",
+        "a ",
+        "naïve",
+        "%2F",
+        "'; drop table cell; --",
+        "../x",
+        "*",
+        &"x".repeat(512),
+    ];
+    for name in names {
+        assert_eq!(client.cell(name).get().await.expect("answers"), None, "{name:?}");
+        assert!(
+            matches!(client.cell(name).set_if(Version::ABSENT, name).await, Ok(Written::Done(_))),
+            "{name:?}"
+        );
+    }
+    for name in names {
+        assert_eq!(other.cell(name).get().await.expect("answers").expect("set").value, name.as_bytes());
+    }
+    for bad in ["", "nul\0", &"x".repeat(513)] {
+        assert_eq!(client.cell(bad).get().await.expect_err("refused").kind(), ErrorKind::Invalid);
+    }
+}
+
+pub(super) async fn a_lock_and_a_cell_of_one_name_are_unrelated<F: Fixture>(fixture: Arc<F>) {
+    let (client, other) = (fixture.client().await, fixture.client().await);
+    for name in ["both", "both/inner"] {
+        let now = set(&client.cell(name), "value").await;
+        let guard = hold(&other, name).await;
+        assert_eq!(client.cell(name).get().await.expect("answers"), Some(now.clone()));
+        let next = set(&client.cell(name), "other").await;
+        assert!(guard.is_certain() && next.version > now.version);
+        let tried = client.lock(name).ttl(LONG).try_acquire().await.expect("answers");
+        assert!(tried.is_none(), "held");
+        guard.release().await.expect("held");
+        assert_eq!(client.cell(name).get().await.expect("answers"), Some(next));
+        hold(&client, name).await.release().await.expect("held");
+    }
+}

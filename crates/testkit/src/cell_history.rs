@@ -1,0 +1,259 @@
+//! Who read and wrote a cell, and when; and whether one cell at one place could have answered so.
+//!
+//! Versions give the order of all writes, so that nothing has to be searched for: every answer names its place in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use latchwork::clock::{Clock, Moment};
+use latchwork::{Cell, CellState, Effect, Result, Version, Written};
+
+/// One call and its answer.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Before it was sent.
+    pub began: Moment,
+    /// After it was answered.
+    pub ended: Moment,
+    /// What it was.
+    pub did: Did,
+}
+
+/// What a call was answered.
+#[derive(Clone, Debug)]
+pub enum Did {
+    /// A read.
+    Read(Option<CellState>),
+    /// A write of this value, to whoever saw this version.
+    Wrote {
+        /// What it saw.
+        seen: Version,
+        /// What it wrote.
+        value: Vec<u8>,
+        /// The answer; `None` if it may or may not have acted.
+        answer: Option<Written>,
+    },
+}
+
+/// All calls on one cell that nobody deletes.
+#[derive(Default)]
+pub struct CellHistory {
+    operations: Mutex<Vec<Operation>>,
+}
+
+impl CellHistory {
+    /// Reads, and writes it down.
+    ///
+    /// # Errors
+    /// The cell's own, which says nothing of it.
+    pub async fn get(&self, cell: &Cell) -> Result<Option<CellState>> {
+        let began = Clock::boottime().now();
+        let found = cell.get().await?;
+        self.note(began, Did::Read(found.clone()));
+        Ok(found)
+    }
+
+    /// Writes, and writes it down.
+    ///
+    /// # Errors
+    /// The cell's own.
+    pub async fn set_if(&self, cell: &Cell, seen: Version, value: &[u8]) -> Result<Written> {
+        let began = Clock::boottime().now();
+        let answer = cell.set_if(seen, value).await;
+        let is_known = !matches!(&answer, Err(error) if error.effect() == Effect::None);
+        if is_known {
+            let answer = answer.as_ref().ok().copied();
+            self.note(began, Did::Wrote { seen, value: value.to_vec(), answer });
+        }
+        answer
+    }
+
+    /// Adds what somebody else saw.
+    pub fn note(&self, began: Moment, did: Did) {
+        let operation = Operation { began, ended: Clock::boottime().now(), did };
+        self.operations.lock().expect("no panic here").push(operation);
+    }
+
+    /// What is wrong with it, if something is.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    pub fn check(&self) -> Result<(), String> {
+        check(&self.operations.lock().expect("no panic here"))
+    }
+
+    /// How many calls were answered.
+    pub fn len(&self) -> usize {
+        self.operations.lock().expect("no panic here").len()
+    }
+
+    /// Whether nothing was asked.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Whether one cell at one place, that nobody deletes, could have answered so.
+///
+/// # Errors
+/// The first violation, in words.
+pub fn check(operations: &[Operation]) -> Result<(), String> {
+    let written = writes(operations)?;
+    let maybe: BTreeSet<&[u8]> = operations.iter().filter_map(maybe_written).collect();
+    for operation in operations {
+        explained(operation, operations, &written, &maybe)?;
+    }
+    in_real_time(operations)
+}
+
+/// What was surely written, by version. Nobody's write is another's, and one at most followed each version.
+fn writes(operations: &[Operation]) -> Result<BTreeMap<Version, &[u8]>, String> {
+    let (mut written, mut followed) = (BTreeMap::new(), BTreeSet::new());
+    for operation in operations {
+        let Did::Wrote { seen, value, answer: Some(Written::Done(version)) } = &operation.did else {
+            continue;
+        };
+        if version <= seen {
+            return Err(format!("a write over version {seen} got version {version}"));
+        }
+        if written.insert(*version, value.as_slice()).is_some() {
+            return Err(format!("two writes got version {version}"));
+        }
+        if !followed.insert(*seen) {
+            return Err(format!("two writes replaced version {seen}"));
+        }
+    }
+    Ok(written)
+}
+
+fn maybe_written(operation: &Operation) -> Option<&[u8]> {
+    match &operation.did {
+        Did::Wrote { value, answer: None, .. } => Some(value),
+        _ => None,
+    }
+}
+
+/// Whether somebody did what it was answered.
+fn explained(
+    operation: &Operation,
+    operations: &[Operation],
+    written: &BTreeMap<Version, &[u8]>,
+    maybe: &BTreeSet<&[u8]>,
+) -> Result<(), String> {
+    match &operation.did {
+        Did::Read(Some(state)) => match written.get(&state.version) {
+            Some(value) if *value == state.value => Ok(()),
+            None if maybe.contains(state.value.as_slice()) => Ok(()),
+            _ => Err(format!("nobody wrote what was read: {state:?}")),
+        },
+        Did::Wrote { seen, answer: Some(Written::Changed), .. } => {
+            let is_newer = |other: &&Operation| match &other.did {
+                Did::Wrote { answer: Some(Written::Done(version)), .. } => version > seen,
+                Did::Wrote { answer, .. } => answer.is_none(),
+                Did::Read(_) => false,
+            };
+            let changed = operations.iter().filter(is_newer).any(|other| other.began < operation.ended);
+            changed
+                .then_some(())
+                .ok_or_else(|| format!("nobody had replaced version {seen}, and it was refused"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whoever asks later sees no less.
+fn in_real_time(operations: &[Operation]) -> Result<(), String> {
+    let mut by_end: Vec<_> = operations.iter().collect();
+    by_end.sort_by_key(|operation| operation.ended);
+    let mut by_begin = by_end.clone();
+    by_begin.sort_by_key(|operation| operation.began);
+    let (mut ended, mut newest) = (by_end.into_iter().peekable(), Version::ABSENT);
+    for operation in by_begin {
+        while let Some(earlier) = ended.next_if(|earlier| earlier.ended < operation.began) {
+            newest = newest.max(places(&earlier.did).1);
+        }
+        let (saw, _) = places(&operation.did);
+        if let Some(saw) = saw
+            && saw < newest
+        {
+            return Err(format!("version {newest} was there before {:?} was asked", operation.did));
+        }
+    }
+    Ok(())
+}
+
+/// The version it found, if that is known, and the newest that there surely was when it was answered.
+fn places(did: &Did) -> (Option<Version>, Version) {
+    match did {
+        Did::Read(state) => {
+            let found = state.as_ref().map_or(Version::ABSENT, |state| state.version);
+            (Some(found), found)
+        }
+        Did::Wrote { seen, answer: Some(Written::Done(version)), .. } => (Some(*seen), *version),
+        Did::Wrote { .. } => (None, Version::ABSENT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(began: u64, ended: u64, did: Did) -> Operation {
+        Operation { began: Moment::from_micros(began), ended: Moment::from_micros(ended), did }
+    }
+
+    fn read(version: u128, value: &str) -> Did {
+        Did::Read(Some(CellState { version: Version::new(version), value: value.into() }))
+    }
+
+    fn write(seen: u128, value: &str, version: Option<u128>) -> Did {
+        let answer = version.map(|version| match version {
+            0 => Written::Changed,
+            version => Written::Done(Version::new(version)),
+        });
+        Did::Wrote { seen: Version::new(seen), value: value.into(), answer }
+    }
+
+    #[test]
+    fn what_one_cell_could_have_answered_is_fine() {
+        let fine = [
+            at(1, 9, Did::Read(None)),
+            at(2, 3, write(0, "a", Some(5))),
+            at(2, 4, write(0, "b", Some(0))),
+            at(5, 6, read(5, "a")),
+            at(7, 8, write(5, "c", None)),
+            at(7, 12, read(5, "a")),
+            at(9, 10, read(6, "c")),
+            at(11, 12, write(5, "d", Some(0))),
+        ];
+        assert_eq!(check(&fine), Ok(()));
+    }
+
+    #[test]
+    fn every_violation_is_found() {
+        let first = || at(1, 2, write(0, "a", Some(5)));
+        for (says, rest) in [
+            ("two writes got version 5", vec![at(3, 4, write(4, "b", Some(5)))]),
+            (
+                "two writes replaced version 5",
+                vec![at(3, 4, write(5, "b", Some(6))), at(3, 4, write(5, "c", Some(7)))],
+            ),
+            ("a write over version 5 got version 4", vec![at(3, 4, write(5, "b", Some(4)))]),
+            ("nobody wrote what was read", vec![at(3, 4, read(5, "b"))]),
+            ("nobody wrote what was read", vec![at(3, 4, read(6, "a"))]),
+            ("nobody had replaced version 5", vec![at(3, 4, write(5, "b", Some(0)))]),
+            ("version 5 was there before", vec![at(3, 4, Did::Read(None))]),
+            ("version 6 was there before", vec![at(3, 4, write(5, "b", Some(6))), at(5, 6, read(5, "a"))]),
+            (
+                "version 6 was there before",
+                vec![at(3, 4, write(5, "b", Some(6))), at(5, 6, write(5, "c", Some(6)))],
+            ),
+        ] {
+            let found = check(&[vec![first()], rest].concat()).expect_err(says);
+            assert!(
+                found.contains(says) || says.starts_with("version 6") && found.contains("two writes"),
+                "{found}"
+            );
+        }
+    }
+}

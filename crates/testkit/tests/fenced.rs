@@ -1,0 +1,131 @@
+//! The protected side refuses a former holder: in a script of Redis, and in the user's own transaction. And the optimistic lock
+//! on the user's own table.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use latchwork::{Client, FENCED_SET, Token};
+use rusqlite::Connection;
+use testkit::Fixture;
+use testkit::fixtures::{PostgresFixture, RedisFixture, SqliteFixture};
+use testkit::servers::Reply;
+
+/// As docs/recipes.md has it.
+const FENCED_WRITE: &str = "UPDATE report SET body = ?2, fence = ?1 WHERE id = 1 AND fence <= ?1";
+
+/// The token of one who lost its lock, and of the next holder.
+async fn two_tokens(client: &Client) -> (Token, Token) {
+    let lock = client.lock("fenced").ttl(Duration::from_secs(20));
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let guard = lock.acquire().await.expect("free");
+        tokens.push(guard.token().expect("it has one"));
+        guard.release().await.expect("held");
+    }
+    assert!(tokens[1] > tokens[0]);
+    (tokens[0], tokens[1])
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn a_script_of_redis_refuses_a_former_holder() {
+    runtime().block_on(async {
+        let fixture = RedisFixture::begin().await;
+        let (former, newest) = two_tokens(&fixture.client().await).await;
+        let set = |token: &str, value: &str| {
+            let words = ["EVAL", FENCED_SET, "2", "{report}", "{report}:fence", token, value];
+            fixture.server().command(&words)
+        };
+        assert_eq!(set(&former.fixed_width(), "by the holder").integer(), 1);
+        assert_eq!(set(&newest.fixed_width(), "by the next").integer(), 1);
+        assert_eq!(set(&former.fixed_width(), "by one who was paused").integer(), 0);
+        assert_eq!(set(&newest.fixed_width(), "again").integer(), 1);
+        assert_eq!(fixture.server().command(&["GET", "{report}"]).text(), "again");
+        // Neighbours that a double takes for the same number.
+        let near = |number: u64| format!("{number:020}");
+        assert_eq!(set(&near((1 << 60) + 1), "greater").integer(), 1);
+        assert_eq!(set(&near(1 << 60), "less by one").integer(), 0);
+        // And what would not compare as text is not compared.
+        assert!(matches!(set("7", "short"), Reply::Error(why) if why.contains("20 digits")));
+    });
+}
+
+#[test]
+fn a_transaction_of_sqlite_refuses_a_former_holder() {
+    runtime().block_on(async {
+        let fixture = SqliteFixture::begin().await;
+        let (former, newest) = two_tokens(&fixture.client().await).await;
+        let store = Connection::open_in_memory().expect("a store");
+        store
+            .execute_batch(
+                "CREATE TABLE report (id INTEGER PRIMARY KEY, body TEXT, fence INTEGER NOT NULL);
+                 INSERT INTO report VALUES (1, '', 0)",
+            )
+            .expect("made");
+        let write = |token: Token, body: &str| {
+            store.execute(FENCED_WRITE, (token.get() as i64, body)).expect("answers")
+        };
+        assert_eq!(write(former, "by the holder"), 1);
+        assert_eq!(write(newest, "by the next"), 1);
+        assert_eq!(write(former, "by one who was paused"), 0);
+        assert_eq!(write(newest, "again"), 1);
+    });
+}
+
+#[test]
+fn a_transaction_of_postgres_refuses_a_former_holder() {
+    runtime().block_on(async {
+        let fixture = PostgresFixture::begin().await;
+        let (former, newest) = two_tokens(&fixture.client().await).await;
+        let server = fixture.server();
+        server.psql(
+            "DROP TABLE IF EXISTS report; CREATE TABLE report (id int PRIMARY KEY, body text, fence bigint NOT NULL); \
+             INSERT INTO report VALUES (1, '', 0)",
+        );
+        let write = |token: Token| {
+            let update = FENCED_WRITE.replace("?1", &token.to_string()).replace("?2", "'x'");
+            server.psql(&format!("WITH done AS ({update} RETURNING 1) SELECT count(*) FROM done")).trim().to_owned()
+        };
+        let answers = [former, newest, former, newest].map(write);
+        assert_eq!(answers, ["1", "1", "0", "1"]);
+    });
+}
+
+#[test]
+fn of_racing_buyers_in_postgres_each_packet_is_sold_once() {
+    let runtime = runtime();
+    let fixture = runtime.block_on(PostgresFixture::begin());
+    let (server, sold) = (fixture.server(), AtomicU32::new(0));
+    server.psql(
+        "DROP TABLE IF EXISTS packet; CREATE TABLE packet (id int PRIMARY KEY, left_count int NOT NULL, \
+         version bigint NOT NULL); INSERT INTO packet VALUES (1, 5, 0)",
+    );
+    // Value and version, read together; then the write that is refused if they are not true any more.
+    let buy = async || -> latchwork::Result<Option<bool>> {
+        let row = server.psql("SELECT left_count || ' ' || version FROM packet");
+        let (left, version) = row.trim().split_once(' ').expect("two numbers");
+        let left: i64 = left.parse().expect("a number");
+        if left == 0 {
+            return Ok(Some(false));
+        }
+        let changed = server.psql(&format!(
+            "WITH done AS (UPDATE packet SET left_count = {}, version = version + 1 WHERE id = 1 AND version = {version} \
+             RETURNING 1) SELECT count(*) FROM done",
+            left - 1
+        ));
+        Ok((changed.trim() == "1").then_some(true))
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let done = self::runtime().block_on(latchwork::optimistic(Duration::from_secs(60), buy));
+                sold.fetch_add(u32::from(done.expect("answers")), Ordering::Relaxed);
+            });
+        }
+    });
+    assert_eq!(sold.load(Ordering::Relaxed), 5);
+    assert_eq!(server.psql("SELECT left_count FROM packet").trim(), "0");
+}
