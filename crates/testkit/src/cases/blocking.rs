@@ -103,7 +103,9 @@ pub(super) async fn what_is_built_on_locks_works_without_a_runtime<F: Fixture>(f
             assert!(permit.try_acquire().expect("answers").is_none());
         }
         client.close().expect("released");
-        assert!(client.inspect(&Filter::Prefix("thread".into())).expect("answers").is_empty());
+        for lock in ["thread 1", "thread 2", "thread/0", "thread/1", "threads rw", "thread permits"] {
+            assert!(client.inspect(&Filter::Name(name(lock))).expect("answers").is_empty(), "{lock}");
+        }
     })
     .await;
 }

@@ -11,9 +11,10 @@ use crate::Fixture;
 
 pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
-    let guard = one.lock("long work").ttl(F::SHORT).acquire().await.expect("free");
-    for _ in 0..8 {
-        pause(F::SHORT.as_millis() as u64 / 2).await;
+    let ttl = F::SHORT * 2;
+    let guard = one.lock("long work").ttl(ttl).acquire().await.expect("free");
+    for _ in 0..6 {
+        pause(ttl.as_millis() as u64 / 2).await;
         assert!(guard.is_certain());
         assert!(two.lock("long work").try_acquire().await.expect("answers").is_none());
     }
@@ -22,10 +23,12 @@ pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture:
 }
 
 pub(super) async fn blocked_user_code_does_not_starve_renewal<F: Fixture>(fixture: Arc<F>) {
-    let guard = fixture.client().await.lock("blocked").ttl(F::SHORT).acquire().await.expect("free");
-    let blockers =
-        (0..8).map(|_| tokio::spawn(async { std::thread::sleep(F::SHORT * 3) })).collect::<Vec<_>>();
-    std::thread::sleep(F::SHORT * 3);
+    let ttl = F::SHORT * 2;
+    let guard = fixture.client().await.lock("blocked").ttl(ttl).acquire().await.expect("free");
+    // More than there are workers.
+    let blockers = (0..3).map(|_| tokio::spawn(async move { std::thread::sleep(ttl * 3) }));
+    let blockers = blockers.collect::<Vec<_>>();
+    std::thread::sleep(ttl * 3);
     assert!(guard.is_certain(), "every worker was blocked for three leases");
     for blocker in blockers {
         blocker.await.expect("no panic");

@@ -95,7 +95,8 @@ pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixtu
     let held = guard.held();
     take_away("any 2").await;
     let (which, _) = tokio::time::timeout(Duration::from_secs(20), held.lost()).await.expect("told");
-    assert_eq!(which.as_str(), "any 2");
+    // Where both are on one connection, both are lost.
+    assert!(which.as_str() == "any 2" || F::IS_A_CONNECTION, "{which:?}");
     assert!(!guard.is_certain() && guard.remaining().is_zero());
     assert_eq!(guard.release().await.expect_err("one was lost").kind(), ErrorKind::Lost);
     // And the work is dropped.

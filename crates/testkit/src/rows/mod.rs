@@ -4,6 +4,7 @@ pub mod clocks;
 pub mod cut;
 pub mod killed;
 pub mod names;
+pub mod shared;
 pub mod tls;
 
 use std::ops::Deref;

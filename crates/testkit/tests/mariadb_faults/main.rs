@@ -10,5 +10,6 @@ mod killed;
 mod names;
 mod rights;
 mod scene;
+mod shared;
 mod tls;
 mod waiting;

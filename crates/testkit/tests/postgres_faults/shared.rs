@@ -1,78 +1,44 @@
 //! `scheme=insert`: beside services that use the same table by plain SQL.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork::engine::{Claim, Engine, Verdict};
 use latchwork::engines::postgres::PostgresInsert;
 use latchwork::{ErrorKind, LockName, Loss, connect};
 use testkit::history::Fault;
+use testkit::rows::shared::{self, AGE, TABLE};
 use testkit::servers::{PostgresOptions, PostgresServer};
 use testkit::service::Service;
 use testkit::shim::Clocks;
 
 use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take};
 
-const TABLE: &str = "distributed_lock";
-/// What all agree on, in milliseconds.
-const AGE: u64 = 2_000;
-
 fn url(scene: &Scene) -> String {
-    let options = format!("scheme=insert&table={TABLE}&max-age={AGE}ms");
-    scene.server.url(scene.server.address(), &options)
+    scene.server.url(scene.server.address(), &shared::options())
 }
 
 fn service<'a>(scene: &'a Scene, holder: &'a str) -> Service<'a, PostgresServer> {
-    Service { server: &scene.server, table: TABLE, mutex: LOCK, holder, age: AGE }
+    shared::service(&scene.server, holder)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold() {
     let scene = Scene::new();
-    let client = scene.connect(&url(&scene)).await;
-    let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(1))).await;
-    let service = service(&scene, "host-7");
-    let end = now().after(Duration::from_millis(2 * AGE));
-    while now() < end {
-        assert!(!service.take(), "renewed, however old it is");
-        pause(100).await;
-    }
-    assert!(guard.is_certain());
-    guard.release().await.expect("held");
-    assert!(service.take(), "it came free");
-    assert_eq!(service.holder(), "host-7");
-    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
-    service.release();
-    scene.judge(&[client], SOON).await;
+    shared::a_service_is_kept_out_by_us_for_as_long_as_we_hold(&scene, &*scene.server, &url(&scene)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old() {
     let scene = Scene::new();
-    let client = scene.connect(&url(&scene)).await;
-    let service = service(&scene, "host-7");
-    let lock = client.lock(LOCK).ttl(LONG);
-    assert!(service.take());
-    let error = lock.clone().wait(Duration::from_millis(300)).acquire().await.expect_err("held");
-    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
-    assert!(error.to_string().contains("host-7"), "{error} names the holder");
-    let waiting = tokio::spawn({
-        let lock = lock.clone();
-        async move { take(&lock).await }
-    });
-    pause(100).await;
-    assert!(!waiting.is_finished());
-    service.release();
-    waiting.await.expect("no panic").release().await.expect("held");
-    // It dies with the lock.
-    let taken = now();
-    assert!(service.take());
-    let guard = take(&lock).await;
-    assert!(now().since(taken) >= Duration::from_millis(AGE), "not before it is old enough");
-    service.release();
-    assert!(guard.is_certain() && client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
-    guard.release().await.expect("a late delete of the service touched nothing");
-    scene.judge(&[client], SOON).await;
+    let url = url(&scene);
+    shared::we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old(&scene, &*scene.server, &url)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn services_and_clients_take_turns_one_at_a_time() {
+    let scene = Scene::new();
+    shared::services_and_clients_take_turns_one_at_a_time(&*scene.server, &url(&scene)).await;
 }
 
 /// Its lease is shorter than the age, so its row looks older than it is.
@@ -124,47 +90,6 @@ async fn an_owner_takes_over_from_the_service_of_the_same_name_and_from_no_other
     assert!(service.holder().starts_with("host-7#"), "the old delete finds nothing");
     guard.release().await.expect("held");
     assert!(service.take(), "and it is free");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn services_and_clients_take_turns_one_at_a_time() {
-    const TURNS: u64 = 8;
-    let scene = Arc::new(Scene::new());
-    let counter = Arc::new(tempfile::NamedTempFile::new().expect("a temporary file"));
-    std::fs::write(counter.path(), "0").expect("the file is ours");
-    let add = |path: &std::path::Path| {
-        let count: u64 = std::fs::read_to_string(path).expect("readable").parse().expect("a number");
-        std::fs::write(path, (count + 1).to_string()).expect("the file is ours");
-    };
-    let mut tasks = Vec::new();
-    for number in 0..2 {
-        let (path, client) = (counter.clone(), connect(&url(&scene)).await.expect("it runs"));
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..TURNS {
-                let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("its turn comes");
-                add(path.path());
-                guard.release().await.expect("held");
-                pause(5).await;
-            }
-        }));
-        let (path, scene) = (counter.clone(), scene.clone());
-        tasks.push(tokio::task::spawn_blocking(move || {
-            let name = format!("host-{number}");
-            let service = service(&scene, &name);
-            for _ in 0..TURNS {
-                while !service.take() {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                add(path.path());
-                service.release();
-            }
-        }));
-    }
-    for task in tasks {
-        task.await.expect("everybody has all turns");
-    }
-    let count = std::fs::read_to_string(counter.path()).expect("readable");
-    assert_eq!(count, (4 * TURNS).to_string());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

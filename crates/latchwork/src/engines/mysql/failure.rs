@@ -19,6 +19,7 @@ pub(super) mod code {
     pub(super) const TOO_MANY_CONNECTIONS: [u16; 3] = [1040, 1203, 1226];
     pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;
     pub(super) const NEEDS_ROW_FORMAT: u16 = 1665;
+    pub(super) const TOO_LONG: u16 = 1406;
     /// Ended by an operator, or by a limit on how long a statement may take: it alone was undone.
     pub(super) const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
     /// The connection or the server ends, or has not come up: shutdown, network, killed, idle for too long, no quorum.
@@ -74,6 +75,7 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
         code::TOO_MANY_STATEMENTS => {
             (ErrorKind::Unreachable, "; max_prepared_stmt_count on the server, or fewer clients")
         }
+        code::TOO_LONG => (ErrorKind::Invalid, "; a column of the table is too short for this name or owner"),
         code::NEEDS_ROW_FORMAT => {
             (ErrorKind::Invalid, "; locks need binlog_format=ROW or MIXED on the server")
         }

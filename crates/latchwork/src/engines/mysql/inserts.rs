@@ -36,6 +36,15 @@ pub(super) fn text(statement: Statement, table: &str) -> String {
         .replace("{table}", table)
 }
 
+/// What asks whether the table of this name is fit to be shared.
+pub(super) fn is_fit(table: &str) -> String {
+    let (schema, name) = match table.split_once('.') {
+        Some((schema, name)) => (format!("'{schema}'"), name),
+        None => ("DATABASE()".to_owned(), table),
+    };
+    include_str!("sql/is_fit.sql").replace("{schema}", &schema).replace("{name}", name)
+}
+
 fn template(statement: Statement) -> &'static str {
     match statement {
         Statement::TakeOld => include_str!("sql/take_old.sql"),

@@ -69,6 +69,26 @@ impl Lane {
         }
     }
 
+    /// Refuses a shared table on which two could hold at once.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`], with what it lacks.
+    pub(super) async fn check_table(&self) -> Result<()> {
+        let options = self.connection.options();
+        let reply = self.connection.answer(self.connection.command(&inserts::is_fit(&options.table))).await?;
+        match reply.rows.first().and_then(|row| row.first()) {
+            Some(Value::Bytes(text)) if text == b"1" => Ok(()),
+            _ => {
+                let message = format!(
+                    "{} at {}: the table {} must be of InnoDB and have a unique key on unique_mutex alone; \
+                     docs/engines/mysql.md says what it needs",
+                    options.engine, options.place, options.table
+                );
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+        }
+    }
+
     /// Statements in one round trip, each for itself or all in the open transaction.
     ///
     /// # Errors

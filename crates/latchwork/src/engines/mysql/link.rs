@@ -50,6 +50,12 @@ impl Link {
         first.as_ref().expect("a place whose lane is open").check_clock().await
     }
 
+    /// The same of a table that others made.
+    pub(super) async fn check_table(&self) -> Result<()> {
+        let first = self.places[0].read().await;
+        first.as_ref().expect("a place whose lane is open").check_table().await
+    }
+
     /// Statements that each stand for themselves.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
         let shared = match self.shared() {

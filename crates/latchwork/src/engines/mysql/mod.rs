@@ -87,7 +87,9 @@ impl MysqlInsert {
         let age = span(url, "max-age")?.unwrap_or(sql::USUAL_AGE);
         options.table = table(url, "latchwork_mutex")?;
         options.inserts = true;
-        Ok(Self(Inserts::new(Server::connect(options).await?, age)))
+        let server = Server::connect(options).await?;
+        server.link().await?.check_table().await?;
+        Ok(Self(Inserts::new(server, age)))
     }
 
     pub(crate) fn promises() -> Guarantees {

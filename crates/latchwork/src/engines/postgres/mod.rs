@@ -67,9 +67,9 @@ impl Postgres {
     /// `docs/engines/postgres.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an option it does not know,
-    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables are not there and may not be made, with what would make
-    /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
+    /// [`ErrorKind::Invalid`] for an option it does not know,
+    /// [`ErrorKind::Denied`] if the tables are not there and may not be made, with what would make
+    /// them, [`ErrorKind::Unreachable`] if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url)?;
         if options.scheme != Scheme::Row {

@@ -15,6 +15,7 @@ use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
+use crate::service::Sql;
 use crate::shim::Clocks;
 
 /// A start takes less than a second on an idle machine.
@@ -131,9 +132,7 @@ impl MariadbServer {
     /// # Panics
     /// If it fails; with what it said.
     pub fn sql(&self, sql: &str) -> String {
-        let output = self.try_sql(sql);
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        self.ask(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// How many statements with values and how many commits it has carried out since its last start.
@@ -279,6 +278,18 @@ impl MariadbServer {
     /// Its folder: its data and what it printed.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+}
+
+impl Sql for MariadbServer {
+    fn ask(&self, sql: &str) -> Result<String, String> {
+        let output = self.try_sql(sql);
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    }
+
+    fn ago(millis: u64) -> String {
+        format!("SYSDATE(6) - INTERVAL {} MICROSECOND", millis * 1_000)
     }
 }
 
