@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(800);
 async fn while_we_hold_they_do_not_get_it() {
     with_both(async |options| {
         let scene = Scene::new();
-        let (client, mut theirs) = (scene.client(options).await, redis_py::start(&scene, LONG));
+        let (mut theirs, client) = (redis_py::start(&scene, LONG), scene.client(options).await);
         let guard = take(&client, LONG).await;
         assert_eq!(theirs.ask("acquire").await, "busy");
         assert_eq!(theirs.ask("wait 0.3").await, "busy");
@@ -34,7 +34,7 @@ async fn while_we_hold_they_do_not_get_it() {
 async fn while_they_hold_we_do_not_get_it() {
     with_both(async |options| {
         let scene = Scene::new();
-        let (client, mut theirs) = (scene.client(options).await, redis_py::start(&scene, LONG));
+        let (mut theirs, client) = (redis_py::start(&scene, LONG), scene.client(options).await);
         assert_eq!(theirs.ask("acquire").await, "held");
         assert!(client.lock(LOCK).try_acquire().await.expect("it answers").is_none());
         let error = client.lock(LOCK).wait(SHORT).acquire().await.expect_err("theirs");
@@ -54,7 +54,7 @@ async fn while_they_hold_we_do_not_get_it() {
 async fn when_their_lease_is_over_we_get_it_and_nothing_that_they_do_late_harms_us() {
     with_both(async |options| {
         let scene = Scene::new();
-        let (client, mut theirs) = (scene.client(options).await, redis_py::start(&scene, SHORT));
+        let (mut theirs, client) = (redis_py::start(&scene, SHORT), scene.client(options).await);
         assert_eq!(theirs.ask("acquire").await, "held");
         let guard = take(&client, LONG).await;
         let (value, left) = (scene.value(LOCK), scene.pttl(LOCK));
@@ -92,7 +92,7 @@ async fn when_our_lease_is_over_they_get_it_and_our_late_release_does_not_harm_t
 #[tokio::test]
 async fn what_we_took_over_from_them_stays_ours_over_many_of_their_attempts() {
     let scene = Scene::new();
-    let (client, mut theirs) = (scene.client("").await, redis_py::start(&scene, SHORT));
+    let (mut theirs, client) = (redis_py::start(&scene, SHORT), scene.client("").await);
     assert_eq!(theirs.ask("acquire").await, "held");
     until("their lease ends", || scene.value(LOCK).is_none()).await;
     let guard = take(&client, SHORT).await;
