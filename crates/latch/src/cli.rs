@@ -73,7 +73,7 @@ pub(crate) struct TargetOptions {
                         latch run --wait 30s migration -- ./migrate  124 if it did not come free\n\n\
                         Exit codes: the command's own; 75 busy, 124 timed out, 76 lost, 69 engine unreachable, \
                         64 usage, 126 and 127 the command cannot be run, 128+n ended by signal n.\n\n\
-                        The command sees LATCH_NAME, LATCH_TOKEN, LATCH_TTL and LATCH_URL (without its password).\n\n\
+                        The command sees LATCH_NAME, LATCH_TOKEN (where the engine gives one), LATCH_TTL and LATCH_URL (without its password).\n\n\
                         --json changes only what latch itself says, on stderr; stdout is the command's."
 )]
 pub(crate) struct RunOptions {

@@ -114,7 +114,7 @@ impl Lock {
     /// A guard that is released or dropped earlier returns at once, and the client keeps and renews the claim in the
     /// background until then; no task of this client gets it before either. [`Client::close`](crate::Client::close) waits for
     /// it. If the process ends before, the lock lasts as long as after any crash: where
-    /// a claim ends with its lease, for no less than `least`, because the ttl must be at least as long; where the engine sees
+    /// a claim ends with its lease, for no less than `least` (less the hundredth by which clocks may differ), because the ttl must be at least as long; where the engine sees
     /// the end of a process (sqlite, sessions), until then.
     ///
     /// # Examples

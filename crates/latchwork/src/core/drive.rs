@@ -78,7 +78,7 @@ async fn attempt(
         match stand_in_line(core, name, terms, patience).await? {
             // Boxed, so that the many who only stand in line stay small.
             Some(Turn::Drive(ticket)) => return Box::pin(drive(core, ticket, terms, patience)).await,
-            Some(Turn::Pass(grip)) if grip.hold().lease_loss(core.clock.now()).is_none() => {
+            Some(Turn::Pass(grip)) if grip.hold().lease_loss_now().is_none() => {
                 return Ok(Outcome::Held(grip));
             }
             // Lost on the way, while this task was kept from running: given back, and stood for again.
@@ -143,7 +143,7 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                     now = Box::pin(lengthen(core, &claim, &mut lease)).await;
                 }
                 if let Some(why) = lease.found_lost() {
-                    let is_undone = Box::pin(ticket.withdraw()).await;
+                    let is_undone = Box::pin(ticket.withdraw_lost()).await;
                     let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
                     let message = format!("it was granted, and lost before it could be kept: {why}");
                     return Err(complete(Error::new(ErrorKind::Lost, message), left, core, &claim));

@@ -78,6 +78,11 @@ impl Hold {
         self.touch(|lease| lease.loss(now))
     }
 
+    /// The same by now, read when nobody can renew it meanwhile: an earlier time would look like a copy's.
+    pub(crate) fn lease_loss_now(&self) -> Option<Loss> {
+        self.look(|lease, now| lease.loss(now))
+    }
+
     /// Whether it is held at `now`, for code that must not tell anybody of a loss.
     pub(crate) fn is_certain_at(&self, now: Moment) -> bool {
         locked(&self.lease).judged(now).is_none()

@@ -102,11 +102,14 @@ impl Ticket {
     /// Leaves without the lock. True if nothing is left behind; else a background task sees to it.
     pub(crate) async fn withdraw(mut self) -> bool {
         let Some((finish, claim)) = self.hand_on() else { return true };
-        let core = finish.core().clone();
-        let now = core.clock.now();
-        let limit = now.after(defaults::UNDO_LIMIT);
         // Withdraws from the queue, or frees a grant that crossed with our leaving.
-        core.until(limit, finish.release(claim, now)).await.is_some_and(|answer| answer.is_ok())
+        release(finish, claim).await
+    }
+
+    /// The same with a claim that was lost: nobody may ask for its id again (C12), so the next local waiter has one of its own.
+    pub(crate) async fn withdraw_lost(mut self) -> bool {
+        let (Some(core), Some(claim)) = (self.core.take(), self.claim.take()) else { return true };
+        release(Finish::new(core, self.name.clone(), self.part, self.strays), claim).await
     }
 
     /// The claim became a tenure: its end decides what happens to the name.
@@ -129,6 +132,14 @@ impl Ticket {
         let (claim, strays) = hand_duty(&core, &self.name, self.part, left)?;
         Some((Finish::new(core, self.name.clone(), self.part, strays), claim))
     }
+}
+
+/// Whether the engine said in time that nothing is left.
+async fn release(finish: Finish, claim: Arc<Claim>) -> bool {
+    let core = finish.core().clone();
+    let now = core.clock.now();
+    let limit = now.after(defaults::UNDO_LIMIT);
+    core.until(limit, finish.release(claim, now)).await.is_some_and(|answer| answer.is_ok())
 }
 
 impl Drop for Ticket {

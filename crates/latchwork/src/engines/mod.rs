@@ -57,7 +57,7 @@ mod thread;
     feature = "zookeeper"
 ))]
 mod tls;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod unheard;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;

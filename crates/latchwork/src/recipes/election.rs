@@ -52,7 +52,9 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn election(&self, name: impl AsRef<str>) -> Election {
-        Election { inner: self.lock(name.as_ref()), cell: self.cell(name), client: self.clone() }
+        // Never passed on: every term has a token of the engine's own, by which `leader` knows whose it is.
+        let inner = self.lock(name.as_ref()).local_handoff(false);
+        Election { inner, cell: self.cell(name), client: self.clone() }
     }
 }
 

@@ -92,7 +92,8 @@ pub(super) async fn a_kept_lock_outlives_its_process_where_leases_do<F: Fixture>
     guard.expect("held").release().await.expect("held");
     let promised = F::guarantees();
     if promised.dead_holder.contains("ttl") && !promised.lives_with_session {
-        assert!(held >= LEAST, "free after {held:?}");
+        // Less what clocks may differ by.
+        assert!(held >= LEAST * 98 / 100, "free after {held:?}");
     }
     nothing_left(&client, "kept").await;
 }

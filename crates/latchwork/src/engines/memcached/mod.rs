@@ -187,8 +187,7 @@ impl Memcached {
     }
 
     /// Deletes the value of this claim, and no other.
-    async fn delete(&self, link: &Link, key: &str, id: ClaimId) -> Result<Released> {
-        let mut known = self.shared.cas(id, link);
+    async fn delete(&self, link: &Link, key: &str, id: ClaimId, mut known: Option<u64>) -> Result<Released> {
         // The second time if the keeper renewed it on another connection meanwhile.
         for _ in 0..2 {
             let cas = match known.take() {
@@ -305,10 +304,11 @@ impl Engine for Memcached {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
+        // At once: nobody may ask again, if the server stays away. A release that is repeated looks first.
+        let known = locked(&self.shared.claims).remove(&claim.id).and_then(|standing| standing.cas);
         let (key, _, link) = self.place(&claim.name).await?;
-        let released = self.delete(&link, &key, claim.id).await?;
-        locked(&self.shared.claims).remove(&claim.id);
-        Ok(released)
+        let known = known.filter(|(life, _)| *life == link.life).map(|(_, cas)| cas);
+        self.delete(&link, &key, claim.id, known).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -334,9 +334,15 @@ impl Engine for Memcached {
             return Ok(Revoked::NotHeld);
         }
         // With the CAS id of what was read: the lock may have moved on since.
-        let request = match how {
-            Revoke::Now => Requests::delete(&key, item.cas),
-            Revoke::AtLeaseEnd => self.mark_revoked(&key, &item)?,
+        let request = match (how, value::is_revoked(&item.value)) {
+            (Revoke::Now, _) => Requests::delete(&key, item.cas),
+            (Revoke::AtLeaseEnd, Some(false)) => self.mark_revoked(&key, &item)?,
+            (Revoke::AtLeaseEnd, Some(true)) => return Ok(Revoked::Done),
+            (Revoke::AtLeaseEnd, None) => {
+                let message =
+                    "its holder is a client of another kind, which cannot be told; take it away now instead";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
         };
         match link.ask(request).await? {
             Reply::Done(_) => Ok(Revoked::Done),

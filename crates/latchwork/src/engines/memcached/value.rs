@@ -36,6 +36,11 @@ pub(super) fn whose(value: &[u8], id: ClaimId) -> Whose {
     }
 }
 
+/// Whether an operator took the lock away; `None` for a value that is not ours.
+pub(super) fn is_revoked(value: &[u8]) -> Option<bool> {
+    read(value).map(|(_, _, is_revoked)| is_revoked)
+}
+
 /// Who holds, as operators and waiters are told, and for how long still, if the server keeps it for `left` seconds.
 pub(super) fn holder(value: &[u8], mut left: Option<u64>) -> ClaimState {
     let mut holder = match read(value) {
@@ -80,6 +85,10 @@ mod tests {
         assert_eq!(whose(&value, claim.id), Whose::Mine);
         assert_eq!(whose(&revoked(&value), claim.id), Whose::MineRevoked);
         assert_eq!(whose(&value, ClaimId::random()), Whose::Another);
+        assert_eq!(
+            [&value, &revoked(&value), &vec![b'x']].map(|value| is_revoked(value)),
+            [Some(false), Some(true), None]
+        );
         assert_eq!(holder(&value, None).note.as_str(), "two words");
         assert_eq!(holder(&revoked(&value), None).note.as_str(), "two words (revoked)");
         for strange in [&b""[..], b"!", b"1", &digits(claim.id), &value[1..], b"\xff\n", &[b'!'; 33]] {

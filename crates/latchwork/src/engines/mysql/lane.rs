@@ -108,9 +108,11 @@ impl Lane {
     /// Begins a transaction with these.
     pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
         let begun = self.connection.command(self.of_server(BEGIN));
-        let answers = self.run(asks).await?;
-        self.connection.answer(begun).await?;
-        Ok(answers)
+        let answers = self.run(asks).await;
+        // Without it, each of the statements was committed by itself.
+        self.connection.answer(begun).await.map_err(|error| error.with_effect(Effect::Unknown))?;
+        // Nothing is committed, so nothing was done.
+        answers.map_err(|error| error.with_effect(Effect::None))
     }
 
     /// Commits what was sent before, all of which must have been answered.

@@ -68,9 +68,7 @@ impl Link {
     /// Begins a transaction with these.
     pub(super) async fn begin(&self, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
         let mut transaction = OpenTransaction { place: Some(self.alone().await?) };
-        // Nothing is committed, so nothing was done.
-        let answers =
-            transaction.lane().begin(asks).await.map_err(|error| error.with_effect(Effect::None))?;
+        let answers = transaction.lane().begin(asks).await?;
         Ok((transaction, answers))
     }
 

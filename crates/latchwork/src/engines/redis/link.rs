@@ -19,6 +19,7 @@ use crate::engines::cell_news::{CellNews, CellNewsDriven};
 use crate::engines::links::Connection;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::pulse::{Driven, Pulse};
+use crate::engines::unheard;
 use crate::{Error, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -141,7 +142,8 @@ impl Link {
 
     /// Makes sure that what is said on the channel of a cell arrives here.
     pub(super) async fn subscribe(&self, channel: &str, options: &Options) -> Result<()> {
-        let unheard = Unheard(&self.pulse);
+        // Whoever watches a cell may stop at any time.
+        let unheard = unheard::Unheard::of(|| self.pulse.close());
         let subscribed = self.connection.clone().subscribe(channel).await;
         unheard.heard();
         subscribed.map_err(|error| refused(&error, options))
@@ -177,7 +179,10 @@ impl Link {
     /// one step, or it could forget in between.
     pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
         // Whoever only looks may stop at any time: that says nothing of the connection.
-        let unheard = (!matches!(script, Script::Inspect)).then(|| Unheard(&self.pulse));
+        let unheard = (!matches!(script, Script::Inspect | Script::CellWrite)).then(|| Unheard(&self.pulse));
+        // Who writes a cell may stop as well, and is not one whom the core let wait for as long as it may take.
+        let unheard_cell =
+            matches!(script, Script::CellWrite).then(|| unheard::Unheard::of(|| self.pulse.close()));
         let answer = match self.send(command).await {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // Boxed, because it is rare, and all requests would be as large.
@@ -186,6 +191,7 @@ impl Link {
             answer => answer,
         };
         unheard.into_iter().for_each(Unheard::heard);
+        unheard_cell.into_iter().for_each(unheard::Unheard::heard);
         answer.map_err(|error| self.failed(&error, options))
     }
 

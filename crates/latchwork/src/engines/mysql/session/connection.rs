@@ -137,7 +137,8 @@ impl Named {
                 let message = format!("{} at {}: GET_LOCK failed", options.engine, options.place);
                 Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
             }
-            Err(error) => Err(error),
+            // A lock does not go with the statement that took it.
+            Err(error) => Err(error.with_effect(Effect::Unknown)),
         }
     }
 

@@ -10,7 +10,7 @@ use super::options::Options;
 use crate::engine::EngineUrl;
 use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
 use crate::engines::sql::engine_on_rows;
-use crate::engines::sql::session::{self, Ended, Key, Server, Sessions};
+use crate::engines::sql::session::{self, Ended, Key, Server, Sessions, in_time};
 use crate::{Guarantees, LockName, Result};
 
 /// The named locks of MySQL and MariaDB: one client's connections to one server.
@@ -72,10 +72,10 @@ impl Server for Database {
     }
 
     async fn refuse_unfit(&self) -> Result<()> {
-        connection::refuse_unfit(&self.options).await
+        in_time(self, connection::refuse_unfit(&self.options)).await
     }
 
     async fn open(&self, ended: Ended) -> Result<Named> {
-        Named::open(self.options.clone(), self.ttl, self.slice(), ended).await
+        in_time(self, Named::open(self.options.clone(), self.ttl, self.slice(), ended)).await
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn begin(login: &Login) -> Result<(Box<dyn Stream>, Greeting), 
             return Err(Trouble::Unable(why.to_owned()));
         }
         abilities |= WITH_TLS;
-        number += 1;
+        number = number.wrapping_add(1);
         send(&mut *stream, number, &head(abilities)).await?;
         let name =
             ServerName::try_from(login.host.clone()).map_err(|error| Trouble::Ended(error.to_string()))?;
@@ -78,7 +78,7 @@ pub(super) async fn begin(login: &Login) -> Result<(Box<dyn Stream>, Greeting), 
     }
     response.extend(method);
     response.push(0);
-    send(&mut *stream, number + 1, &response).await?;
+    send(&mut *stream, number.wrapping_add(1), &response).await?;
     prove(&mut *stream, login).await?;
     Ok((stream, greeting))
 }

@@ -4,6 +4,10 @@ use super::Trouble;
 use super::bytes::{Reader, strange};
 use crate::engines::sql::Value;
 
+/// The largest answer: far more than any that was asked for, and not all the memory that a server could wish for.
+const MOST: usize = 64 << 20;
+const MOST_COLUMNS: u64 = 4_096;
+
 /// What came back.
 #[derive(Debug, Default)]
 pub(in crate::engines::mysql) struct Reply {
@@ -42,11 +46,13 @@ pub(super) struct Column {
 pub(super) struct Arriving {
     next: Next,
     reply: Reply,
+    /// What it takes so far, in about as many bytes.
+    size: usize,
 }
 
 impl Arriving {
     pub(super) fn new(next: Next) -> Self {
-        Self { next, reply: Reply::default() }
+        Self { next, reply: Reply::default(), size: 0 }
     }
 
     /// Takes a packet. `Some`: it was the last.
@@ -54,6 +60,11 @@ impl Arriving {
     /// # Errors
     /// The connection cannot be used any more. That the server refused is an answer.
     pub(super) fn take(&mut self, packet: &[u8]) -> Result<Option<Result<Reply, Trouble>>, Trouble> {
+        let width = if let Next::Rows(columns, _) = &self.next { columns.len() } else { 1 };
+        self.size += packet.len() + width * size_of::<Value>();
+        if self.size > MOST {
+            return Err(Trouble::Ended(format!("an answer of more than {} MB", MOST >> 20)));
+        }
         let is_end = packet.first() == Some(&0xfe) && packet.len() < 9;
         if packet.first() == Some(&0xff) {
             return Ok(Some(Err(refusal(&packet[1..])?)));
@@ -64,7 +75,10 @@ impl Arriving {
                     self.done(packet)?;
                     return Ok(Some(Ok(std::mem::take(&mut self.reply))));
                 }
-                _ => Next::Columns(Vec::new(), Reader(packet).length()?, is_binary),
+                _ => match Reader(packet).length()? {
+                    count @ 1..=MOST_COLUMNS => Next::Columns(Vec::new(), count, is_binary),
+                    _ => return Err(strange()),
+                },
             },
             Next::FirstOfPrepared => {
                 let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);

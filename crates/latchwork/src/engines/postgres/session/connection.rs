@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::super::failure::{failed, refused};
 use super::super::options::Options;
@@ -160,10 +160,10 @@ impl Advisory {
             &[],
         );
         let row = asked.await.map_err(|error| refused(&error, &options))?;
-        if row.get(2) {
+        if column(&row, 2)? {
             return Err(unfit("it is a standby, and its locks are not the primary's; name the primary"));
         }
-        let backend = Backend { number: row.get(0), since: row.get(1) };
+        let backend = Backend { number: column(&row, 0)?, since: column(&row, 1)? };
         let (fence, note) = (OnceCell::new(), Mutex::default());
         Ok(Self { client, driver, backend, statements, fence, note, options })
     }
@@ -207,7 +207,7 @@ impl Advisory {
 
     async fn yes(&self, statement: &Statement, key: Key) -> Result<bool> {
         let row = self.client.query_one(statement, &[&key.number()]).await;
-        row.map(|row| row.get(0)).map_err(|error| self.failed(&error))
+        row.map_err(|error| self.failed(&error)).and_then(|row| column(&row, 0))
     }
 }
 
@@ -260,15 +260,23 @@ impl Connection for Advisory {
 
     async fn try_lock(&self, key: Key, fenced: Option<&LockName>, note: &Note) -> Result<Tried> {
         let Some(name) = fenced else {
-            let (held, ()) = tokio::join!(self.yes(&self.statements.try_lock, key), self.tell(note));
-            return Ok(if held? { Tried::Held(None) } else { Tried::Busy });
+            let number = key.number();
+            let values: [&(dyn ToSql + Sync); 1] = [&number];
+            let (row, ()) =
+                tokio::join!(self.client.query_one(&self.statements.try_lock, &values), self.tell(note));
+            return match row {
+                Ok(row) => Ok(if column(&row, 0)? { Tried::Held(None) } else { Tried::Busy }),
+                // The lock does not go with the statement that took it.
+                Err(error) if error.code().is_some() => Err(self.failed(&error).with_effect(Effect::Unknown)),
+                Err(error) => Err(self.failed(&error)),
+            };
         };
         let fence = self.fence().await?;
         let (name, key) = (name.as_str().as_bytes(), key.number());
         let values: [&(dyn ToSql + Sync); 2] = [&key, &name];
         let (row, ()) = tokio::join!(self.client.query_opt(&fence.try_lock, &values), self.tell(note));
         match row {
-            Ok(Some(row)) => Ok(Tried::Held(Some(token(row.get(0))?))),
+            Ok(Some(row)) => Ok(Tried::Held(Some(token(&row)?))),
             Ok(None) => Ok(Tried::Busy),
             // The lock does not go with the statement that took it.
             Err(error) => Err(self.failed(&error).with_effect(Effect::Unknown)),
@@ -300,7 +308,7 @@ impl Connection for Advisory {
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
         let row = self.client.query_one(&self.fence().await?.draw, &[&name.as_str().as_bytes()]).await;
-        token(row.map_err(|error| self.failed(&error))?.get(0))
+        token(&row.map_err(|error| self.failed(&error))?)
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {
@@ -316,24 +324,36 @@ impl Connection for Advisory {
         let Backend { number, since } = backend;
         let rows = self.client.query(&self.statements.end, &[&number, &since, &END_LIMIT]).await;
         let rows = rows.map_err(|error| self.failed(&error))?;
-        Ok(rows.iter().any(|row| row.get(0)))
+        rows.iter().try_fold(false, |is_ended, row| Ok(is_ended | column::<bool>(row, 0)?))
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
         let rows = self.client.query(&self.statements.seen, &[&key.number()]).await;
         let rows = rows.map_err(|error| self.failed(&error))?;
-        let read = rows.iter().map(|row| Seen {
-            backend: Backend { number: row.get(0), since: row.get(1) },
-            is_held: row.get(2),
-            note: note_of(row.get(3)),
+        let read = rows.iter().map(|row| {
+            Ok(Seen {
+                backend: Backend { number: column(row, 0)?, since: column(row, 1)? },
+                is_held: column(row, 2)?,
+                note: note_of(column(row, 3)?),
+            })
         });
-        Ok(read.collect())
+        read.collect()
     }
 }
 
-fn token(number: i64) -> Result<u64> {
+/// What a server that says anything may have answered: it may have acted as well.
+fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T> {
+    row.try_get(at).map_err(|error| {
+        let message = format!("postgres: an answer does not fit its request: {error}");
+        Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
+    })
+}
+
+fn token(row: &Row) -> Result<u64> {
+    let number: i64 = column(row, 0)?;
     u64::try_from(number).ok().filter(|token| *token < 1 << 55).ok_or_else(|| {
         let message = format!("postgres: {number} cannot be a token; it must be below 2^55");
-        Error::new(ErrorKind::Corrupt, message)
+        // It holds by now.
+        Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
     })
 }

@@ -1,6 +1,6 @@
 //! What this client knows of its own claims.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -22,7 +22,29 @@ struct Entries<C> {
     by_id: HashMap<ClaimId, Entry<C>>,
     /// Who has a lock, or may have it. A connection is given its own locks again, so this is what keeps two claims of one client
     /// apart (C7).
-    by_key: HashMap<Key, ClaimId>,
+    by_key: HashMap<Key, HashSet<ClaimId>>,
+}
+
+impl<C> Entries<C> {
+    /// Notes whether a claim has the lock, or may have it.
+    fn mark(&mut self, key: Key, id: ClaimId, may_hold: bool) {
+        if may_hold {
+            self.by_key.entry(key).or_default().insert(id);
+        } else if let Some(ids) = self.by_key.get_mut(&key) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_key.remove(&key);
+            }
+        }
+    }
+
+    /// Another claim that has this lock, or may have it. On a connection that is closed it cannot be given again: then the
+    /// server decides.
+    fn rival(&self, key: Key, id: ClaimId) -> Option<&Entry<C>> {
+        let is_closed = |entry: &Entry<C>| entry.line.as_ref().is_some_and(|line| line.facts.is_closed());
+        let others = self.by_key.get(&key)?.iter().filter(|other| **other != id);
+        others.filter_map(|other| self.by_id.get(other)).find(|entry| !is_closed(entry))
+    }
 }
 
 /// One claim.
@@ -86,16 +108,13 @@ impl<C> Claims<C> {
     /// If another name has the same key.
     pub(super) fn enter(&self, claim: &Claim, key: Key) -> Result<Found<C>> {
         let mut entries = locked(&self.entries);
-        let Entries { by_id, by_key } = &mut *entries;
-        let taken = by_key.get(&key).filter(|id| **id != claim.id);
-        if let Some(other) = taken.and_then(|id| by_id.get(id))
-            && other.name != claim.name
-        {
+        let rival = entries.rival(key, claim.id);
+        if let Some(other) = rival.filter(|other| other.name != claim.name) {
             let message = format!("has the same 64-bit key as {:?}; rename one of them", other.name.as_str());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let is_taken = taken.is_some();
-        let entry = by_id.entry(claim.id).or_insert_with(|| Entry {
+        let is_taken = rival.is_some();
+        let entry = entries.by_id.entry(claim.id).or_insert_with(|| Entry {
             name: claim.name.clone(),
             key,
             state: State::Idle,
@@ -115,7 +134,7 @@ impl<C> Claims<C> {
         }
         let former = matches!(entry.state, State::Unsure).then(|| entry.line.take()).flatten();
         entry.state = State::Unsure;
-        by_key.insert(key, claim.id);
+        entries.mark(key, claim.id, true);
         Ok(Found::Ask(former))
     }
 
@@ -129,21 +148,15 @@ impl<C> Claims<C> {
         let Some(entry) = entries.by_id.get_mut(&id) else { return false };
         change(entry);
         let (key, may_hold) = (entry.key, matches!(entry.state, State::Unsure | State::Held(_)));
-        if may_hold {
-            entries.by_key.insert(key, id);
-        } else if entries.by_key.get(&key) == Some(&id) {
-            entries.by_key.remove(&key);
-        }
+        entries.mark(key, id, may_hold);
         true
     }
 
     /// Nothing of it is left on the server.
     pub(super) fn forget(&self, id: ClaimId) {
         let mut entries = locked(&self.entries);
-        if let Some(entry) = entries.by_id.remove(&id)
-            && entries.by_key.get(&entry.key) == Some(&id)
-        {
-            entries.by_key.remove(&entry.key);
+        if let Some(entry) = entries.by_id.remove(&id) {
+            entries.mark(entry.key, id, false);
         }
     }
 
@@ -196,5 +209,19 @@ mod tests {
         assert!(matches!(claims.enter(&second, key), Ok(Found::Ask(None))), "as soon as nobody may have it");
         claims.update(second.id, |entry| entry.state = State::Idle);
         assert!(matches!(claims.enter(&other, key), Ok(Found::Ask(None))));
+    }
+
+    /// It may hold for as long as its release is under way, and then it does not; the other did all the time.
+    #[test]
+    fn who_leaves_does_not_open_the_lock_of_who_holds() {
+        let claims = Claims::<()>::default();
+        let [holder, waiter, third] = ["a"; 3].map(claim);
+        let key = Key::of("", &holder.name);
+        assert!(matches!(claims.enter(&holder, key), Ok(Found::Ask(None))));
+        claims.update(holder.id, |entry| entry.state = State::Held(None));
+        assert!(matches!(claims.enter(&waiter, key), Ok(Found::Taken)));
+        claims.update(waiter.id, |entry| entry.state = State::Unsure);
+        claims.forget(waiter.id);
+        assert!(matches!(claims.enter(&third, key), Ok(Found::Taken)));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Key;
 use crate::engine::Note;
-use crate::{LockName, Result};
+use crate::{Error, ErrorKind, LockName, Result};
 
 /// The other end of a connection, as the server names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,4 +112,22 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
 
     /// Who holds a lock and who waits for it, as far as the server tells.
     fn seen(&self, key: Key) -> impl Future<Output = Result<Vec<Seen>>> + Send;
+}
+
+/// How long a connection may take until it can be used, or found unfit.
+const OPEN_LIMIT: Duration = Duration::from_secs(10);
+
+/// A connection that nobody answers on any more, however far it came, is given up.
+pub(in crate::engines) async fn in_time<T>(
+    server: &impl Server,
+    opening: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::time::timeout(OPEN_LIMIT, opening).await.unwrap_or_else(|_| {
+        let message = format!(
+            "{} at {}: no answer to the connection within {OPEN_LIMIT:?}",
+            server.engine(),
+            server.place()
+        );
+        Err(Error::new(ErrorKind::Unreachable, message))
+    })
 }

@@ -126,9 +126,10 @@ impl<S: Server> Sessions<S> {
             }
             Found::Waits(busy) => {
                 let line = claims.get(claim.id).and_then(|entry| entry.line);
-                if !line.is_some_and(|line| line.is_stuck()) {
+                let Some(line) = line.filter(|line| line.is_stuck()) else {
                     return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
-                }
+                };
+                line.connection.close();
                 // Nothing was heard of its waiting for a ttl: it waits anew.
                 claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None));
                 return Ok(Verdict::Busy(self.busy(None)));

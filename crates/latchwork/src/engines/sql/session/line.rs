@@ -50,7 +50,7 @@ impl Facts {
         self.unheard.store(0, Ordering::Release);
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 }

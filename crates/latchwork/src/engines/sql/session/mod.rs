@@ -14,6 +14,6 @@ mod line;
 mod look;
 mod office;
 
-pub(in crate::engines) use self::connection::{Backend, Connection, Ended, Seen, Server, Tried};
+pub(in crate::engines) use self::connection::{Backend, Connection, Ended, Seen, Server, Tried, in_time};
 pub(in crate::engines) use self::engine::{Sessions, promises};
 pub(in crate::engines) use self::key::Key;
