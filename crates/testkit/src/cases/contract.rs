@@ -133,8 +133,8 @@ pub(super) async fn an_error_says_that_nothing_was_done_and_nothing_was<F: Fixtu
     fixture.breaks().await;
     let mut error = engine.claim(&claim).await.expect_err("it is broken");
     if error.effect() == Effect::Unknown {
-        // It was this request that found the connection closed; the next one has none.
-        error = engine.claim(&claim).await.expect_err("it is broken");
+        // It was this request that found the connection closed; the next claim has none.
+        error = engine.claim(&trying("c5 again", LONG)).await.expect_err("it is broken");
     }
     assert_eq!(error.effect(), Effect::None, "{error}");
     let error = engine.release(&other).await.expect_err("it is broken");
