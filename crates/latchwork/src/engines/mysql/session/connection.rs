@@ -129,11 +129,14 @@ impl Named {
     }
 
     async fn get(&self, key: Key, seconds: &str) -> Result<bool> {
-        let values = [text(key), Value::Bytes(seconds.into())];
+        let (values, options) = ([text(key), Value::Bytes(seconds.into())], self.plain.options());
+        if self.plain.is_closed() {
+            let message = format!("{} at {}: the connection ended before", options.engine, options.place);
+            return Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::None));
+        }
         match self.yes(self.get, &values).await {
             Ok(Some(is_held)) => Ok(is_held),
             Ok(None) => {
-                let options = self.plain.options();
                 let message = format!("{} at {}: GET_LOCK failed", options.engine, options.place);
                 Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
             }
