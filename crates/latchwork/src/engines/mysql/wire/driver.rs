@@ -28,10 +28,11 @@ pub(super) async fn drive(
     mut asked: mpsc::UnboundedReceiver<Asked>,
     ended: Arc<Ended>,
 ) {
-    let _ended = EndsWhenDropped(ended.clone());
     let (mut from, mut to) = split(stream);
     let (mut out, mut arrived, mut open) = (Vec::new(), Vec::with_capacity(4096), VecDeque::new());
     let (mut is_asked, mut is_flushed, mut hung_up) = (true, true, ended.is_over.subscribe());
+    // Last, so that it is dropped first: who hears that there is no answer finds the connection closed.
+    let _ended = EndsWhenDropped(ended.clone());
     while is_asked || !open.is_empty() || !is_flushed {
         tokio::select! {
             question = asked.recv(), if is_asked => match question {
