@@ -31,6 +31,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// A short lease, for cases that let it run out.
     const SHORT: Duration = Duration::from_millis(600);
 
+    /// A lease for cases that renew it: on a machine that stands still for half a second it is not lost.
+    const STEADY: Duration = Duration::from_secs(3);
+
     /// Whether the server keeps no time of day, and so does not know since when a lock is held.
     const HAS_NO_WALL_CLOCK: bool = false;
 

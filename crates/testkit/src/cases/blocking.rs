@@ -62,8 +62,8 @@ pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: 
 pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
     let client = client(&*fixture).await;
     outside(move || {
-        let guard = client.lock("told").ttl(F::SHORT).acquire().expect("free");
-        assert_eq!(guard.lost(F::SHORT * 2), None, "renewed without a runtime");
+        let guard = client.lock("told").ttl(F::STEADY).acquire().expect("free");
+        assert_eq!(guard.lost(F::STEADY * 3 / 2), None, "renewed without a runtime");
         let state = client.inspect(&Filter::Name(name("told"))).expect("answers").remove(0);
         let (how, loss) = revocation::<F>();
         client.revoke(&state, how).expect("answers");

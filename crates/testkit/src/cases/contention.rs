@@ -81,14 +81,14 @@ pub(super) async fn a_hundred_contenders_all_get_their_turn_one_at_a_time<F: Fix
 pub(super) async fn a_wait_that_times_out_names_the_holder_and_leaves_nothing<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await.with_note("the holder's note"), fixture.client().await);
     let guard = hold(&one, "limit").await;
-    let error = two.lock("limit").wait(Duration::from_millis(80)).acquire().await.expect_err("held");
+    let error = two.lock("limit").wait(Duration::from_secs(1)).acquire().await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let who = if F::KNOWS_NO_NOTES { "connection" } else { "the holder's note" };
     assert!(error.to_string().contains(who), "{error}");
     let seen = one.inspect(&Filter::Name(name("limit"))).await.expect("answers");
     assert!(seen[0].waiters.is_empty(), "{seen:?}");
     // The same behind a task of the same client.
-    let error = one.lock("limit").wait(Duration::from_millis(20)).acquire().await.expect_err("held");
+    let error = one.lock("limit").wait(Duration::from_millis(200)).acquire().await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     guard.release().await.expect("held");
     nothing_left(&two, "limit").await;
@@ -97,8 +97,7 @@ pub(super) async fn a_wait_that_times_out_names_the_holder_and_leaves_nothing<F:
 pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F: Fixture>(fixture: Arc<F>) {
     let (one, two, three) = (fixture.client().await, fixture.client().await, fixture.client().await);
     let guard = hold(&one, "middle").await;
-    let middle =
-        tokio::spawn(async move { two.lock("middle").wait(Duration::from_millis(600)).acquire().await });
+    let middle = tokio::spawn(async move { two.lock("middle").wait(Duration::from_secs(2)).acquire().await });
     waiters(&one, "middle", 1).await;
     let last = tokio::spawn(async move { hold(&three, "middle").await });
     waiters(&one, "middle", 2).await;

@@ -57,7 +57,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
 
 pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fixture: Arc<F>) {
     let (main, standby) = (fixture.client().await, fixture.client().await);
-    let ttl = F::guarantees().min_ttl.max(F::SHORT);
+    let ttl = F::STEADY;
     let leading = main.election("service").ttl(ttl).campaign("main").await.expect("nobody leads");
     let waiting = standby.election("service").ttl(ttl);
     let taking_over = tokio::spawn(async move { waiting.campaign("standby").await });

@@ -43,7 +43,7 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     }
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let dropped = Arc::new(AtomicBool::new(false));
-    let (flag, lock) = (Flag(dropped.clone()), client.lock("work").ttl(F::SHORT));
+    let (flag, lock) = (Flag(dropped.clone()), client.lock("work").ttl(F::STEADY));
     let (begin, begun) = tokio::sync::oneshot::channel();
     let work = tokio::spawn(async move {
         lock.run(async |_| {
@@ -96,9 +96,9 @@ pub(super) async fn work_gives_its_own_result_and_the_lock_back<F: Fixture>(fixt
 
 pub(super) async fn nobody_holds_longer_than_max_hold<F: Fixture>(fixture: Arc<F>) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
-    let lock = client.lock("bounded").ttl(F::SHORT).max_hold(F::SHORT * 2);
+    let lock = client.lock("bounded").ttl(F::STEADY).max_hold(F::STEADY * 3 / 2);
     let guard = lock.acquire().await.expect("free");
-    pause(F::SHORT.as_millis() as u64 * 3 / 2).await;
+    pause(F::STEADY.as_millis() as u64 * 5 / 4).await;
     assert!(guard.is_certain(), "renewed until then");
     assert_eq!(guard.lost().await, Loss::HeldTooLong);
     if F::guarantees().lives_with_session {

@@ -11,9 +11,9 @@ use crate::Fixture;
 
 pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
-    let ttl = F::SHORT * 2;
+    let ttl = F::STEADY;
     let guard = one.lock("long work").ttl(ttl).acquire().await.expect("free");
-    for _ in 0..6 {
+    for _ in 0..3 {
         pause(ttl.as_millis() as u64 / 2).await;
         assert!(guard.is_certain());
         assert!(two.lock("long work").try_acquire().await.expect("answers").is_none());
@@ -23,13 +23,13 @@ pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture:
 }
 
 pub(super) async fn blocked_user_code_does_not_starve_renewal<F: Fixture>(fixture: Arc<F>) {
-    let ttl = F::SHORT * 2;
+    let ttl = F::STEADY;
     let guard = fixture.client().await.lock("blocked").ttl(ttl).acquire().await.expect("free");
     // More than there are workers.
-    let blockers = (0..3).map(|_| tokio::spawn(async move { std::thread::sleep(ttl * 3) }));
+    let blockers = (0..3).map(|_| tokio::spawn(async move { std::thread::sleep(ttl * 3 / 2) }));
     let blockers = blockers.collect::<Vec<_>>();
-    std::thread::sleep(ttl * 3);
-    assert!(guard.is_certain(), "every worker was blocked for three leases");
+    std::thread::sleep(ttl * 3 / 2);
+    assert!(guard.is_certain(), "every worker was blocked for longer than a lease");
     for blocker in blockers {
         blocker.await.expect("no panic");
     }
@@ -40,8 +40,8 @@ pub(super) async fn the_holder_is_told_before_its_lease_ends_when_the_engine_is_
     fixture: Arc<F>,
 ) {
     let client = fixture.client().await;
-    let guard = client.lock("cut off").ttl(F::SHORT).acquire().await.expect("free");
-    pause(F::SHORT.as_millis() as u64 / 2).await;
+    let guard = client.lock("cut off").ttl(F::STEADY).acquire().await.expect("free");
+    pause(F::STEADY.as_millis() as u64 / 4).await;
     fixture.breaks().await;
     let loss = guard.lost().await;
     assert_eq!(loss, if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Unreachable });
@@ -57,16 +57,16 @@ pub(super) async fn a_holder_whose_claim_was_removed_is_told_at_the_next_renewal
     fixture: Arc<F>,
 ) {
     let client = fixture.client().await;
-    let guard = client.lock("flushed").ttl(F::SHORT * 2).acquire().await.expect("free");
+    let guard = client.lock("flushed").ttl(F::STEADY).acquire().await.expect("free");
     fixture.destroy().await;
-    let loss = tokio::time::timeout(F::SHORT * 2, guard.lost()).await.expect("told within the lease");
+    let loss = tokio::time::timeout(F::STEADY, guard.lost()).await.expect("told within the lease");
     assert_eq!(loss, removed::<F>());
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
 pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: Arc<F>) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
-    let guard = holder.lock("stuck").ttl(F::SHORT * 2).acquire().await.expect("free");
+    let guard = holder.lock("stuck").ttl(F::STEADY).acquire().await.expect("free");
     let state = operator.inspect(&Filter::Name(name("stuck"))).await.expect("answers").remove(0);
     let (how, loss) = revocation::<F>();
     assert_eq!(operator.revoke(&state, how).await.expect("answers"), Revoked::Done);
@@ -116,9 +116,9 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
 
 pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
-    let lock = one.lock("bound").ttl(F::SHORT).lifetime(Lifetime::Session);
+    let lock = one.lock("bound").ttl(F::STEADY).lifetime(Lifetime::Session);
     let guard = lock.acquire().await.expect("free");
-    pause(F::SHORT.as_millis() as u64 * 2).await;
+    pause(F::STEADY.as_millis() as u64 * 3 / 2).await;
     assert!(guard.is_certain());
     assert!(two.lock("bound").try_acquire().await.expect("answers").is_none());
     guard.release().await.expect("held");
@@ -127,7 +127,7 @@ pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fi
     let guard = lock.acquire().await.expect("free");
     let state = two.inspect(&Filter::Name(name("bound"))).await.expect("answers").remove(0);
     two.revoke(&state, Revoke::Now).await.expect("answers");
-    tokio::time::timeout(F::SHORT * 2, guard.lost()).await.expect("told at the next look");
+    tokio::time::timeout(F::STEADY * 2, guard.lost()).await.expect("told at the next look");
 }
 
 pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fixture: Arc<F>) {

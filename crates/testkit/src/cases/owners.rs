@@ -110,10 +110,10 @@ pub(super) async fn guards_of_one_owner_that_wait_are_let_in_together<F: Fixture
 
 pub(super) async fn a_guard_that_was_taken_over_is_told_and_harmless<F: Fixture>(fixture: Arc<F>) {
     let (before, after) = (fixture.client().await, fixture.client().await);
-    let stale = before.lock("restart").ttl(F::SHORT).owner("writer").acquire().await.expect("free");
+    let stale = before.lock("restart").ttl(F::STEADY).owner("writer").acquire().await.expect("free");
     let fresh = hold_as(&after, "restart", "writer").await;
     assert!(fresh.token().expect("tokens") > stale.token().expect("tokens"));
-    let loss = tokio::time::timeout(F::SHORT, stale.lost()).await.expect("told at the next renewal");
+    let loss = tokio::time::timeout(F::STEADY, stale.lost()).await.expect("told at the next renewal");
     assert_eq!(loss, Loss::TakenOver);
     let nested = before.lock("restart").owner("writer").wait(Duration::from_secs(1)).acquire().await;
     assert_eq!(nested.expect_err("its outer guard is lost").kind(), ErrorKind::Lost);

@@ -90,7 +90,7 @@ pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixt
     assert!(holder.line().await.starts_with("held"));
     let leaving = {
         let client = leaver.clone();
-        tokio::spawn(async move { client.lock("left").wait(Duration::from_millis(300)).acquire().await })
+        tokio::spawn(async move { client.lock("left").wait(Duration::from_secs(2)).acquire().await })
     };
     waiters(&leaver, "left", 1).await;
     let waiting = tokio::spawn(async move { hold(&last, "left").await });

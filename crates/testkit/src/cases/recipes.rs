@@ -90,7 +90,7 @@ pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixtu
         let state = operator.inspect(&filter).await.expect("answers").remove(0);
         operator.revoke(&state, Revoke::Now).await.expect("answers");
     };
-    let both = client.multi_lock(["any 1", "any 2"]).ttl(F::guarantees().min_ttl.max(F::SHORT));
+    let both = client.multi_lock(["any 1", "any 2"]).ttl(F::STEADY);
     let guard = both.acquire().await.expect("free");
     let held = guard.held();
     take_away("any 2").await;
