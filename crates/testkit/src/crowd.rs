@@ -14,9 +14,9 @@ use crate::stage::{LOCK, LONG, Stage, now, pause};
 use crate::store::{Store, Written};
 
 /// A lease that can end within a test, with room for a busy machine between the telling and the end.
-pub const TTL: Duration = Duration::from_secs(2);
+pub const TTL: Duration = Duration::from_secs(3);
 /// How long before its end the holder is told.
-pub const MARGIN: Duration = Duration::from_millis(700);
+pub const MARGIN: Duration = Duration::from_millis(1_200);
 
 /// Clients at work, each in a task of its own.
 pub struct Crowd {

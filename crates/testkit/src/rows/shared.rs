@@ -12,7 +12,7 @@ use crate::stage::{LOCK, LONG, SOON, now, pause, take};
 /// The table that they share.
 pub const TABLE: &str = "distributed_lock";
 /// What all agree on, in milliseconds.
-pub const AGE: u64 = 2_000;
+pub const AGE: u64 = 3_000;
 /// How many turns everybody takes.
 const TURNS: u64 = 8;
 
@@ -33,9 +33,9 @@ pub async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold(
     url: &str,
 ) {
     let client = scene.connect(url).await;
-    let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(1))).await;
+    let guard = take(&client.lock(LOCK).ttl(Duration::from_millis(AGE))).await;
     let service = service(server, "host-7");
-    let end = now().after(Duration::from_millis(2 * AGE));
+    let end = now().after(Duration::from_millis(AGE * 3 / 2));
     while now() < end {
         assert!(!service.take(), "renewed, however old it is");
         pause(100).await;

@@ -84,7 +84,7 @@ async fn a_process_restored_on_another_boot_is_a_copy() {
 
 /// Holder and rival disagree about the hour, and about nothing else.
 async fn a_wall_clock_off_by(offset: i64) {
-    const TTL: u64 = 600;
+    const TTL: u64 = 2_000;
     let (scene, shim) = (Scene::new().await, Clocks::new());
     let mut subject = Subject::with_clocks(&scene.url(), &shim);
     let mut before = clocks(&mut subject).await;

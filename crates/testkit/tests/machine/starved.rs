@@ -12,7 +12,7 @@ use testkit::flaky::Flaky;
 
 use super::scene::{LOCK, Scene};
 
-const TTL: Duration = Duration::from_millis(600);
+const TTL: Duration = Duration::from_secs(2);
 /// For those who must be told before the lease ends: room for a busy machine to run the thread that is told.
 const ROOMY: Duration = Duration::from_millis(1_500);
 const ROOM: Duration = Duration::from_millis(700);
@@ -37,8 +37,9 @@ async fn a_lock_lost_while_every_worker_was_blocked_is_not_believed_in() {
     scene.fixture.breaks().await;
     let worker = tokio::spawn(async move {
         // More of these than workers, and this one: nothing else runs in this runtime meanwhile.
-        let blockers: Vec<_> = (0..4).map(|_| tokio::spawn(async { std::thread::sleep(TTL * 3) })).collect();
-        std::thread::sleep(TTL * 3);
+        let blockers: Vec<_> =
+            (0..4).map(|_| tokio::spawn(async { std::thread::sleep(TTL * 3 / 2) })).collect();
+        std::thread::sleep(TTL * 3 / 2);
         assert!(!guard.is_certain(), "the first thing it sees");
         let loss = lost_by_now(&guard);
         for blocker in blockers {

@@ -126,7 +126,7 @@ async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
 async fn a_lock_is_released_in_one_round_trip_also_after_it_was_renewed_on_another_connection() {
     let scene = Scene::new();
     let client = scene.client().await;
-    let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(1))).await;
+    let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(3))).await;
     renewed(&guard).await;
     renewed(&guard).await;
     let before = scene.proxy.requests();

@@ -64,7 +64,7 @@ async fn a_dead_holder_of_ours_is_over_for_a_service_when_its_lease_is() {
 async fn a_holder_whose_row_was_deleted_is_told_and_harms_nobody() {
     let scene = Scene::new();
     let client = connect(&url(&scene)).await.expect("it runs");
-    let guard = client.lock(LOCK).ttl(Duration::from_secs(1)).acquire().await.expect("free");
+    let guard = client.lock(LOCK).ttl(Duration::from_millis(AGE)).acquire().await.expect("free");
     scene.server.psql(&format!("DELETE FROM {TABLE}"));
     let service = service(&scene, "host-7");
     assert!(service.take());

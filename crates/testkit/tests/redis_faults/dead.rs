@@ -65,7 +65,7 @@ async fn a_newcomer_that_only_tries_is_not_kept_out_by_the_dead() {
     };
     let waited = now().since(killed);
     println!("had it {waited:?} after holder and waiters were killed");
-    assert!(waited < TTL + Duration::from_millis(500), "the dead kept it for {waited:?}");
+    assert!(waited < TTL + Duration::from_secs(2), "the dead kept it for {waited:?}");
     guard.release().await.expect("held");
     scene.judge(&[client], SOON).await;
 }

@@ -12,7 +12,7 @@ use super::claims::trying;
 use super::scene::{LOCK, LONG, SHARED, Scene, engine, holding_process, pause, take, url, with_both};
 
 /// Room for a busy machine to renew it.
-const TTL: Duration = Duration::from_millis(900);
+const TTL: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn naive_a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {

@@ -137,7 +137,7 @@ async fn naive_under_contention_all_overwrite_and_nobody_wins() {
     // Ten leases long, each of them asks four times as often as a lease ends.
     for _ in 0..40 {
         pause(SHORT.as_millis() as u64 / 4).await;
-        won |= clients[1..].iter_mut().any(|client| client.overwrite(2 * SHORT));
+        won |= clients[1..].iter_mut().any(|client| client.overwrite(8 * SHORT));
     }
     assert!(!won, "the lock is free, and nobody gets it");
 }

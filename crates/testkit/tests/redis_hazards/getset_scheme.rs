@@ -15,7 +15,7 @@ use super::scene::{LOCK, LONG, SOON, Scene, pause, take, until, url};
 
 const OPTIONS: &str = "scheme=getset";
 /// The shortest that this scheme takes.
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(2);
 
 pub(super) async fn getset(scene: &Scene) -> GetSet {
     let url = scene.url(OPTIONS).parse().expect("a good URL");

@@ -1,6 +1,7 @@
 //! Signs of life stop while the holder works, and nobody tells it: it is told before its node dies at the server.
 
 use latchwork::Loss;
+use testkit::crowd::MARGIN;
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
 use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 use testkit::store::Written;
@@ -44,8 +45,8 @@ async fn is_told_in_time(
 async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
     let scene = Scene::one();
     for is_renewed in [true, false] {
-        let pair = [scene.client("2s").await, scene.rival(LASTING).await];
-        let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
+        let pair = [scene.client("4s").await, scene.rival(LASTING).await];
+        let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         if is_renewed {
             renewed(&guard).await;
         }
@@ -61,8 +62,8 @@ async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
     let scene = Scene::three();
     let follower = scene.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
     let leader = scene.server.leader().expect("one leads");
-    let pair = [scene.client_of(follower, "3s").await, scene.client_of(leader, LASTING).await];
-    let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
+    let pair = [scene.client_of(follower, "4s").await, scene.client_of(leader, LASTING).await];
+    let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
     is_told_in_time(&scene, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
 }
@@ -74,8 +75,8 @@ async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(
     let members = scene.server.members();
     let at = members.iter().position(which).expect("there is one");
     let (lonely, next) = (&members[at], &members[(at + 1) % 3]);
-    let pair = [scene.client_of(lonely, "3s").await, scene.client_of(next, LASTING).await];
-    let guard = take(&pair[0].lock(LOCK).ttl(LONG)).await;
+    let pair = [scene.client_of(lonely, "4s").await, scene.client_of(next, LASTING).await];
+    let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
     let [darken, light] = [&|| scene.server.cut_off(at), &|| scene.server.heal(at)] as [&dyn Fn(); 2];
     is_told_in_time(&scene, pair, guard, [darken, light], next).await;
