@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use latchwork::clock::Clock;
 use latchwork::{Client, Guard};
 use testkit::servers::{EtcdOptions, EtcdServer, ZooKeeperMeter, ZooKeeperOptions, ZooKeeperServer};
 
@@ -70,12 +71,14 @@ async fn a_thousand_locks_on_zookeeper_are_kept_by_one_session() {
     let client = latchwork::connect(&url).await.expect("it runs");
     let guards = hold_all(&client, Duration::from_secs(3)).await;
     until_renewed(&guards).await;
-    let (signs, others) = (meter.signs(), meter.others());
+    let (clock, signs, others) = (Clock::boottime(), meter.signs(), meter.others());
+    let began = clock.now();
     tokio::time::sleep(QUIET).await;
-    let (signs, others) = (meter.signs() - signs, meter.others() - others);
-    println!("{signs} signs of life, {others} other requests in {QUIET:?}");
-    // One in an eighth of the session's three seconds.
-    assert!((5..=11).contains(&signs), "{signs} signs of life in {QUIET:?}");
+    let (signs, others, counted) = (meter.signs() - signs, meter.others() - others, clock.now().since(began));
+    println!("{signs} signs of life, {others} other requests in {counted:?}");
+    // One in an eighth of the session's three seconds. What a busy machine was late with comes a little later.
+    let due = counted.as_millis() as u64 * 8 / 3_000;
+    assert!((due / 2..=due + 2).contains(&signs), "{signs} signs of life in {counted:?}");
     assert_eq!((others, meter.sessions()), (0, 1));
     assert!(guards.iter().all(|guard| guard.is_certain()));
 }

@@ -126,7 +126,7 @@ async fn a_table_that_others_made_is_used_as_it_is_and_its_limits_are_told() {
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     assert!(!service(&scene, "host-7").take());
     // The column keeps whole seconds: what is promised never outlasts what is written.
-    let left = "extract(epoch FROM create_time + interval '2 s' - clock_timestamp())";
+    let left = format!("extract(epoch FROM create_time + interval '{AGE} ms' - clock_timestamp())");
     let written: f64 = scene.server.psql(&format!("SELECT {left} FROM {TABLE}")).parse().expect("a number");
     assert!(guard.lease_end().since(now()).as_secs_f64() <= written + 0.1, "{written}");
     guard.release().await.expect("held");

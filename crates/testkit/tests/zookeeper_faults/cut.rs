@@ -1,6 +1,7 @@
 //! The network in front of the server is cut while a lock is held.
 
 use latchwork::{ErrorKind, Loss};
+use testkit::crowd::MARGIN;
 use testkit::history::Fault;
 use testkit::proxy::Proxy;
 
@@ -9,9 +10,9 @@ use super::scene::{LOCK, LONG, SOON, Scene, now, take, told};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_behind_a_cut_is_told_before_another_gets_its_lock() {
     let scene = Scene::one();
-    let (client, rival) = (scene.client("2s").await, scene.rival("2s").await);
+    let (client, rival) = (scene.client("4s").await, scene.rival("4s").await);
     for fault in [Proxy::refuse, Proxy::black_hole] {
-        let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+        let guard = take(&client.lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         let lock = rival.lock(LOCK).ttl(LONG).wait(LONG);
         let waiting = tokio::spawn(async move { (lock.acquire().await, now()) });
         scene.recorder.fault_began(Fault::Partition);
