@@ -77,18 +77,11 @@ pub struct CellWatch {
 
 impl CellWatch {
     /// What the cell holds: the first time at once, and then each time when it is another, as
-    /// [`CellWatch::next`](crate::CellWatch::next).
+    /// [`CellWatch::next`](crate::CellWatch::next); `None` if it has not changed within this time, [`Duration::MAX`] for ever. The
+    /// next call misses nothing.
     ///
     /// # Errors
     /// As there.
-    pub fn next(&mut self) -> Result<Option<CellState>> {
-        self.driver.block_on(self.inner.next())
-    }
-
-    /// The same, at most this long; `None` if it has not changed by then. The next call misses nothing.
-    ///
-    /// # Errors
-    /// As [`CellWatch::next`].
     ///
     /// # Examples
     /// ```
@@ -97,13 +90,15 @@ impl CellWatch {
     ///
     /// let cell = latchwork::blocking::connect("memory:")?.cell("config");
     /// let mut changes = cell.watch();
-    /// assert_eq!(changes.next()?, None, "not set yet");
-    /// assert!(changes.next_within(Duration::from_millis(1)).is_none(), "nor now");
-    /// let set = cell.update(|_| b"blue".to_vec())?;
-    /// assert_eq!(changes.next()?, Some(set));
+    /// let Some(now) = changes.next(Duration::from_secs(5)) else { panic!("the first comes at once") };
+    /// assert_eq!(now?, None, "not set yet");
+    /// assert!(changes.next(Duration::from_millis(1)).is_none(), "nor now");
+    /// cell.update(|_| b"blue".to_vec())?;
+    /// let Some(now) = changes.next(Duration::MAX) else { panic!("for ever is long") };
+    /// assert_eq!(now?.expect("set").value, b"blue");
     /// # Ok(()) }
     /// ```
-    pub fn next_within(&mut self, within: Duration) -> Option<Result<Option<CellState>>> {
+    pub fn next(&mut self, within: Duration) -> Option<Result<Option<CellState>>> {
         self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

@@ -68,18 +68,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The latest leader that has said so, and then each that follows, as [`Observer::next`](crate::Observer::next).
+    /// The latest leader that has said so, and then each that follows, as [`Observer::next`](crate::Observer::next); `None` if there
+    /// is no other within this time, [`Duration::MAX`] for ever. The next call misses nothing.
     ///
     /// # Errors
     /// As there.
-    pub fn next(&mut self) -> Result<Leader> {
-        self.driver.block_on(self.inner.next())
-    }
-
-    /// The same, at most this long; `None` if there is no other by then. The next call misses nothing.
-    ///
-    /// # Errors
-    /// As [`Observer::next`].
     ///
     /// # Examples
     /// ```
@@ -88,12 +81,13 @@ impl Observer {
     ///
     /// let election = latchwork::blocking::connect("memory:")?.election("main");
     /// let mut leaders = election.observe();
-    /// assert!(leaders.next_within(Duration::from_millis(1)).is_none(), "nobody leads");
+    /// assert!(leaders.next(Duration::from_millis(1)).is_none(), "nobody leads");
     /// let leading = election.campaign("one")?;
-    /// assert_eq!(leaders.next()?.term, leading.term());
+    /// let Some(leader) = leaders.next(Duration::from_secs(5)) else { panic!("somebody leads") };
+    /// assert_eq!(leader?.term, leading.term());
     /// # Ok(()) }
     /// ```
-    pub fn next_within(&mut self, within: Duration) -> Option<Result<Leader>> {
+    pub fn next(&mut self, within: Duration) -> Option<Result<Leader>> {
         self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

@@ -115,11 +115,11 @@ pub(super) async fn cells_and_elections_work_without_a_runtime<F: Fixture>(fixtu
     outside(move || {
         let cell = client.cell("thread");
         let mut changes = other.cell("thread").watch();
-        assert_eq!(changes.next().expect("answers"), None);
-        assert!(changes.next_within(Duration::from_millis(20)).is_none(), "nothing was set");
+        assert_eq!(changes.next(LONG).expect("told").expect("answers"), None);
+        assert!(changes.next(Duration::from_millis(20)).is_none(), "nothing was set");
         let Ok(Written::Done(first)) = cell.set_if(Version::ABSENT, "one") else { panic!("it was not set") };
-        assert_eq!(changes.next().expect("answers").expect("set").version, first);
-        let told = std::thread::spawn(move || changes.next_within(LONG).expect("told").expect("answers"));
+        assert_eq!(changes.next(LONG).expect("told").expect("answers").expect("set").version, first);
+        let told = std::thread::spawn(move || changes.next(LONG).expect("told").expect("answers"));
         let second = cell.update(|old| [old.expect("set"), b"+two"].concat()).expect("answers");
         assert_eq!(told.join().expect("no panic"), Some(second.clone()));
         assert_eq!(cell.set_if(first, "late").expect("answers"), Written::Changed);
@@ -130,7 +130,7 @@ pub(super) async fn cells_and_elections_work_without_a_runtime<F: Fixture>(fixtu
         let mut leaders = election.observe();
         let leading = election.campaign("one").expect("nobody leads");
         assert!(leading.is_certain() && leading.lost(Duration::from_millis(1)).is_none());
-        assert_eq!(leaders.next().expect("answers").term, leading.term());
+        assert_eq!(leaders.next(LONG).expect("told").expect("answers").term, leading.term());
         assert_eq!(election.leader().expect("answers").expect("one leads").value, b"one");
         let standby = other.election("thread leads").ttl(LONG);
         let standby = std::thread::spawn(move || standby.campaign("two").expect("its turn comes"));
@@ -138,7 +138,7 @@ pub(super) async fn cells_and_elections_work_without_a_runtime<F: Fixture>(fixtu
         leading.resign().expect("it led");
         let next = standby.join().expect("no panic");
         assert!(next.term() > term);
-        assert_eq!(leaders.next_within(LONG).expect("told").expect("answers").value, b"two");
+        assert_eq!(leaders.next(LONG).expect("told").expect("answers").value, b"two");
         let term = next.term();
         assert_eq!(next.run(|held| held.token()).expect("it leads").get(), term);
         assert_eq!(election.leader().expect("answers"), None, "it has resigned");
