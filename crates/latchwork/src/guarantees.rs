@@ -31,6 +31,8 @@ pub struct Guarantees {
     pub permits: bool,
     /// Whether it has versioned cells beside its locks, and with them elections.
     pub cells: bool,
+    /// When a watcher of a cell is told of a change.
+    pub watchers_told: &'static str,
     /// Whether a process may take a lock over from another with the same owner.
     pub takes_over: bool,
     /// Whether user code that blocks every worker of its runtime leaves renewals running.
@@ -112,6 +114,7 @@ impl Guarantees {
             ("read and write locks", |g| yes_no(g.read_write)),
             ("permits", |g| yes_no(g.permits)),
             ("cells and elections", |g| yes_no(g.cells)),
+            ("watchers of cells are told", |g| g.watchers_told.into()),
             ("owners: nested guards, take-over", |g| yes_no(g.takes_over)),
             ("renews while user code blocks the runtime", |g| yes_no(g.survives_blocked_runtime)),
             ("`latch run --keep-fd`", |g| yes_no(g.outlives_wrapper)),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use latchwork::engine::Engine;
 use latchwork::{Client, Guarantees};
 
+use crate::proxy::Proxy;
+
 /// One way to reach and use an engine. A value and not a type: every case is compiled once per engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
@@ -83,6 +85,21 @@ pub trait Fixture: Send + Sync + Sized + 'static {
 
     /// Ends [`Fixture::breaks`].
     fn mend(&self) -> impl Future<Output = ()> + Send;
+
+    /// Makes writes of cells fail until [`Fixture::mend_cells`], also while somebody looks at them all the time.
+    fn breaks_cells(&self) -> impl Future<Output = ()> + Send {
+        self.breaks()
+    }
+
+    /// Ends [`Fixture::breaks_cells`].
+    fn mend_cells(&self) -> impl Future<Output = ()> + Send {
+        self.mend()
+    }
+
+    /// What stands between the server and the clients of the test, where requests can be read on the way.
+    fn proxies(&self) -> &[Proxy] {
+        &[]
+    }
 
     /// Destroys everything it has stored.
     fn destroy(&self) -> impl Future<Output = ()> + Send;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use latchwork::Guarantees;
 use latchwork::engine::Registry;
-use testkit::fixtures::{PostgresFixture, PostgresInsertFixture, RedisFixture};
+use testkit::fixtures::{MariadbFixture, PostgresFixture, PostgresInsertFixture, RedisFixture};
 
 fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the workspace is there")
@@ -113,7 +113,10 @@ fn the_pages_grant_what_the_tests_grant() {
     let grants = [
         ("redis", RedisFixture::GRANT),
         ("postgres", PostgresFixture::GRANT),
+        ("postgres", PostgresFixture::GRANT_OF_CELLS),
         ("postgres", PostgresInsertFixture::GRANT),
+        ("mysql", MariadbFixture::GRANTS[0]),
+        ("mysql", MariadbFixture::GRANTS[1]),
     ];
     for (engine, grant) in grants {
         let page = root().join(format!("docs/engines/{engine}.md"));

@@ -1,7 +1,5 @@
-//! The protected side refuses a former holder: in a script of Redis, and in the user's own transaction. And the optimistic lock
-//! on the user's own table.
+//! The protected side refuses a former holder: in a script of Redis, and in the user's own transaction.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use latchwork::{Client, FENCED_SET, Token};
@@ -92,40 +90,4 @@ fn a_transaction_of_postgres_refuses_a_former_holder() {
         let answers = [former, newest, former, newest].map(write);
         assert_eq!(answers, ["1", "1", "0", "1"]);
     });
-}
-
-#[test]
-fn of_racing_buyers_in_postgres_each_packet_is_sold_once() {
-    let runtime = runtime();
-    let fixture = runtime.block_on(PostgresFixture::begin());
-    let (server, sold) = (fixture.server(), AtomicU32::new(0));
-    server.psql(
-        "DROP TABLE IF EXISTS packet; CREATE TABLE packet (id int PRIMARY KEY, left_count int NOT NULL, \
-         version bigint NOT NULL); INSERT INTO packet VALUES (1, 5, 0)",
-    );
-    // Value and version, read together; then the write that is refused if they are not true any more.
-    let buy = async || -> latchwork::Result<Option<bool>> {
-        let row = server.psql("SELECT left_count || ' ' || version FROM packet");
-        let (left, version) = row.trim().split_once(' ').expect("two numbers");
-        let left: i64 = left.parse().expect("a number");
-        if left == 0 {
-            return Ok(Some(false));
-        }
-        let changed = server.psql(&format!(
-            "WITH done AS (UPDATE packet SET left_count = {}, version = version + 1 WHERE id = 1 AND version = {version} \
-             RETURNING 1) SELECT count(*) FROM done",
-            left - 1
-        ));
-        Ok((changed.trim() == "1").then_some(true))
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                let done = self::runtime().block_on(latchwork::optimistic(Duration::from_secs(60), buy));
-                sold.fetch_add(u32::from(done.expect("answers")), Ordering::Relaxed);
-            });
-        }
-    });
-    assert_eq!(sold.load(Ordering::Relaxed), 5);
-    assert_eq!(server.psql("SELECT left_count FROM packet").trim(), "0");
 }

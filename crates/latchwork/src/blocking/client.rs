@@ -1,7 +1,7 @@
 //! A client for code without async.
 
 use super::driver::Driver;
-use super::{Lock, MultiLock, RwLock, StripedLock};
+use super::{Cell, Election, Lock, MultiLock, RwLock, StripedLock};
 use crate::engine::{Engine, Filter, LockState, Revoke, Revoked};
 use crate::{Guarantees, Result};
 
@@ -65,6 +65,16 @@ impl Client {
     /// As [`Client::striped_lock`](crate::Client::striped_lock).
     pub fn striped_lock(&self, name: impl AsRef<str>, segments: u32) -> StripedLock {
         StripedLock::new(self.inner.striped_lock(name, segments), self.driver.clone())
+    }
+
+    /// As [`Client::cell`](crate::Client::cell).
+    pub fn cell(&self, name: impl AsRef<str>) -> Cell {
+        Cell::new(self.inner.cell(name), self.driver.clone())
+    }
+
+    /// As [`Client::election`](crate::Client::election).
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.election(name), self.driver.clone())
     }
 
     /// What the engine promises.

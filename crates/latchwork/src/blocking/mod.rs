@@ -16,17 +16,23 @@
 //! # Ok(()) }
 //! ```
 
+mod cell;
 mod client;
 mod driver;
+mod election;
 mod guard;
 mod kept;
+mod leadership;
 mod lock;
 mod multi_lock;
 mod rw_lock;
 mod striped_lock;
 
+pub use cell::{Cell, CellWatch};
 pub use client::{Client, connect};
+pub use election::{Election, Observer};
 pub use guard::Guard;
+pub use leadership::Leadership;
 pub use lock::Lock;
 pub use multi_lock::{MultiGuard, MultiLock};
 pub use rw_lock::RwLock;

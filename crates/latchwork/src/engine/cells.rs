@@ -39,6 +39,11 @@ impl Version {
     pub const fn get(self) -> u128 {
         self.0
     }
+
+    /// That of what a cell holds.
+    pub(crate) fn of(state: &Option<CellState>) -> Self {
+        state.as_ref().map_or(Self::ABSENT, |state| state.version)
+    }
 }
 
 impl fmt::Display for Version {
@@ -83,14 +88,21 @@ pub enum Written {
 ///
 /// The [module documentation](self) states the rules V1 to V5.
 pub trait Cells: Send + Sync + 'static {
-    /// How long the core waits for `watch` before it reads the cell all the same.
-    fn look_every(&self) -> Duration;
+    /// How long the core waits for `watch` before it looks all the same, at a cell that has not changed for so long.
+    fn look_in(&self, unchanged_for: Duration) -> Duration;
 
     /// What the cell holds; `None` if it is not set.
     ///
     /// # Contract
     /// V3, V5.
     fn read(&self, name: &LockName) -> impl Future<Output = Result<Option<CellState>>> + Send;
+
+    /// Whether the cell is another than `seen`. Where nobody is told of changes, watchers ask this again and again: there it
+    /// fetches no value.
+    ///
+    /// # Contract
+    /// V3, V5.
+    fn has_changed(&self, name: &LockName, seen: Version) -> impl Future<Output = Result<bool>> + Send;
 
     /// Sets the cell to `value`, or deletes it, if its version is still `seen`.
     ///
@@ -123,8 +135,9 @@ impl SharedCells {
 
 /// The boxed twin of [`Cells`].
 pub(crate) trait ErasedCells: Send + Sync {
-    fn look_every(&self) -> Duration;
+    fn look_in(&self, unchanged_for: Duration) -> Duration;
     fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<Option<CellState>>>;
+    fn has_changed(self: Arc<Self>, name: LockName, seen: Version) -> Boxed<Result<bool>>;
     fn write_if(
         self: Arc<Self>,
         name: LockName,
@@ -135,11 +148,14 @@ pub(crate) trait ErasedCells: Send + Sync {
 }
 
 impl<C: Cells> ErasedCells for C {
-    fn look_every(&self) -> Duration {
-        Cells::look_every(self)
+    fn look_in(&self, unchanged_for: Duration) -> Duration {
+        Cells::look_in(self, unchanged_for)
     }
     fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<Option<CellState>>> {
         Box::pin(async move { Cells::read(&*self, &name).await })
+    }
+    fn has_changed(self: Arc<Self>, name: LockName, seen: Version) -> Boxed<Result<bool>> {
+        Box::pin(async move { Cells::has_changed(&*self, &name, seen).await })
     }
     fn write_if(
         self: Arc<Self>,

@@ -155,6 +155,7 @@ impl Memory {
             read_write: true,
             permits: true,
             cells: true,
+            watchers_told: "at once",
             takes_over: true,
             survives_blocked_runtime: false,
             outlives_wrapper: false,

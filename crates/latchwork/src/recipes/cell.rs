@@ -164,7 +164,7 @@ impl Cell {
         loop {
             let old = self.get().await?;
             let value = change(old.as_ref().map(|old| old.value.as_slice()));
-            let seen = old.map_or(Version::ABSENT, |old| old.version);
+            let seen = Version::of(&old);
             if let Written::Done(version) = self.set_if(seen, value.as_slice()).await? {
                 return Ok(CellState { version, value });
             }

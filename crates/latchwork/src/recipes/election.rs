@@ -151,7 +151,7 @@ impl Election {
                     return Err(Error::new(ErrorKind::Lost, message).about(name));
                 }
             }
-            let seen = state.map_or(Version::ABSENT, |state| state.version);
+            let seen = Version::of(&state);
             if let Written::Done(_) = self.cell.set_if(seen, text.as_slice()).await? {
                 return Ok(term);
             }

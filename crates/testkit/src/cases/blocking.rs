@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork::blocking::Client;
 use latchwork::engine::Filter;
-use latchwork::{Error, ErrorKind};
+use latchwork::{Error, ErrorKind, Version, Written};
 
 use super::support::{LONG, name, nothing_left, revocation, rose};
 use crate::Fixture;
@@ -106,6 +106,45 @@ pub(super) async fn what_is_built_on_locks_works_without_a_runtime<F: Fixture>(f
         for lock in ["thread 1", "thread 2", "thread/0", "thread/1", "threads rw", "thread permits"] {
             assert!(client.inspect(&Filter::Name(name(lock))).expect("answers").is_empty(), "{lock}");
         }
+    })
+    .await;
+}
+
+pub(super) async fn cells_and_elections_work_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
+    let (client, other) = (client(&*fixture).await, client(&*fixture).await);
+    outside(move || {
+        let cell = client.cell("thread");
+        let mut changes = other.cell("thread").watch();
+        assert_eq!(changes.next(LONG).expect("told").expect("answers"), None);
+        assert!(changes.next(Duration::from_millis(20)).is_none(), "nothing was set");
+        let Ok(Written::Done(first)) = cell.set_if(Version::ABSENT, "one") else { panic!("it was not set") };
+        assert_eq!(changes.next(LONG).expect("told").expect("answers").expect("set").version, first);
+        let told = std::thread::spawn(move || changes.next(LONG).expect("told").expect("answers"));
+        let second = cell.update(|old| [old.expect("set"), b"+two"].concat()).expect("answers");
+        assert_eq!(told.join().expect("no panic"), Some(second.clone()));
+        assert_eq!(cell.set_if(first, "late").expect("answers"), Written::Changed);
+        assert_eq!(cell.delete_if(second.version).expect("answers"), Written::Done(Version::ABSENT));
+        assert_eq!(cell.get().expect("answers"), None);
+
+        let election = client.election("thread leads").ttl(LONG);
+        let mut leaders = election.observe();
+        let leading = election.campaign("one").expect("nobody leads");
+        assert!(leading.is_certain() && leading.lost(Duration::from_millis(1)).is_none());
+        assert_eq!(leaders.next(LONG).expect("told").expect("answers").term, leading.term());
+        assert_eq!(election.leader().expect("answers").expect("one leads").value, b"one");
+        let standby = other.election("thread leads").ttl(LONG);
+        let standby = std::thread::spawn(move || standby.campaign("two").expect("its turn comes"));
+        let term = leading.term();
+        leading.resign().expect("it led");
+        let next = standby.join().expect("no panic");
+        assert!(next.term() > term);
+        assert_eq!(leaders.next(LONG).expect("told").expect("answers").value, b"two");
+        let term = next.term();
+        assert_eq!(next.run(|held| held.token()).expect("it leads").get(), term);
+        assert_eq!(election.leader().expect("answers"), None, "it has resigned");
+        client.close().expect("released");
+        other.close().expect("released");
+        assert!(client.inspect(&Filter::Name(name("thread leads"))).expect("answers").is_empty());
     })
     .await;
 }

@@ -1,20 +1,22 @@
 //! Values with versions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use latchwork::{Cell, CellState, Effect, ErrorKind, Version, Written};
+use latchwork::{Cell, CellState, Effect, ErrorKind, Result, Version, Written};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::support::{LONG, hold, pause};
 use crate::cell_history::CellHistory;
+use crate::proxy::Proxy;
 use crate::{Fixture, cut};
 
 /// Longer than any watcher may need to be told.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn set(cell: &Cell, value: &str) -> CellState {
+pub(super) async fn set(cell: &Cell, value: &str) -> CellState {
     cell.update(|_| value.into()).await.expect("the engine answers")
 }
 
@@ -166,10 +168,10 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
         }
     });
     pause(50).await;
-    fixture.breaks().await;
+    fixture.breaks_cells().await;
     let error = writer.cell("dark").set_if(before.version, "during").await.expect_err("it is broken");
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Corrupt), "{error}");
-    fixture.mend().await;
+    fixture.mend_cells().await;
     let fresh = fixture.client().await;
     let found = fresh.cell("dark").get().await.expect("answers").expect("set");
     assert!(error.effect() == Effect::Unknown || found == before, "said to have done nothing: {error}");
@@ -178,6 +180,57 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     let told = timeout(PATIENCE, watching).await.expect("told").expect("no panic");
     let told = told.expect("set").version;
     assert!(told == found.version || told == after.version, "{told:?}");
+}
+
+pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: Fixture>(fixture: Arc<F>) {
+    let cell = fixture.client().await.cell("unheard");
+    let before = set(&cell, "before").await;
+    let setting = cell.clone();
+    let set_once = silenced(&*fixture, "unheard", "+once", async move {
+        setting.set_if(before.version, "before+once").await.map(drop)
+    });
+    set_once.await;
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let updated_once = silenced(&*fixture, "unheard", "+again", async move {
+        let change = |old: Option<&[u8]>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            [old.expect("set"), b"+again"].concat()
+        };
+        cell.update(change).await.map(drop)
+    });
+    updated_once.await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    let found = fixture.client().await.cell("unheard").get().await.expect("answers").expect("set");
+    assert_eq!(str::from_utf8(&found.value), Ok("before+once+again"));
+}
+
+/// Lets `write`, in which `word` stands, reach the server and the cell, and not its answer; and sees that it says so.
+pub(super) async fn silenced<F: Fixture>(
+    fixture: &F,
+    cell: &str,
+    word: &str,
+    write: impl Future<Output = Result<()>> + Send + 'static,
+) {
+    let looking = fixture.client().await.cell(cell);
+    let proxies = fixture.proxies();
+    proxies.iter().for_each(|proxy| proxy.silence_after(word.as_bytes()));
+    let writing = tokio::spawn(write);
+    let is_there = async {
+        loop {
+            let found = looking.get().await.expect("answers").map(|found| found.value).unwrap_or_default();
+            if str::from_utf8(&found).expect("text").contains(word) {
+                return;
+            }
+            assert!(!writing.is_finished(), "nobody was told, and it does not wait");
+            pause(5).await;
+        }
+    };
+    timeout(PATIENCE, is_there).await.expect("it was written");
+    proxies.iter().for_each(Proxy::cut);
+    let error =
+        timeout(PATIENCE, writing).await.expect("it is told").expect("no panic").expect_err("no answer");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
 }
 
 pub(super) async fn any_bytes_are_a_value_and_any_name_is_a_cell<F: Fixture>(fixture: Arc<F>) {

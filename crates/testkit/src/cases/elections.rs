@@ -8,6 +8,7 @@ use latchwork::{ErrorKind, Leader, Version};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::cells::{set, silenced};
 use super::support::{LONG, name, nothing_left, waiters};
 use crate::Fixture;
 
@@ -86,4 +87,21 @@ pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fi
     let error = client.election("late").ttl(LONG).campaign("paused").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Lost);
     nothing_left(&client, "late").await;
+}
+
+/// Everybody can read that it leads, and it does not know: it lets go, and nobody believes what stands there.
+pub(super) async fn who_cannot_tell_that_it_leads_does_not_lead<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    set(&client.cell("mute"), "0\nnobody").await;
+    let election = client.election("mute").ttl(LONG);
+    let campaign = silenced(&*fixture, "mute", "the mute", async move {
+        election.campaign("the mute").await.map(|leading| panic!("{leading:?} leads"))
+    });
+    campaign.await;
+    let other = fixture.client().await;
+    nothing_left(&other, "mute").await;
+    let election = other.election("mute").ttl(LONG);
+    assert_eq!(election.leader().await.expect("answers"), None);
+    let leading = timeout(PATIENCE, election.campaign("heard")).await.expect("free").expect("answers");
+    assert_eq!(election.leader().await.expect("answers").map(|leader| leader.term), Some(leading.term()));
 }

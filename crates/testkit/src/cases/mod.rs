@@ -24,7 +24,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use latchwork::{Guarantees, Promise};
+use latchwork::Guarantees;
 
 use crate::Fixture;
 
@@ -57,7 +57,8 @@ macro_rules! cases {
                 unless
             } },
             alone: matches!(stringify!($room).as_bytes(), b"processes" | b"cost"),
-            is_basic: matches!(stringify!($room).as_bytes(), b"contract" | b"names" | b"leases" | b"cost"),
+            is_basic: matches!(stringify!($room).as_bytes(), b"contract" | b"names" | b"leases" | b"cost")
+                || matches!(stringify!($case).as_bytes(), b"any_bytes_are_a_value_and_any_name_is_a_cell"),
             run: |fixture| Box::pin($room::$case(fixture)),
         },)*)*]
     };
@@ -93,10 +94,9 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
     let no_permits: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (!g.permits).then_some("has no permits");
     let no_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| (!g.cells).then_some("has no cells");
-    // A file that is put away while somebody looks at it all the time is made anew.
-    let no_outage_of_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| {
-        let no_cut = (g.faults.partition == Promise::NotApplicable).then_some("cannot be cut off");
-        (!g.cells).then_some("has no cells").or(no_cut)
+    let no_cells_on_a_wire: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
+        let no_wire = fixture.proxies().is_empty().then_some("has no wire on which a reply could be lost");
+        (!g.cells).then_some("has no cells").or(no_wire)
     };
     let has_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| g.cells.then_some("has cells");
     let no_shared_readers: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
@@ -198,7 +198,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             ["V2"] a_cell_that_was_deleted_never_has_an_old_version_again, unless no_cells;
             ["V3"] cells_answer_as_one_at_one_place_would, unless no_cells;
             ["V4"] every_watcher_of_a_cell_is_told_of_the_latest_value, unless no_cells;
-            ["V5"] an_outage_costs_a_watcher_of_a_cell_nothing_but_time, unless no_outage_of_cells;
+            ["V5"] an_outage_costs_a_watcher_of_a_cell_nothing_but_time, unless no_cells;
+            ["V5"] a_cell_whose_write_was_not_answered_is_not_written_again, unless no_cells_on_a_wire;
             [] no_update_of_a_cell_is_lost, unless no_cells;
             [] any_bytes_are_a_value_and_any_name_is_a_cell, unless no_cells;
             [] a_lock_and_a_cell_of_one_name_are_unrelated, unless no_cells;
@@ -206,6 +207,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] leaders_take_turns_and_observers_see_terms_rise, unless no_cells;
             [] a_standby_takes_over_when_the_leader_is_gone, unless no_cells;
             [] what_is_in_an_elections_cell_is_not_taken_for_a_leader, unless no_cells;
+            [] who_cannot_tell_that_it_leads_does_not_lead, unless no_cells_on_a_wire;
         deaths:
             [] the_permit_of_a_dead_holder_comes_back_alone, unless no_shared_permits;
             [] dead_readers_and_writers_hold_nobody_up, unless no_shared_readers;
@@ -215,6 +217,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_blocking_call_inside_a_runtime_works;
             [] a_thread_is_told_of_a_loss;
             [] what_is_built_on_locks_works_without_a_runtime;
+            [] cells_and_elections_work_without_a_runtime, unless no_cells;
         cancel:
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;

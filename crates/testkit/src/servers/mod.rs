@@ -12,6 +12,7 @@ pub mod postgres;
 mod process;
 pub mod redis;
 pub mod resp;
+mod sql_session;
 pub mod zookeeper;
 
 pub use certificates::{Certificates, Identity};
@@ -23,4 +24,5 @@ pub use pool::{Leased, Pool, Pooled};
 pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer, RedisTls};
 pub use resp::{Reply, Resp};
+pub use sql_session::SqlSession;
 pub use zookeeper::{ZooKeeperAdmin, ZooKeeperMember, ZooKeeperMeter, ZooKeeperOptions, ZooKeeperServer};

@@ -1,6 +1,6 @@
 //! What a user may not do.
 
-use latchwork::{ErrorKind, connect};
+use latchwork::{Effect, ErrorKind, Version, connect};
 use testkit::rows::Scene as _;
 use testkit::stage::{LOCK, LONG, SOON, take};
 
@@ -25,6 +25,15 @@ async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_t
     }
     let client = scene.connect(&url_of(&scene, app, "")).await;
     take(&client.lock("x")).await.release().await.expect("held");
+    let cell = client.client().cell("x");
+    let error = cell.get().await.expect_err("there is no table of cells");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::None), "{error}");
+    scene.sql(error.to_string().split_once("run:\n").expect("what to run").1);
+    let error = cell.set_if(Version::ABSENT, "x").await.expect_err("not granted");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::None), "{error}");
+    scene.sql("GRANT SELECT, INSERT, UPDATE ON latchwork_cell TO app@'127.0.0.1'");
+    let set = cell.update(|_| b"x".to_vec()).await.expect("granted");
+    cell.delete_if(set.version).await.expect("granted");
     let error = connect(&url_of(&scene, "app:wrong", "")).await.expect_err("not its password");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains("password in the URL"), "{error}");

@@ -40,13 +40,17 @@ fn version(revision: i64) -> Version {
 
 impl Cells for Etcd {
     /// Every change is told; but versions of etcd are known that lose one now and then.
-    fn look_every(&self) -> Duration {
+    fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 
     async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
         let link = self.session.link().await?;
         self.read_cell(&link, name).await
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        Ok(Version::of(&Cells::read(self, name).await?) != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
@@ -82,7 +86,7 @@ impl Cells for Etcd {
         let watch = link.watches.watch(&link, self.cell_key(name), Bell::Waiter(bell.clone()));
         watch.until_created().await;
         // What happened before the server began to watch is not told.
-        let now = self.read_cell(&link, name).await?.map_or(Version::ABSENT, |state| state.version);
+        let now = Version::of(&self.read_cell(&link, name).await?);
         while now == seen && !watch.seen().is_changed {
             bell.notified().await;
         }

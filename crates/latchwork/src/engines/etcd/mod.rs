@@ -260,6 +260,7 @@ fn promises(version: &str) -> Guarantees {
         read_write: true,
         permits: false,
         cells: true,
+        watchers_told: "at once",
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,

@@ -221,6 +221,7 @@ fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>
         read_write: false,
         permits: false,
         cells: false,
+        watchers_told: "-",
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,

@@ -48,12 +48,16 @@ impl Stored {
 
 impl Cells for Memory {
     /// Every change is told.
-    fn look_every(&self) -> Duration {
+    fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(60 * 60)
     }
 
     async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
         self.play(Verb::Cell, |state, _| state.cells.states.get(name).cloned()).await
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        self.play(Verb::Cell, |state, _| state.cells.version(name) != seen).await
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
+
+use super::cells::{self, OfCells};
 use super::connection::{Asked, Connection};
 use super::failure::{code, refused};
 use super::inserts;
@@ -20,11 +23,24 @@ use crate::{Effect, Error, ErrorKind, Result};
 const BEGIN: [&str; 2] = ["SET SESSION autocommit = 0", "SET SESSION autocommit = 0, wait_timeout = 3"];
 const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 1, wait_timeout = DEFAULT"];
 
+/// Room for all but the value in a statement that writes a cell.
+const BESIDE_A_VALUE: usize = 1024;
+
 /// A connection that knows every statement.
 pub(super) struct Lane {
     connection: Connection,
     /// Those of a scheme, in the order of their numbers.
-    statements: Vec<(Text, Prepared)>,
+    statements: Statements,
+    /// Those of cells, once somebody uses them.
+    of_cells: OnceCell<ForCells>,
+}
+
+type Statements = Vec<(Text, Prepared)>;
+
+struct ForCells {
+    statements: Statements,
+    /// The longest that the server lets anybody send, in bytes.
+    longest: usize,
 }
 
 impl Lane {
@@ -34,15 +50,11 @@ impl Lane {
     /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
         let connection = Connection::open(options.clone()).await?;
-        let statements = match prepare(&connection).await {
-            Err(Trouble::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
-                make_tables(&connection).await?;
-                prepare(&connection).await
-            }
-            prepared => prepared,
-        };
-        let statements = statements.map_err(|trouble| refused(&trouble, &options))?;
-        Ok(Self { connection, statements })
+        let table = &options.table;
+        let texts = statements_used(&options).iter().map(|statement| Text::of(*statement, table)).collect();
+        let tables = if options.inserts { inserts::tables(table) } else { tables(table) };
+        let statements = prepare_or_make(&connection, texts, &tables).await?;
+        Ok(Self { connection, statements, of_cells: OnceCell::new() })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -105,6 +117,41 @@ impl Lane {
         self.connection.answer(waiting).await
     }
 
+    /// A statement on cells.
+    ///
+    /// # Errors
+    /// What the server says, and [`ErrorKind::Invalid`] for a value that is longer than it lets anybody send: it would end the
+    /// connection, on which others wait for their answers.
+    pub(super) async fn run_on_cells(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
+        let ForCells { statements, longest } = self.of_cells.get_or_try_init(|| self.prepare_cells()).await?;
+        let is = values.iter().map(Value::length).max().unwrap_or_default();
+        if is + BESIDE_A_VALUE > *longest {
+            let (options, most) = (self.connection.options(), longest.saturating_sub(BESIDE_A_VALUE));
+            let message = format!(
+                "{} at {}: the value is {is} bytes long, and the server takes {most} at most; raise its max_allowed_packet, \
+                 which is {longest}",
+                options.engine, options.place
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let (text, prepared) = &statements[statement as usize];
+        let asked = self.connection.execute(*prepared, &text.values(values));
+        self.connection.answer(asked).await
+    }
+
+    async fn prepare_cells(&self) -> Result<ForCells> {
+        let table = &self.connection.options().table;
+        let asked = self.connection.command("SELECT @@max_allowed_packet");
+        let made = [cells::table(table)];
+        let statements = prepare_or_make(&self.connection, OfCells::texts(table), &made).await?;
+        let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
+        let longest = match reply.rows.first().map(Vec::as_slice) {
+            Some([Value::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+            _ => None,
+        };
+        Ok(ForCells { statements, longest: longest.unwrap_or(usize::MAX) })
+    }
+
     /// Begins a transaction with these.
     pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
         let begun = self.connection.command(self.of_server(BEGIN));
@@ -153,21 +200,31 @@ fn statements_used(options: &Options) -> &'static [Statement] {
     if options.inserts { &Statement::OF_INSERT } else { &Statement::ALL }
 }
 
-async fn prepare(connection: &Connection) -> Asked<Vec<(Text, Prepared)>> {
-    let options = connection.options();
-    let texts = statements_used(options).iter().map(|statement| Text::of(*statement, &options.table));
-    let sent: Vec<_> = texts.map(|text| (connection.prepare(&text.words), text)).collect();
+/// Prepares statements; makes their tables if they are missing.
+async fn prepare_or_make(connection: &Connection, texts: Vec<Text>, tables: &[String]) -> Result<Statements> {
+    let prepared = match prepare(connection, &texts).await {
+        Err(Trouble::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
+            make(connection, tables).await?;
+            prepare(connection, &texts).await
+        }
+        prepared => prepared,
+    };
+    let prepared = prepared.map_err(|trouble| refused(&trouble, connection.options()))?;
+    Ok(texts.into_iter().zip(prepared).collect())
+}
+
+async fn prepare(connection: &Connection, texts: &[Text]) -> Asked<Vec<Prepared>> {
+    let sent: Vec<_> = texts.iter().map(|text| connection.prepare(&text.words)).collect();
     let mut prepared = Vec::with_capacity(sent.len());
-    for (answer, text) in sent {
-        prepared.push((text, answer.await?));
+    for answer in sent {
+        prepared.push(answer.await?);
     }
     Ok(prepared)
 }
 
-async fn make_tables(connection: &Connection) -> Result<()> {
+async fn make(connection: &Connection, tables: &[String]) -> Result<()> {
     let options = connection.options();
-    let tables = if options.inserts { inserts::tables(&options.table) } else { tables(&options.table) };
-    for table in &tables {
+    for table in tables {
         if let Err(trouble) = connection.command(table).await {
             let (why, user, ddl) = (refused(&trouble, options), &options.login.user, tables.join(";\n"));
             let message = format!(

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
+use super::cells::OfCells;
 use super::lane::Lane;
 use super::options::Options;
+use super::wire::Reply;
 use crate::engines::links;
-use crate::engines::sql::{Answer, Ask, Transaction};
+use crate::engines::sql::{Answer, Ask, Transaction, Value};
 use crate::{Effect, Result};
 
 /// The most connections of one client on one runtime. Most have one: others are opened when something is to be sent while all are
@@ -58,11 +60,13 @@ impl Link {
 
     /// Statements that each stand for themselves.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        let shared = match self.shared() {
-            Some(shared) => shared,
-            None => self.alone().await?.downgrade(),
-        };
-        shared.as_ref().expect("a place whose lane is open").run(asks).await
+        self.beside().await?.as_ref().expect("a place whose lane is open").run(asks).await
+    }
+
+    /// A statement on cells.
+    pub(super) async fn run_on_cells(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
+        let lane = self.beside().await?;
+        lane.as_ref().expect("a place whose lane is open").run_on_cells(statement, values).await
     }
 
     /// Begins a transaction with these.
@@ -70,6 +74,14 @@ impl Link {
         let mut transaction = OpenTransaction { place: Some(self.alone().await?) };
         let answers = transaction.lane().begin(asks).await?;
         Ok((transaction, answers))
+    }
+
+    /// A connection for statements that others may be under way beside.
+    async fn beside(&self) -> Result<OwnedRwLockReadGuard<Option<Lane>>> {
+        match self.shared() {
+            Some(shared) => Ok(shared),
+            None => Ok(self.alone().await?.downgrade()),
+        }
     }
 
     /// A connection that is open and in no transaction.

@@ -3,6 +3,7 @@
 //! The algorithm is that of every database with rows (`engines/sql`). Neither server can tell a client anything that it did not
 //! ask for, so waiters look: the next in line often, those behind it more rarely the further back they stand.
 
+mod cells;
 mod connection;
 mod failure;
 mod inserts;
@@ -15,6 +16,7 @@ mod wire;
 
 use std::sync::Arc;
 
+use self::cells::MysqlCells;
 use self::link::{Link, OpenTransaction};
 use self::options::Options;
 pub use self::session::MysqlSession;
@@ -144,7 +146,7 @@ impl Database for Server {
         self.link().await?.begin(&asks).await
     }
 
-    fn cells(self: Arc<Self>) -> Option<SharedCells> {
-        None
+    fn cells(self: Arc<Self>) -> SharedCells {
+        SharedCells::new(MysqlCells(self))
     }
 }

@@ -22,7 +22,7 @@ impl Text {
     }
 
     /// From values that are numbered from `$1` on and may be used more than once.
-    fn numbered(text: &str) -> Self {
+    pub(super) fn numbered(text: &str) -> Self {
         let (mut words, mut order) = (String::new(), Vec::new());
         for (index, part) in text
             .lines()

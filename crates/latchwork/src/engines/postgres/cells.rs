@@ -10,9 +10,11 @@ use super::Server;
 use super::connection::Connection;
 use super::texts::NOW;
 use crate::engine::{CellState, Cells, Version, Written};
+use crate::engines::sql;
 use crate::{Error, ErrorKind, LockName, Result};
 
 const READ: &str = "SELECT version, value FROM {cell} WHERE name = $1 AND value IS NOT NULL";
+const LOOK: &str = "SELECT version FROM {cell} WHERE name = $1 AND value IS NOT NULL";
 const WRITE: &str = include_str!("sql/write_cell.sql");
 
 /// The cells of one client.
@@ -57,11 +59,22 @@ impl PostgresCells {
         connection.query(&text, values).await?.ok_or_else(gone)
     }
 
-    async fn read_cell(&self, connection: &Connection, name: &LockName) -> Result<Option<CellState>> {
+    /// Runs a statement that only reads.
+    async fn look(
+        &self,
+        connection: &Connection,
+        text: &str,
+        name: &LockName,
+    ) -> Result<Option<tokio_postgres::Row>> {
         let name = name.as_str().as_bytes();
-        let rows = self.run(connection, READ, &[(&name, Type::BYTEA)]).await;
+        let rows = self.run(connection, text, &[(&name, Type::BYTEA)]).await;
         let rows = rows.map_err(|error| error.with_effect(crate::Effect::None))?;
-        Ok(rows.first().map(|row| CellState { version: version(row.get(0)), value: row.get(1) }))
+        Ok(rows.into_iter().next())
+    }
+
+    async fn version_of(&self, connection: &Connection, name: &LockName) -> Result<Version> {
+        let row = self.look(connection, LOOK, name).await?;
+        Ok(row.map_or(Version::ABSENT, |row| version(row.get(0))))
     }
 }
 
@@ -71,14 +84,21 @@ fn version(number: i64) -> Version {
 
 impl Cells for PostgresCells {
     /// Changes are told, except through a pooler that lets nobody listen.
-    fn look_every(&self) -> Duration {
-        Duration::from_secs(5)
+    fn look_in(&self, unchanged_for: Duration) -> Duration {
+        if self.0.is_pooled() { sql::look_at_cell_in(unchanged_for) } else { Duration::from_secs(5) }
     }
 
     async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
         let link = self.0.link().await?;
         let (_beside, connection) = link.beside().await;
-        self.read_cell(connection, name).await
+        let row = self.look(connection, READ, name).await?;
+        Ok(row.map(|row| CellState { version: version(row.get(0)), value: row.get(1) }))
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        let link = self.0.link().await?;
+        let (_beside, connection) = link.beside().await;
+        Ok(self.version_of(connection, name).await? != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
@@ -105,8 +125,7 @@ impl Cells for PostgresCells {
             if !self.0.is_pooled() {
                 connection.command(&format!("LISTEN {channel}")).await?;
             }
-            let now = self.read_cell(connection, name).await?;
-            Ok(now.map_or(Version::ABSENT, |state| state.version) != seen)
+            Ok(self.version_of(connection, name).await? != seen)
         };
         link.cell_news().until_told(&channel, begin).await
     }

@@ -80,7 +80,7 @@ impl Postgres {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        Guarantees { cells: true, ..sql::promises("postgres", true) }
+        sql::promises("postgres", true)
     }
 }
 
@@ -103,8 +103,9 @@ impl PostgresInsert {
         Ok(Self(Inserts::new(Server::connect(options).await?, age)))
     }
 
+    /// Waiters look, and watchers of cells are told.
     pub(crate) fn promises() -> Guarantees {
-        sql::promises_of_insert("postgres-insert")
+        Guarantees { watchers_told: "at once", ..sql::promises_of_insert("postgres-insert") }
     }
 }
 
@@ -149,6 +150,7 @@ impl Database for Server {
     fn promises(&self) -> Guarantees {
         match self.shared.options.scheme {
             Scheme::Row | Scheme::Session => sql::promises("postgres", !self.is_pooled()),
+            Scheme::Insert(_) if self.is_pooled() => sql::promises_of_insert("postgres-insert"),
             Scheme::Insert(_) => PostgresInsert::promises(),
         }
     }
@@ -181,7 +183,7 @@ impl Database for Server {
         self.link().await?.begin(&asks).await
     }
 
-    fn cells(self: Arc<Self>) -> Option<SharedCells> {
-        Some(SharedCells::new(PostgresCells(self)))
+    fn cells(self: Arc<Self>) -> SharedCells {
+        SharedCells::new(PostgresCells(self))
     }
 }

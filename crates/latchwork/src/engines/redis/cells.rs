@@ -45,7 +45,7 @@ fn version(digits: &[u8]) -> Result<Version> {
 
 impl Cells for Redis {
     /// Changes are told, except while the connection is being opened anew, or by a replica that took over.
-    fn look_every(&self) -> Duration {
+    fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 
@@ -53,6 +53,10 @@ impl Cells for Redis {
         let key = Keys::of(&self.options().prefix, name)?.cell();
         let link = self.session.link().await?;
         self.read_cell(&link, &key).await.map_err(|error| error.with_effect(crate::Effect::None))
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        Ok(Version::of(&Cells::read(self, name).await?) != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
@@ -80,8 +84,7 @@ impl Cells for Redis {
         let channel = [CHANNEL, &key].concat();
         let begin = async {
             link.subscribe(&channel, self.options()).await?;
-            let now = self.read_cell(&link, &key).await?;
-            Ok(now.map_or(Version::ABSENT, |state| state.version) != seen)
+            Ok(Version::of(&self.read_cell(&link, &key).await?) != seen)
         };
         link.cells.until_told(&channel, begin).await
     }

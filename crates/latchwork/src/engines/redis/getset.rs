@@ -89,6 +89,7 @@ impl GetSet {
             read_write: false,
             permits: false,
             cells: false,
+            watchers_told: "-",
             takes_over: false,
             survives_blocked_runtime: true,
             outlives_wrapper: false,

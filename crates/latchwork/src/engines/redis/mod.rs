@@ -267,6 +267,7 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
         read_write: false,
         permits: false,
         cells: true,
+        watchers_told: "at once",
         takes_over: true,
         survives_blocked_runtime: true,
         outlives_wrapper: false,

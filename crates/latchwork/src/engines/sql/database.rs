@@ -18,12 +18,22 @@ pub(in crate::engines) enum Value {
 }
 
 impl Value {
-    pub(super) fn bytes(bytes: &[u8]) -> Self {
+    pub(in crate::engines) fn bytes(bytes: &[u8]) -> Self {
         Self::Bytes(bytes.to_vec())
     }
 
     pub(super) fn id(id: ClaimId) -> Self {
         Self::bytes(id.as_bytes())
+    }
+
+    /// How many bytes of somebody else's are in it.
+    #[cfg(feature = "mysql")]
+    pub(in crate::engines) fn length(&self) -> usize {
+        match self {
+            Self::Null | Self::Int(_) => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Text(text) => text.len(),
+        }
     }
 }
 
@@ -183,8 +193,8 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
 
-    /// Its cells, if it has some.
-    fn cells(self: Arc<Self>) -> Option<SharedCells>;
+    /// Its cells.
+    fn cells(self: Arc<Self>) -> SharedCells;
 }
 
 /// A transaction on a connection of its own. Dropped without a commit, it has done nothing.

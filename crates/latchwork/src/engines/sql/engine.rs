@@ -47,7 +47,8 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
         lives_with_session: false,
         read_write: true,
         permits: true,
-        cells: false,
+        cells: true,
+        watchers_told: if pushes { "at once" } else { "within 250 ms: they look" },
         takes_over: true,
         survives_blocked_runtime: true,
         outlives_wrapper: false,
@@ -70,7 +71,9 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
 }
 
 /// Tries again what another got in the way of.
-pub(super) async fn repeat<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
+pub(in crate::engines) async fn repeat<T, F: Future<Output = Result<T>>>(
+    attempt: impl Fn() -> F,
+) -> Result<T> {
     for _ in 1..TRIES {
         match attempt().await {
             Err(error) if InTheWay::is_source_of(&error) => {}
@@ -249,7 +252,6 @@ impl<D: Database> Rows<D> {
 impl<D: Database> Engine for Rows<D> {
     fn guarantees(&self) -> Guarantees {
         let mut promises = self.database.promises();
-        promises.cells = self.database.clone().cells().is_some();
         promises.warnings = self.warnings.clone();
         promises
     }
@@ -347,6 +349,6 @@ impl<D: Database> Engine for Rows<D> {
     }
 
     fn cells(&self) -> Option<SharedCells> {
-        self.database.clone().cells()
+        Some(self.database.clone().cells())
     }
 }

@@ -34,7 +34,7 @@ pub(in crate::engines) struct Inserts<D> {
 }
 
 struct Shared<D> {
-    database: D,
+    database: Arc<D>,
     /// From which age on a row is over, for everybody who uses the table.
     age: Duration,
     /// How often each waiter looked in vain.
@@ -125,7 +125,7 @@ impl Row {
 
 impl<D: Database> Inserts<D> {
     pub(in crate::engines) fn new(database: D, age: Duration) -> Self {
-        Self { shared: Arc::new(Shared { database, age, vainly: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { database: Arc::new(database), age, vainly: Mutex::default() }) }
     }
 
     async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
@@ -356,7 +356,7 @@ impl<D: Database> Engine for Inserts<D> {
     }
 
     fn cells(&self) -> Option<SharedCells> {
-        None
+        Some(self.shared.database.clone().cells())
     }
 }
 

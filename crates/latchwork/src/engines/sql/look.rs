@@ -12,6 +12,9 @@ use crate::engine::{Busy, Claim, Grant, Valid, Verdict};
 const SOONEST: Duration = Duration::from_millis(2);
 const LATEST: Duration = Duration::from_millis(25);
 
+/// Watchers of cells stand in no line, in which those further back look more rarely: all of them look this rarely in the end.
+const LATEST_AT_CELLS: Duration = Duration::from_millis(250);
+
 /// How a claim in the queue stood when it looked, on the database's clock.
 pub(super) struct Look {
     now: i64,
@@ -91,6 +94,11 @@ pub(super) fn again_in(claim: &Claim, held_for: Duration, ahead: u32, holders: u
     let next_in_line = (held_for / 4).clamp(SOONEST, LATEST);
     let place = ahead.saturating_sub(holders).saturating_add(1);
     next_in_line.saturating_mul(place).min(claim.wait_lease / 3)
+}
+
+/// When a watcher looks again that nobody tells, at a cell that has not changed for so long.
+pub(in crate::engines) fn look_at_cell_in(unchanged_for: Duration) -> Duration {
+    (unchanged_for / 4).clamp(SOONEST, LATEST_AT_CELLS)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::{LockName, Result};
 const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS cell (name TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB) STRICT";
 const READ: &str = "SELECT version, value FROM cell WHERE name = ?1 AND value IS NOT NULL";
+const LOOK: &str = "SELECT version FROM cell WHERE name = ?1 AND value IS NOT NULL";
 const WRITE: &str = include_str!("write_cell.sql");
 /// A value is worth more than a lock, which dies with the machine.
 const DURABLE: &str = "PRAGMA synchronous = FULL";
@@ -26,6 +27,12 @@ impl Shared {
         let read =
             |row: &rusqlite::Row<'_>| Ok(CellState { version: version(row.get(0)?), value: row.get(1)? });
         db.prepare_cached(READ)?.query_row([name.as_str()], read).optional()
+    }
+
+    fn look_at_cell(&self, db: &Connection, name: &LockName) -> rusqlite::Result<Version> {
+        db.prepare_cached(TABLE)?.execute([])?;
+        let found = db.prepare_cached(LOOK)?.query_row([name.as_str()], |row| row.get(0)).optional()?;
+        Ok(found.map_or(Version::ABSENT, version))
     }
 
     fn write_cell(
@@ -58,13 +65,18 @@ fn version(number: i64) -> Version {
 
 impl Cells for Sqlite {
     /// The file tells nobody of a change; to look costs some microseconds.
-    fn look_every(&self) -> Duration {
+    fn look_in(&self, _: Duration) -> Duration {
         Duration::from_millis(25)
     }
 
     async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
         let name = name.clone();
         self.write(move |shared, db| Ok((shared.read_cell(db, &name)?, Rings::new()))).await
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        let name = name.clone();
+        self.write(move |shared, db| Ok((shared.look_at_cell(db, &name)? != seen, Rings::new()))).await
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {

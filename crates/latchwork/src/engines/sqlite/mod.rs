@@ -119,6 +119,7 @@ impl Sqlite {
             read_write: true,
             permits: true,
             cells: true,
+            watchers_told: "within 25 ms: they look",
             takes_over: true,
             survives_blocked_runtime: true,
             outlives_wrapper: true,

@@ -103,7 +103,7 @@ impl Shared {
 
 impl Cells for ZooKeeper {
     /// Every change is told, and every connection that broke.
-    fn look_every(&self) -> Duration {
+    fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(60 * 60)
     }
 
@@ -111,6 +111,10 @@ impl Cells for ZooKeeper {
         let session = self.shared.session().await?;
         let found = self.shared.find_cell(&session, &self.shared.cell_path(name), None).await?;
         Ok(found.and_then(Found::state))
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        Ok(Version::of(&Cells::read(self, name).await?) != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {

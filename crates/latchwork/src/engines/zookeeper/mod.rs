@@ -72,6 +72,7 @@ fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarant
         read_write: is_queue,
         permits: is_queue,
         cells: true,
+        watchers_told: "at once",
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,

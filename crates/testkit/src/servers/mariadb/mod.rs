@@ -15,6 +15,7 @@ use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
+use super::sql_session::SqlSession;
 use crate::service::Sql;
 use crate::shim::Clocks;
 
@@ -178,18 +179,32 @@ impl MariadbServer {
         self.command(sql).output().expect("mariadb starts; it is in the package mariadb-client")
     }
 
+    /// A session of one who may do everything, in the database `locks`.
+    ///
+    /// # Panics
+    /// If the command `mariadb` cannot be started.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::start(self.command_in("locks"))
+    }
+
     fn command(&self, sql: &str) -> Command {
+        // The database is not there yet when the first of these is asked.
+        let mut command = self.command_in(if sql == PEOPLE || sql == "SELECT 1" { "mysql" } else { "locks" });
+        command.args(["-e", sql]);
+        command
+    }
+
+    fn command_in(&self, database: &str) -> Command {
         let mut command = Command::new("mariadb");
         command.args([
             "--no-defaults",
             "--user=root",
             "--batch",
             "--skip-column-names",
+            "--unbuffered",
             "--connect-timeout=5",
         ]);
-        // The database is not there yet when the first of these is asked.
-        let database = if sql == PEOPLE || sql == "SELECT 1" { "mysql" } else { "locks" };
-        command.arg("--socket").arg(self.socket()).args([database, "-e", sql]);
+        command.arg("--socket").arg(self.socket()).arg(database);
         command
     }
 

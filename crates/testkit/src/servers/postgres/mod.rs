@@ -15,6 +15,7 @@ use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::Process;
+use super::sql_session::SqlSession;
 use crate::service::Sql;
 use crate::shim::Clocks;
 
@@ -141,11 +142,24 @@ impl PostgresServer {
         self.output().lines().filter(|line| line.contains("LOG:  execute ")).count() as u64
     }
 
+    /// A session of one who may do everything.
+    ///
+    /// # Panics
+    /// If the command `psql` cannot be started.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::start(self.command())
+    }
+
     fn try_psql(&self, sql: &str) -> std::process::Output {
+        let output = self.command().args(["-c", sql]).output();
+        output.expect("psql starts; it is in the package postgresql-client")
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new("psql");
-        command.args(["-X", "-q", "-A", "-t", "-h", "127.0.0.1", "-U", OWNER, "-d", "postgres", "-c", sql]);
+        command.args(["-X", "-q", "-A", "-t", "-h", "127.0.0.1", "-U", OWNER, "-d", "postgres"]);
         command.args(["-p", &self.port.to_string()]).env_remove("PGOPTIONS").env("PGCONNECT_TIMEOUT", "5");
-        command.output().expect("psql starts; it is in the package postgresql-client")
+        command
     }
 
     fn make_data(&self) {

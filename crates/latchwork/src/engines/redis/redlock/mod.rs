@@ -341,6 +341,7 @@ fn promises(max_ttl: Duration, is_strict: bool, warnings: Vec<String>) -> Guaran
         read_write: false,
         permits: false,
         cells: false,
+        watchers_told: "-",
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,

@@ -39,6 +39,7 @@ pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guara
         read_write: false,
         permits: false,
         cells: false,
+        watchers_told: "-",
         takes_over: false,
         survives_blocked_runtime: true,
         outlives_wrapper: false,

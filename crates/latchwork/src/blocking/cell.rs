@@ -1,0 +1,104 @@
+//! A value with a version, for code without async.
+
+use std::time::Duration;
+
+use super::driver::Driver;
+use crate::Result;
+use crate::engine::{CellState, Version, Written};
+
+/// As [`latchwork::Cell`](crate::Cell), with calls that block.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    inner: crate::Cell,
+    driver: Driver,
+}
+
+impl Cell {
+    pub(super) fn new(inner: crate::Cell, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    /// What it holds; `None` if it is not set. As [`Cell::get`](crate::Cell::get).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self) -> Result<Option<CellState>> {
+        self.driver.block_on(self.inner.get())
+    }
+
+    /// Sets it to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// use latchwork::{Version, Written};
+    ///
+    /// let config = latchwork::blocking::connect("memory:")?.cell("config");
+    /// let Written::Done(first) = config.set_if(Version::ABSENT, "blue")? else { panic!("it was not set") };
+    /// config.update(|_| b"green".to_vec())?;
+    /// assert_eq!(config.set_if(first, "red")?, Written::Changed, "somebody was faster");
+    /// # Ok(()) }
+    /// ```
+    pub fn set_if(&self, seen: Version, value: impl Into<Vec<u8>>) -> Result<Written> {
+        self.driver.block_on(self.inner.set_if(seen, value))
+    }
+
+    /// Deletes it if its version is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_if(&self, seen: Version) -> Result<Written> {
+        self.driver.block_on(self.inner.delete_if(seen))
+    }
+
+    /// Sets it to what `change` makes of the value that is there, as [`Cell::update`](crate::Cell::update).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn update(&self, change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<CellState> {
+        self.driver.block_on(self.inner.update(change))
+    }
+
+    /// Follows its changes.
+    pub fn watch(&self) -> CellWatch {
+        CellWatch { inner: self.inner.watch(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`latchwork::CellWatch`](crate::CellWatch), with calls that block.
+#[derive(Debug)]
+pub struct CellWatch {
+    inner: crate::CellWatch,
+    driver: Driver,
+}
+
+impl CellWatch {
+    /// What the cell holds: the first time at once, and then each time when it is another, as
+    /// [`CellWatch::next`](crate::CellWatch::next); `None` if it has not changed within this time, [`Duration::MAX`] for ever. The
+    /// next call misses nothing.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let cell = latchwork::blocking::connect("memory:")?.cell("config");
+    /// let mut changes = cell.watch();
+    /// let Some(now) = changes.next(Duration::from_secs(5)) else { panic!("the first comes at once") };
+    /// assert_eq!(now?, None, "not set yet");
+    /// assert!(changes.next(Duration::from_millis(1)).is_none(), "nor now");
+    /// cell.update(|_| b"blue".to_vec())?;
+    /// let Some(now) = changes.next(Duration::MAX) else { panic!("for ever is long") };
+    /// assert_eq!(now?.expect("set").value, b"blue");
+    /// # Ok(()) }
+    /// ```
+    pub fn next(&mut self, within: Duration) -> Option<Result<Option<CellState>>> {
+        self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
+    }
+}

@@ -1,0 +1,93 @@
+//! One leader at a time, for code without async.
+
+use std::time::Duration;
+
+use super::Leadership;
+use super::driver::Driver;
+use crate::wishes::wishes;
+use crate::{Leader, Result, Wait};
+
+/// As [`latchwork::Election`](crate::Election), with calls that block.
+#[derive(Clone, Debug)]
+#[must_use = "nobody is elected before `campaign`"]
+pub struct Election {
+    inner: crate::Election,
+    driver: Driver,
+}
+
+impl Election {
+    pub(super) fn new(inner: crate::Election, driver: Driver) -> Self {
+        Self { inner, driver }
+    }
+
+    wishes! {
+        ttl: Duration;
+        wait: impl Into<Wait>;
+        stop_margin: Duration;
+    }
+
+    /// Waits until this one leads, and tells everybody `value`, as [`Election::campaign`](crate::Election::campaign).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// let election = latchwork::blocking::connect("memory:")?.election("main");
+    /// let leading = election.campaign("10.0.0.1:80")?;
+    /// assert_eq!(election.leader()?.expect("there is one").term, leading.term());
+    /// leading.resign()?;
+    /// assert_eq!(election.leader()?, None);
+    /// # Ok(()) }
+    /// ```
+    pub fn campaign(&self, value: impl Into<Vec<u8>>) -> Result<Leadership> {
+        let leading = self.driver.block_on(self.inner.campaign(value))?;
+        Ok(Leadership::new(leading, self.driver.clone()))
+    }
+
+    /// Who leads, as [`Election::leader`](crate::Election::leader).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn leader(&self) -> Result<Option<Leader>> {
+        self.driver.block_on(self.inner.leader())
+    }
+
+    /// Follows who leads.
+    pub fn observe(&self) -> Observer {
+        Observer { inner: self.inner.observe(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`latchwork::Observer`](crate::Observer), with calls that block.
+#[derive(Debug)]
+pub struct Observer {
+    inner: crate::Observer,
+    driver: Driver,
+}
+
+impl Observer {
+    /// The latest leader that has said so, and then each that follows, as [`Observer::next`](crate::Observer::next); `None` if there
+    /// is no other within this time, [`Duration::MAX`] for ever. The next call misses nothing.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let election = latchwork::blocking::connect("memory:")?.election("main");
+    /// let mut leaders = election.observe();
+    /// assert!(leaders.next(Duration::from_millis(1)).is_none(), "nobody leads");
+    /// let leading = election.campaign("one")?;
+    /// let Some(leader) = leaders.next(Duration::from_secs(5)) else { panic!("somebody leads") };
+    /// assert_eq!(leader?.term, leading.term());
+    /// # Ok(()) }
+    /// ```
+    pub fn next(&mut self, within: Duration) -> Option<Result<Leader>> {
+        self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
+    }
+}

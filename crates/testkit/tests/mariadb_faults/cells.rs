@@ -1,0 +1,88 @@
+//! Cells on a server that tells nobody, and that takes no more at once than it is set to.
+
+use latchwork::{Cell, Effect, ErrorKind, Version, Written, connect};
+use testkit::rows::Scene as _;
+use testkit::stage::{LOCK, LONG, now, pause};
+
+use super::scene::Scene;
+
+const WATCHERS: usize = 20;
+
+/// A figure of the server's.
+fn figure(scene: &Scene, name: &str) -> u64 {
+    let row = scene.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'"));
+    row.split('\t').nth(1).expect("a figure").parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_read_and_to_write_a_cell_are_a_statement_each() {
+    let scene = Scene::new();
+    let client = connect(&scene.direct_url()).await.expect("it runs");
+    assert_eq!(client.cell("first").get().await.expect("answers"), None, "which makes the table");
+    let before = scene.server.statements();
+    let cell = client.cell("x");
+    let Written::Done(first) = cell.set_if(Version::ABSENT, "one").await.expect("answers") else {
+        panic!("it was not set")
+    };
+    let Written::Done(second) = cell.set_if(first, "two").await.expect("answers") else { panic!("the same") };
+    assert_eq!(cell.set_if(first, "late").await.expect("answers"), Written::Changed);
+    assert_eq!(cell.set_if(Version::ABSENT, "first").await.expect("answers"), Written::Changed);
+    assert_eq!(cell.get().await.expect("answers").expect("set").version, second);
+    cell.delete_if(second).await.expect("answers");
+    assert!(matches!(cell.set_if(Version::ABSENT, "anew").await, Ok(Written::Done(third)) if third > second));
+    assert_eq!(scene.server.statements() - before, 7);
+}
+
+/// Its packets end the connection, on which others wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_the_server_would_not_take_is_refused_with_the_limit_and_harms_nobody() {
+    let scene = Scene::new();
+    scene.sql("SET GLOBAL max_allowed_packet = 65536");
+    let client = connect(&scene.direct_url()).await.expect("it runs");
+    let guard = client.lock(LOCK).ttl(LONG).acquire().await.expect("free");
+    let cell = client.cell("x".repeat(512));
+    let connections = scene.server.most_connections();
+    for (length, seen) in [(65_536 - 1024 + 1, Version::ABSENT), (Cell::MAX_BYTES, Version::new(7))] {
+        let error = cell.set_if(seen, vec![b'x'; length]).await.expect_err("too long");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::None), "{error}");
+        let (text, length) = (error.to_string(), length.to_string());
+        let words = [length.as_str(), "64512", "max_allowed_packet", "65536"];
+        assert!(words.iter().all(|word| text.contains(word)), "{error}");
+    }
+    // The longest that is let through is one that the server takes.
+    let longest = vec![b'x'; 65_536 - 1024];
+    let set = cell.update(|_| longest.clone()).await.expect("it fits");
+    let set = cell.update(|_| longest.clone()).await.map(|again| (set, again)).expect("it fits again");
+    assert!(set.1.version > set.0.version);
+    assert_eq!(cell.get().await.expect("answers").expect("set").value, longest);
+    guard.release().await.expect("held");
+    assert_eq!(scene.server.most_connections(), connections, "nobody had to connect again");
+}
+
+/// Right after a change every few milliseconds, and then ever more rarely.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watchers_of_a_quiet_cell_ask_rarely_and_fetch_nothing() {
+    let scene = Scene::new();
+    let client = connect(&scene.direct_url()).await.expect("it runs");
+    client.cell("config").update(|_| vec![b'x'; Cell::MAX_BYTES]).await.expect("answers");
+    let mut watching = Vec::new();
+    for _ in 0..WATCHERS {
+        let mut changes = client.cell("config").watch();
+        changes.next().await.expect("answers");
+        watching.push(tokio::spawn(async move { changes.next().await }));
+    }
+    pause(1_500).await;
+    let (begun, asked, sent) = (now(), scene.server.statements(), figure(&scene, "Bytes_sent"));
+    pause(1_500).await;
+    let took = now().since(begun).as_secs_f64();
+    let each = (scene.server.statements() - asked) as f64 / took / WATCHERS as f64;
+    let sent = figure(&scene, "Bytes_sent") - sent;
+    println!("{each:.1} looks a second each, {sent} bytes in {took:.1} s");
+    assert!(each < 5.0, "{each} looks a second");
+    assert!(sent < Cell::MAX_BYTES as u64, "{sent} bytes for nothing new");
+    client.cell("config").update(|_| b"new".to_vec()).await.expect("answers");
+    for watcher in watching {
+        let told = tokio::time::timeout(LONG, watcher).await.expect("told").expect("no panic");
+        assert_eq!(told.expect("answers").expect("set").value, b"new");
+    }
+}

@@ -1,0 +1,145 @@
+//! The optimistic lock on the user's own table, in real databases: two hundred buyers, fifty red packets, none sold twice.
+//!
+//! The program `red_packet` in the examples shows the same on SQLite.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Barrier;
+use std::time::Duration;
+
+use testkit::Fixture;
+use testkit::fixtures::{MariadbFixture, PostgresFixture};
+use testkit::servers::SqlSession;
+
+const PACKETS: i64 = 50;
+const BUYERS: usize = 200;
+/// Sessions, at which buyers stand one behind the other.
+const TILLS: usize = 20;
+const LOOK: &str = "SELECT CONCAT(left_count, ' ', version) FROM packet WHERE id = 1";
+
+/// A database with a table of its user's.
+struct Shop<'a> {
+    open: &'a (dyn Fn() -> SqlSession + Sync),
+    /// How this database says how many rows an update changed.
+    changed: fn(&str) -> String,
+}
+
+fn in_mariadb(update: &str) -> String {
+    format!("{update}; SELECT ROW_COUNT()")
+}
+
+fn in_postgres(update: &str) -> String {
+    format!("WITH done AS ({update} RETURNING 1) SELECT count(*) FROM done")
+}
+
+impl Shop<'_> {
+    /// Value and version, read together.
+    fn look(&self, till: &mut SqlSession) -> (i64, i64) {
+        let row = till.ask(LOOK);
+        let (left, version) = row.split_once(' ').expect("two numbers");
+        let (left, version) = (left.parse().expect("a number"), version.parse().expect("a number"));
+        assert!(left >= 0, "{left} left");
+        (left, version)
+    }
+
+    fn run(&self, till: &mut SqlSession, update: &str) -> bool {
+        till.ask(&(self.changed)(update)) == "1"
+    }
+
+    /// Whether it got one. All buyers whose turn it is have looked before the first of them buys.
+    fn buy(&self, till: &RefCell<SqlSession>, together: &Barrier) -> bool {
+        let is_first = Cell::new(true);
+        let attempt = async || -> latchwork::Result<Option<bool>> {
+            let (left, version) = self.look(&mut till.borrow_mut());
+            if is_first.replace(false) {
+                together.wait();
+            }
+            if left == 0 {
+                return Ok(Some(false));
+            }
+            let update = format!(
+                "UPDATE packet SET left_count = {}, version = version + 1 WHERE id = 1 AND version = {version}",
+                left - 1
+            );
+            Ok(self.run(&mut till.borrow_mut(), &update).then_some(true))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(latchwork::optimistic(Duration::from_secs(60), attempt)).expect("its turn comes")
+    }
+
+    /// The same without the version. Whether a row was changed says nothing: two who write the same number change it once.
+    fn buy_carelessly(&self, till: &RefCell<SqlSession>, together: &Barrier) -> bool {
+        let mut till = till.borrow_mut();
+        let (left, _) = self.look(&mut till);
+        together.wait();
+        if left > 0 {
+            self.run(&mut till, &format!("UPDATE packet SET left_count = {} WHERE id = 1", left - 1));
+        }
+        left > 0
+    }
+
+    /// How many buyers got one, and what is left.
+    fn sell(&self, buy: impl Fn(&Self, &RefCell<SqlSession>, &Barrier) -> bool + Sync) -> (usize, i64) {
+        let stock = format!("UPDATE packet SET left_count = {PACKETS}, version = version + 1 WHERE id = 1");
+        assert!(self.run(&mut (self.open)(), &stock));
+        let together = Barrier::new(TILLS);
+        let sold = std::thread::scope(|scope| {
+            let serve = || {
+                let till = RefCell::new((self.open)());
+                (0..BUYERS / TILLS).filter(|_| buy(self, &till, &together)).count()
+            };
+            let tills: Vec<_> = (0..TILLS).map(|_| scope.spawn(serve)).collect();
+            tills.into_iter().map(|till| till.join().expect("no panic")).sum()
+        });
+        (sold, self.look(&mut (self.open)()).0)
+    }
+
+    fn sells_each_packet_once_and_without_a_version_again_and_again(&self) {
+        assert_eq!(self.sell(Self::buy), (PACKETS as usize, 0));
+        // Of those who looked together, all sell the same packet.
+        let rounds = BUYERS / TILLS;
+        assert_eq!(self.sell(Self::buy_carelessly), (BUYERS, PACKETS - rounds as i64));
+    }
+}
+
+const TABLE: &str = "DROP TABLE IF EXISTS packet; \
+    CREATE TABLE packet (id int PRIMARY KEY, left_count int NOT NULL, version bigint NOT NULL); \
+    INSERT INTO packet VALUES (1, 0, 0)";
+
+fn begin<F: Fixture>() -> F {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(F::begin())
+}
+
+#[test]
+fn two_hundred_buyers_in_mariadb_get_what_there_is_and_without_a_version_more() {
+    let fixture = begin::<MariadbFixture>();
+    fixture.server().sql(TABLE);
+    let open = || fixture.server().session();
+    Shop { open: &open, changed: in_mariadb }.sells_each_packet_once_and_without_a_version_again_and_again();
+}
+
+#[test]
+fn two_hundred_buyers_in_postgres_get_what_there_is_and_without_a_version_more() {
+    let fixture = begin::<PostgresFixture>();
+    fixture.server().psql(TABLE);
+    let open = || fixture.server().session();
+    Shop { open: &open, changed: in_postgres }.sells_each_packet_once_and_without_a_version_again_and_again();
+}
+
+/// A transaction of MariaDB and MySQL sees what was there when it began to read: repeated inside it, an attempt never succeeds.
+#[test]
+fn an_attempt_needs_a_transaction_of_its_own_in_mariadb() {
+    let fixture = begin::<MariadbFixture>();
+    fixture.server().sql(&TABLE.replace("packet", "parcel"));
+    let (mut one, mut other) = (fixture.server().session(), fixture.server().session());
+    let look = LOOK.replace("packet", "parcel");
+    let update = |version: u32| {
+        in_mariadb(&format!("UPDATE parcel SET version = version + 1 WHERE id = 1 AND version = {version}"))
+    };
+    assert_eq!(one.ask(&format!("START TRANSACTION; {look}")), "0 0");
+    assert_eq!(other.ask(&update(0)), "1");
+    assert_eq!(one.ask(&update(0)), "0", "somebody was faster");
+    assert_eq!(one.ask(&look), "0 0", "and it does not see by whom");
+    assert_eq!(one.ask(&format!("COMMIT; {look}")), "0 1");
+    assert_eq!(one.ask(&update(1)), "1");
+}
