@@ -254,12 +254,7 @@ impl Redis {
     }
 }
 
-fn promises(
-    scheme: Scheme,
-    max_ttl: Duration,
-    quarantine: Quarantine,
-    warnings: Vec<String>,
-) -> Guarantees {
+fn promises(scheme: Scheme, max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) -> Guarantees {
     let shares = scheme == Scheme::Set;
     Guarantees {
         engine: if shares { "redis" } else { "redis-setnx" },
@@ -316,7 +311,8 @@ impl Engine for Redis {
             return Err(Error::new(ErrorKind::Unsupported, "redis: only claims with a lease"));
         }
         if claim.mode != Mode::Exclusive && self.options().scheme != Scheme::Set {
-            let message = "scheme=setnx knows only exclusive claims; scheme=set shares its keys and knows all";
+            let message =
+                "scheme=setnx knows only exclusive claims; scheme=set shares its keys and knows all";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
@@ -406,7 +402,9 @@ impl Engine for Redis {
                     let released = self.release_value(&link, Script::Release, keys, value, "\n").await?;
                     released == Released::Freed
                 }
-                (None, Revoke::AtLeaseEnd) => self.revoke_at_lease_end(&link, keys, &seen.state.value).await?,
+                (None, Revoke::AtLeaseEnd) => {
+                    self.revoke_at_lease_end(&link, keys, &seen.state.value).await?
+                }
             };
             if revoked {
                 done = Revoked::Done;

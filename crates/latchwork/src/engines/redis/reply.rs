@@ -128,7 +128,8 @@ fn state(mut parts: Vec<Value>) -> Result<State> {
         6 => parts.pop().zip(parts.pop()),
         _ => None,
     };
-    let sharers = sharers.map(|(grant, count)| Ok::<_, Error>((unsigned(&count)?, bytes(grant)?))).transpose()?;
+    let sharers =
+        sharers.map(|(grant, count)| Ok::<_, Error>((unsigned(&count)?, bytes(grant)?))).transpose()?;
     let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
     let place = u32::try_from(int(&place)?).ok();
     Ok(State { place, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)?, sharers })

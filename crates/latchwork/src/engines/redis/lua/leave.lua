@@ -5,11 +5,9 @@ local member, gap, now = me .. ARGV[2], {{gap}}, call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 --{{hand_over}}
 local holder = redis.pcall('GET', K) -- pcall: a key of another type must not stop the withdrawal.
-local kind, held = kind_of(member), 0
-if shared_as(holder) == kind then
-  held = call('ZREM', L, member, '!' .. member)
-  call('ZREM', T, member, '!' .. member)
-end
+local held = call('ZREM', L, member, '!' .. member)
+call('ZREM', T, member, '!' .. member)
+if shared_as(holder) ~= kind_of(member) then held = 0 end -- Its key is gone, and it held nothing any more.
 local waited = call('ZREM', Q, member)
 if waited == 1 then call('ZREM', W, member) end
 
