@@ -201,6 +201,33 @@ async fn readers_behind_a_writer_that_died_in_the_queue_are_let_in_beside_those_
     assert_eq!(scene.queued(), 0);
 }
 
+/// Somebody deletes the key by hand: those who read are not among those who come after that, however these come in.
+#[tokio::test]
+async fn readers_whose_key_was_deleted_are_lost_and_do_not_count_any_more() {
+    let scene = Scene::new();
+    let (engine, mut foreign) = (scene.engine("").await, scene.naive());
+    let (writer, later) = (tries(Mode::Write, LONG), waits(TWO));
+    for is_handed_over in [false, true] {
+        let (former, next) = (tries(TWO, LONG), waits(TWO));
+        granted(&engine, &former).await;
+        assert!(foreign.del(LOCK));
+        if is_handed_over {
+            granted(&engine, &writer).await;
+            let answer = busy(&engine, &next).await;
+            freed(&engine, &writer).await;
+            pushed(&engine, &next, &answer).await;
+        } else {
+            granted(&engine, &next).await;
+        }
+        assert_eq!(renewed(&engine, &former).await, Renewal::Lost(Loss::Removed));
+        granted(&engine, &later).await;
+        assert_eq!(engine.release(&former).await.expect("it answers"), Released::NotHeld);
+        busy(&engine, &tries(TWO, LONG)).await;
+        freed(&engine, &next).await;
+        freed(&engine, &later).await;
+    }
+}
+
 #[tokio::test]
 async fn three_hundred_readers_behind_a_writer_are_let_in_by_its_release_each_with_a_token() {
     let scene = Scene::new();
