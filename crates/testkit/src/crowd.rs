@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use latchwork::engine::Mode;
 use latchwork::{Error, ErrorKind};
 use tokio::task::JoinHandle;
 
@@ -51,12 +52,27 @@ impl Crowd {
 
     /// The same with another lock, and the store that it protects.
     pub fn at(name: &str, store: &Path, clients: &[RecordedClient], hold: Duration) -> Self {
-        let shared = Arc::<Shared>::default();
-        let join = |client: &RecordedClient| {
-            let lock = client.lock(name).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
-            tokio::spawn(work(lock, hold, store.to_owned(), shared.clone()))
+        let locks = clients.iter().map(|client| (client.lock(name), Some(store.to_owned())));
+        Self::of(locks, hold)
+    }
+
+    /// The same, each client in its own mode. Who holds together with others does not write: their tokens do not say who
+    /// wrote last.
+    pub fn mixed(stage: &Stage, clients: &[(&RecordedClient, Mode)], hold: Duration) -> Self {
+        let lock = |(client, mode): &(&RecordedClient, Mode)| {
+            let is_alone = matches!(mode, Mode::Exclusive | Mode::Write);
+            (client.shared_lock(LOCK, *mode), is_alone.then(|| stage.store_path()))
         };
-        Self { members: clients.iter().map(join).collect(), shared }
+        Self::of(clients.iter().map(lock), hold)
+    }
+
+    fn of(locks: impl Iterator<Item = (RecordedLock, Option<PathBuf>)>, hold: Duration) -> Self {
+        let shared = Arc::<Shared>::default();
+        let join = |(lock, store): (RecordedLock, Option<PathBuf>)| {
+            let lock = lock.ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
+            tokio::spawn(work(lock, hold, store, shared.clone()))
+        };
+        Self { members: locks.map(join).collect(), shared }
     }
 
     /// Waits until the lock was held so many times more: however busy the machine is, something happens between faults.
@@ -113,11 +129,11 @@ impl Tally {
     }
 }
 
-async fn work(lock: RecordedLock, hold: Duration, store: PathBuf, shared: Arc<Shared>) -> Tally {
-    let (mut tally, mut store) = (Tally::default(), Store::open(&store));
+async fn work(lock: RecordedLock, hold: Duration, store: Option<PathBuf>, shared: Arc<Shared>) -> Tally {
+    let (mut tally, mut store) = (Tally::default(), store.map(|path| Store::open(&path)));
     while !shared.stop.load(Ordering::Relaxed) {
         let holds = tally.holds;
-        if let Err(error) = turn(&lock, hold, &mut store, &mut tally).await {
+        if let Err(error) = turn(&lock, hold, store.as_mut(), &mut tally).await {
             tally.errors.push(error);
             pause(10).await;
         }
@@ -129,14 +145,16 @@ async fn work(lock: RecordedLock, hold: Duration, store: PathBuf, shared: Arc<Sh
 async fn turn(
     lock: &RecordedLock,
     hold: Duration,
-    store: &mut Store,
+    store: Option<&mut Store>,
     tally: &mut Tally,
 ) -> Result<(), Error> {
     let guard = lock.acquire().await?;
     tally.holds += 1;
-    let was_certain = guard.is_certain();
-    let written = store.write(guard.token()?, "crowd");
-    tally.refused += u32::from(was_certain && guard.is_certain() && written != Written::Accepted);
+    if let Some(store) = store {
+        let was_certain = guard.is_certain();
+        let written = store.write(guard.token()?, "crowd");
+        tally.refused += u32::from(was_certain && guard.is_certain() && written != Written::Accepted);
+    }
     tokio::select! {
         _ = guard.lost() => {
             tally.lost += 1;

@@ -15,6 +15,7 @@ mod quarantined;
 mod replica;
 mod scene;
 mod secrets;
+mod sharing;
 mod stopped;
 mod tls;
 mod urls;

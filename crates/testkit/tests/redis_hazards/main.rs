@@ -14,6 +14,7 @@ mod recipe;
 mod redis_py;
 mod repeated;
 mod scene;
+mod sharing;
 mod turns_with_redis_py;
 mod waiting;
 mod wake_ups;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    Arg, AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind, Value,
+    Arg, AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind,
+    Value,
 };
 use tokio::sync::OnceCell;
 
@@ -32,6 +33,8 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     /// In the order of the scripts.
     shas: Vec<String>,
+    /// Of those that few need.
+    shared_shas: OnceCell<Vec<String>>,
     pulse: Arc<Pulse>,
     /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
     pub(super) beats: Beats,
@@ -110,16 +113,48 @@ impl Link {
         let mut connection = connecting.await.map_err(|error| refused(&error, options))?;
         let mut greeting = redis::pipe();
         greeting.cmd("INFO");
-        for script in Script::of(options) {
-            greeting.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
-        }
+        load(&mut greeting, Script::of(options), options);
         let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
         let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
         let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
         let info = answers.next().unwrap_or_default();
         let shas = answers.collect();
-        let (listening, tracking) = (OnceCell::new(), OnceCell::new());
-        Ok((Self { connection, shas, pulse, beats: Beats::default(), cells, listening, tracking }, info))
+        let link = Self {
+            connection,
+            shas,
+            shared_shas: OnceCell::new(),
+            pulse,
+            beats: Beats::default(),
+            cells,
+            listening: OnceCell::new(),
+            tracking: OnceCell::new(),
+        };
+        Ok((link, info))
+    }
+
+    /// Makes sure that the server knows the scripts of claims that hold together with others. Not before one is needed: a
+    /// connection should cost those nothing who have none.
+    ///
+    /// # Errors
+    /// If it cannot be told. Nothing was done then.
+    pub(super) async fn learn_to_share(&self, options: &Options) -> Result<()> {
+        let learn = || async {
+            let mut scripts = redis::pipe();
+            load(&mut scripts, Script::SHARED, options);
+            let unheard = Unheard(&self.pulse);
+            let shas = scripts.query_async(&mut self.connection.clone()).await;
+            unheard.heard();
+            shas
+        };
+        let learnt: RedisResult<_> = self.shared_shas.get_or_try_init(learn).await;
+        learnt.map(|_| ()).map_err(|error| refused(&error, options))
+    }
+
+    fn sha(&self, script: Script) -> &str {
+        match (script as usize).checked_sub(Script::FIRST_SHARED) {
+            None => &self.shas[script as usize],
+            Some(number) => &self.shared_shas.get().expect("whoever shares has learnt to")[number],
+        }
     }
 
     /// Whether the server's messages to this client arrive here.
@@ -171,7 +206,7 @@ impl Link {
     /// Starts a call of `script`, one of those of its options, with `keys` keys to come.
     pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(keys * 3 + 8, bytes + 96);
-        command.arg("EVALSHA").arg(&self.shas[script as usize]).arg(keys);
+        command.arg("EVALSHA").arg(self.sha(script)).arg(keys);
         command
     }
 
@@ -216,6 +251,12 @@ impl Link {
             self.pulse.close();
         }
         unanswered(failure, error, options)
+    }
+}
+
+fn load(pipe: &mut Pipeline, scripts: &[Script], options: &Options) {
+    for script in scripts {
+        pipe.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
     }
 }
 

@@ -1,11 +1,12 @@
-//! How a claim is written down on the server: `id channel mode owner LF note`, behind its token if it was granted.
+//! How a claim is written down on the server: `id channel mode owner LF note`, behind its token if it was granted. The mode
+//! is `x`, alone; `w`, a writer; `r`, a reader; `p3`, one of three permits. Only those alone have owners.
 
 use std::time::{Duration, SystemTime};
 
 use redis::{RedisWrite, ToRedisArgs};
 
 use super::keys::write_parts;
-use crate::engine::{Claim, ClaimState, Note};
+use crate::engine::{Claim, ClaimState, Mode, Note};
 use crate::engines::digits::{ID, stranger_id};
 pub(super) use crate::engines::digits::{digits, parse_id};
 use crate::{OwnerId, clock};
@@ -13,8 +14,8 @@ use crate::{OwnerId, clock};
 /// Digits of a token.
 const TOKEN: usize = 16;
 const CHANNEL: usize = 16;
-/// The mode: exclusive. Other letters are kept free for other modes.
-const MODE: &str = "x";
+/// A claim with this mode is alone, and may have an owner.
+const ALONE: &str = "x";
 
 /// The session's own channel, without its prefix.
 pub(super) fn draw_channel() -> String {
@@ -28,9 +29,14 @@ impl ToRedisArgs for Tail<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let Self(claim, channel) = self;
         let note = claim.note.as_str();
-        match &claim.owner {
-            None => write_parts(out, &[channel, "x\n", note]),
-            Some(owner) => write_parts(out, &[channel, MODE, owner.as_str(), "\n", note]),
+        match (claim.mode, &claim.owner) {
+            (Mode::Exclusive, None) => write_parts(out, &[channel, "x\n", note]),
+            (Mode::Exclusive, Some(owner)) => {
+                write_parts(out, &[channel, ALONE, owner.as_str(), "\n", note]);
+            }
+            (Mode::Write, _) => write_parts(out, &[channel, "w\n", note]),
+            (Mode::Read, _) => write_parts(out, &[channel, "r\n", note]),
+            (Mode::Permit { of }, _) => write_parts(out, &[channel, "p", &of.to_string(), "\n", note]),
         }
     }
 }
@@ -38,7 +44,9 @@ impl ToRedisArgs for Tail<'_> {
 /// A waiting claim as it stands in the queue.
 pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> {
     let (id, rest) = member.split_at_checked(ID)?;
-    let (owner, note) = split_tail(rest.get(CHANNEL + MODE.len()..)?);
+    let (mode, tail) = rest.get(CHANNEL..)?.split_at_checked(ALONE.len())?;
+    let (owner, note) = split_tail(tail);
+    let owner = owner.filter(|_| mode == ALONE.as_bytes());
     let mut state = ClaimState::new(parse_id(id)?);
     (state.owner, state.note, state.since) = (owner, note, arrived.map(wall));
     Some(state)
@@ -62,15 +70,59 @@ pub(super) fn owner(fence: &[u8]) -> Option<OwnerId> {
 /// Who holds: `value` is what stands in the shared key, `fence` the newest grant of ours.
 pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     let expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
+    if is_granted_to_one_of(fence, value)
+        && let Some(state) = sharer(fence, free_in)
+    {
+        return state;
+    }
     let value = without_attempt(value);
     let granted = is_granted_to(fence, value).then(|| waiter(&fence[TOKEN..], token(fence))).flatten();
     let mut state =
         granted.map_or_else(|| stranger(value), |state| ClaimState { token: token(fence), ..state });
     if value.starts_with(b"!") {
-        state.note = Note::new(&format!("{} (revoked)", state.note.as_str()));
+        state.note = revoked(&state.note);
     }
     state.expires_in = expires_in;
     state
+}
+
+/// One of those who hold together, or who did: its member, behind its token.
+pub(super) fn sharer(grant: &[u8], lease_left: i64) -> Option<ClaimState> {
+    let (token, member) = (token(grant)?, grant.get(TOKEN..)?);
+    let state = waiter(member.strip_prefix(b"!").unwrap_or(member), Some(token))?;
+    let note = if member.starts_with(b"!") { revoked(&state.note) } else { state.note };
+    let expires_in = u64::try_from(lease_left).ok().map(Duration::from_millis);
+    Some(ClaimState { token: Some(token), note, expires_in, ..state })
+}
+
+/// The id of a member that may be revoked, and the rest.
+pub(super) fn split(member: &[u8]) -> (&[u8], &[u8]) {
+    let member = member.strip_prefix(b"!").unwrap_or(member);
+    member.split_at(ID.min(member.len()))
+}
+
+/// What those hold as for whom this value stands in the shared key: `r`, or `p` and the number of permits. `None` if it is one
+/// holder's. The scripts read it in the same way.
+pub(super) fn shared_as(value: &[u8]) -> Option<&[u8]> {
+    let (kind, id) = value.split_at_checked(value.len().checked_sub(ID + 1)?)?;
+    let number = kind.strip_prefix(b"r").or_else(|| kind.strip_prefix(b"p"))?;
+    let is_one = number.iter().all(u8::is_ascii_digit) && id[0] == b':' && parse_id(&id[1..]).is_some();
+    is_one.then_some(kind)
+}
+
+/// The number of permits in `p3`.
+pub(super) fn permits(kind: &[u8]) -> Option<u32> {
+    std::str::from_utf8(kind).ok()?.strip_prefix('p')?.parse().ok()
+}
+
+/// Whether the newest grant of ours is one of those for whom this value stands in the shared key.
+pub(super) fn is_granted_to_one_of(fence: &[u8], value: &[u8]) -> bool {
+    let mode = fence.get(TOKEN + ID + CHANNEL..).and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    shared_as(value).is_some() && shared_as(value) == mode
+}
+
+fn revoked(note: &Note) -> Note {
+    Note::new(&format!("{} (revoked)", note.as_str()))
 }
 
 /// Whether the newest grant of ours is the one that stands in the shared key.

@@ -2,7 +2,8 @@
 //!
 //! The lock is a plain string at its own key, as `SET NX PX` makes it, so that redis-py, redsync, node-redlock, rslock
 //! and whatever else sets such keys exclude us and are excluded by us. Beside it stand a queue and the newest token. A
-//! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else.
+//! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else. Readers, and
+//! those who have permits, hold the key together and stand in a list of their own.
 
 mod beats;
 mod cells;
@@ -17,6 +18,7 @@ mod reply;
 mod scripts;
 mod server;
 mod session;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +86,7 @@ impl Redis {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        promises(Duration::from_secs(60), Quarantine::Auto, Vec::new())
+        promises(Scheme::Set, Duration::from_secs(60), Quarantine::Auto, Vec::new())
     }
 
     fn options(&self) -> &Options {
@@ -99,14 +101,14 @@ impl Redis {
     }
 
     async fn claim_now(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
-        let options = self.options();
-        let mut command = self.call_on(link, Script::Claim, keys);
+        let (options, script) = (self.options(), shared::claims_by(claim.mode));
+        let mut command = self.call_on(link, script, keys);
         command
             .arg(&member::digits(claim.id)[..])
             .arg(member::Tail(claim, self.session.mark()))
             .arg(millis(claim.ttl))
             .arg(millis(wait_lease(claim)));
-        match reply::claimed(link.call(Script::Claim, &command, options).await?)? {
+        match reply::claimed(link.call(script, &command, options).await?)? {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
             }
@@ -121,6 +123,10 @@ impl Redis {
                 let message =
                     format!("{most} clients wait for this lock already; max-waiters= in the URL allows more");
                 Err(Error::new(ErrorKind::Unreachable, message))
+            }
+            reply::Claimed::OtherNumber(named) => {
+                claim.mode.same_number([Mode::Permit { of: named }])?;
+                Err(reply::strange())
             }
         }
     }
@@ -200,7 +206,7 @@ impl Redis {
         };
         let mut busy = Busy::new(again_in);
         busy.holder = state.holder();
-        busy.position = state.place.map(|place| place + u32::from(busy.holder.is_some()));
+        busy.position = state.place.map(|place| place + state.holders());
         busy.floor = member::token(&state.fence);
         busy
     }
@@ -210,7 +216,7 @@ impl Redis {
         for names in names.chunks(INSPECT_BATCH) {
             for (name, seen) in names.iter().zip(self.look_at(link, names, WAITERS_SHOWN).await?) {
                 let mut state = LockState::new(name.clone());
-                state.holders.extend(seen.state.holder());
+                state.holders = seen.holders();
                 state.waiters = seen.waiters;
                 if !(state.holders.is_empty() && state.waiters.is_empty()) {
                     states.push(state);
@@ -246,26 +252,20 @@ impl Redis {
             }
         }
     }
-
-    /// What stands in the shared key, if it is still this holder's.
-    async fn value_of(&self, link: &Link, name: &LockName, holder: ClaimId) -> Result<Option<Vec<u8>>> {
-        let seen = self.look_at(link, std::slice::from_ref(name), 1).await?.remove(0).state;
-        let is_same = seen.holder().is_some_and(|seen| seen.id == holder);
-        Ok(is_same.then_some(seen.value))
-    }
 }
 
-fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) -> Guarantees {
+fn promises(scheme: Scheme, max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) -> Guarantees {
+    let shares = scheme == Scheme::Set;
     Guarantees {
-        engine: "redis",
+        engine: if shares { "redis" } else { "redis-setnx" },
         tokens: Some("max(counter + 1, server time in us)"),
         tokens_survive_data_loss: true,
         fair: true,
         pushes: true,
         tells_losses: false,
         lives_with_session: false,
-        read_write: false,
-        permits: false,
+        read_write: shares,
+        permits: shares,
         cells: true,
         watchers_told: "at once",
         takes_over: true,
@@ -294,7 +294,8 @@ fn promises(max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) ->
 
 impl Engine for Redis {
     fn guarantees(&self) -> Guarantees {
-        promises(self.options().max_ttl, self.options().quarantine, self.session.warnings())
+        let options = self.options();
+        promises(options.scheme, options.max_ttl, options.quarantine, self.session.warnings())
     }
 
     fn clock(&self) -> Clock {
@@ -307,8 +308,13 @@ impl Engine for Redis {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease {
-            return Err(Error::new(ErrorKind::Unsupported, "redis: only exclusive claims with a lease"));
+        if claim.lifetime != Lifetime::Lease {
+            return Err(Error::new(ErrorKind::Unsupported, "redis: only claims with a lease"));
+        }
+        if claim.mode != Mode::Exclusive && self.options().scheme != Scheme::Set {
+            let message =
+                "scheme=setnx knows only exclusive claims; scheme=set shares its keys and knows all";
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let waits = !claim.wait_lease.is_zero();
@@ -316,6 +322,9 @@ impl Engine for Redis {
             true => self.session.listening_link().await?,
             false => self.session.link().await?,
         };
+        if shared::is_shared(claim.mode) {
+            Box::pin(link.learn_to_share(self.options())).await?;
+        }
         // Before anything is answered: who is not expected is told to look again, at once and for ever.
         let was_waiting = waits && self.session.mailbox.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
@@ -349,10 +358,10 @@ impl Engine for Redis {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        match self.renew_all(claims).await {
-            Ok(answers) => answers.into_iter().map(Ok).collect(),
-            Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
+        if claims.iter().any(|claim| shared::is_shared(claim.mode)) {
+            return Box::pin(self.renew_mixed(claims)).await;
         }
+        each(claims, self.renew_all(claims).await)
     }
 
     /// The server says nothing of a claim that nobody asks about.
@@ -365,7 +374,11 @@ impl Engine for Redis {
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let link = self.session.link().await?;
         let tail = member::Tail(claim, self.session.mark());
-        self.release_value(&link, keys, &member::digits(claim.id), tail).await
+        let script = shared::releases_by(claim.mode);
+        if shared::is_shared(claim.mode) {
+            Box::pin(link.learn_to_share(self.options())).await?;
+        }
+        self.release_value(&link, script, keys, &member::digits(claim.id), tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -379,17 +392,26 @@ impl Engine for Redis {
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
+        let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
-            let Some(value) = self.value_of(&link, &lock.name, holder.id).await? else { continue };
-            let revoked = match how {
-                Revoke::Now => self.release_value(&link, keys, &value, "\n").await? == Released::Freed,
-                Revoke::AtLeaseEnd => self.revoke_at_lease_end(&link, keys, &value).await?,
+            let seen = self.look_at(&link, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
+            let revoked = match (seen.sharer(holder.id), how) {
+                (Some(member), how) => self.revoke_shared(&link, keys, member, how).await?,
+                (None, _) if seen.state.holder().is_none_or(|seen| seen.id != holder.id) => false,
+                (None, Revoke::Now) => {
+                    let value = &seen.state.value;
+                    let released = self.release_value(&link, Script::Release, keys, value, "\n").await?;
+                    released == Released::Freed
+                }
+                (None, Revoke::AtLeaseEnd) => {
+                    self.revoke_at_lease_end(&link, keys, &seen.state.value).await?
+                }
             };
             if revoked {
-                return Ok(Revoked::Done);
+                done = Revoked::Done;
             }
         }
-        Ok(Revoked::NotHeld)
+        Ok(done)
     }
 
     fn cells(&self) -> Option<SharedCells> {
@@ -421,13 +443,14 @@ impl Redis {
     async fn release_value(
         &self,
         link: &Link,
+        script: Script,
         keys: Keys<'_>,
         value: &[u8],
         tail: impl ToRedisArgs,
     ) -> Result<Released> {
-        let mut command = self.call_on(link, Script::Release, keys);
+        let mut command = self.call_on(link, script, keys);
         command.arg(value).arg(tail);
-        match link.call(Script::Release, &command, self.options()).await? {
+        match link.call(script, &command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),
             _ => Err(reply::strange()),
@@ -447,6 +470,14 @@ impl Redis {
             Value::Int(done) => Ok(done == 1),
             _ => Err(reply::strange()),
         }
+    }
+}
+
+/// The answers to one request for all of these claims.
+fn each(claims: &[Arc<Claim>], answers: Result<Vec<Renewal>>) -> Vec<Result<Renewal>> {
+    match answers {
+        Ok(answers) => answers.into_iter().map(Ok).collect(),
+        Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
     }
 }
 

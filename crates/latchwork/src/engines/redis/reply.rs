@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::member;
-use crate::engine::{Claim, ClaimState, Renewal, Valid};
+use crate::engine::{Claim, ClaimId, ClaimState, Renewal, Valid};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// The answer to a claim.
@@ -15,6 +15,8 @@ pub(super) enum Claimed {
     Busy(State),
     /// Too many wait already.
     Full,
+    /// Others use the lock with this number of permits.
+    OtherNumber(u32),
 }
 
 /// How a lock stands.
@@ -28,12 +30,22 @@ pub(super) struct State {
     pub(super) fence: Vec<u8>,
     /// What stands in the shared key; empty if it is free.
     pub(super) value: Vec<u8>,
+    /// How many hold together, and the grant of one of them, if the script looked.
+    pub(super) sharers: Option<(u32, Vec<u8>)>,
 }
 
 impl State {
     /// Who holds the lock.
     pub(super) fn holder(&self) -> Option<ClaimState> {
+        if let Some((_, grant)) = &self.sharers {
+            return member::sharer(grant, self.free_in);
+        }
         (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))
+    }
+
+    /// How many hold the lock.
+    pub(super) fn holders(&self) -> u32 {
+        self.sharers.as_ref().map_or(u32::from(!self.value.is_empty()), |(count, _)| *count)
     }
 
     /// Whether nobody has it now, and clients of another kind may take it.
@@ -43,7 +55,9 @@ impl State {
 
     /// Whether it is held by somebody who will tell nobody of its release.
     pub(super) fn has_silent_holder(&self) -> bool {
-        !self.value.is_empty() && !member::is_granted_to(&self.fence, &self.value)
+        !self.value.is_empty()
+            && !member::is_granted_to(&self.fence, &self.value)
+            && member::shared_as(&self.value).is_none()
     }
 }
 
@@ -52,6 +66,30 @@ impl State {
 pub(super) struct Seen {
     pub(super) state: State,
     pub(super) waiters: Vec<ClaimState>,
+    pub(super) sharers: Vec<Sharer>,
+}
+
+impl Seen {
+    /// Who holds the lock.
+    pub(super) fn holders(&self) -> Vec<ClaimState> {
+        match &self.sharers[..] {
+            [] => self.state.holder().into_iter().collect(),
+            sharers => sharers.iter().map(|sharer| sharer.state.clone()).collect(),
+        }
+    }
+
+    /// The member of this claim, if it holds together with others.
+    pub(super) fn sharer(&self, id: ClaimId) -> Option<&[u8]> {
+        let found = self.sharers.iter().find(|sharer| sharer.state.id == id)?;
+        Some(&found.member)
+    }
+}
+
+/// One of those who hold a lock together.
+#[derive(Debug)]
+pub(super) struct Sharer {
+    pub(super) member: Vec<u8>,
+    pub(super) state: ClaimState,
 }
 
 pub(super) fn strange() -> Error {
@@ -62,6 +100,9 @@ pub(super) fn strange() -> Error {
 pub(super) fn claimed(reply: Value) -> Result<Claimed> {
     match reply {
         Value::BulkString(word) if word == b"full" => Ok(Claimed::Full),
+        Value::BulkString(kind) if kind.starts_with(b"p") => {
+            member::permits(&kind).map(Claimed::OtherNumber).ok_or_else(strange)
+        }
         Value::BulkString(token) => member::token(&token).map(Claimed::Granted).ok_or_else(strange),
         Value::Array(parts) => state(parts).map(Claimed::Busy),
         _ => Err(strange()),
@@ -82,10 +123,16 @@ pub(super) fn beats(reply: Value, claims: usize) -> Result<Vec<Option<State>>> {
     answers.into_iter().map(read).collect()
 }
 
-fn state(parts: Vec<Value>) -> Result<State> {
+fn state(mut parts: Vec<Value>) -> Result<State> {
+    let sharers = match parts.len() {
+        6 => parts.pop().zip(parts.pop()),
+        _ => None,
+    };
+    let sharers =
+        sharers.map(|(grant, count)| Ok::<_, Error>((unsigned(&count)?, bytes(grant)?))).transpose()?;
     let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
     let place = u32::try_from(int(&place)?).ok();
-    Ok(State { place, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)? })
+    Ok(State { place, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)?, sharers })
 }
 
 pub(super) fn renewed(reply: Value, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
@@ -116,9 +163,10 @@ pub(super) fn inspected(reply: Value, locks: usize) -> Result<Vec<Seen>> {
 
 fn seen_lock(reply: Value) -> Result<Seen> {
     let Value::Array(parts) = reply else { return Err(strange()) };
-    let [value, free_in, fence, waiters] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
-    let state = State { place: None, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)? };
-    let Value::Array(pairs) = waiters else { return Err(strange()) };
+    let [value, free_in, fence, waiters, sharers] = <[Value; 5]>::try_from(parts).map_err(|_| strange())?;
+    let (free_in, fence, value) = (int(&free_in)?, bytes(fence)?, bytes(value)?);
+    let state = State { place: None, free_in, fence, value, sharers: None };
+    let (Value::Array(pairs), Value::Array(triples)) = (waiters, sharers) else { return Err(strange()) };
     let mut waiters = Vec::with_capacity(pairs.len() / 2);
     let mut pairs = pairs.into_iter();
     while let (Some(member), Some(arrived)) = (pairs.next(), pairs.next()) {
@@ -126,7 +174,14 @@ fn seen_lock(reply: Value) -> Result<Seen> {
         waiters
             .push(member::waiter(&bytes(member)?, arrived.map(|micros| micros as u64)).ok_or_else(strange)?);
     }
-    Ok(Seen { state, waiters })
+    let mut sharers = Vec::with_capacity(triples.len() / 3);
+    let mut triples = triples.into_iter();
+    while let (Some(member), Some(token), Some(left)) = (triples.next(), triples.next(), triples.next()) {
+        let (member, token) = (bytes(member)?, bytes(token)?);
+        let state = member::sharer(&[token, member.clone()].concat(), int(&left)?).ok_or_else(strange)?;
+        sharers.push(Sharer { member, state });
+    }
+    Ok(Seen { state, waiters, sharers })
 }
 
 /// The next cursor, and the keys found.
@@ -143,6 +198,10 @@ fn int(value: &Value) -> Result<i64> {
         Value::Int(number) => Ok(*number),
         _ => Err(strange()),
     }
+}
+
+fn unsigned(value: &Value) -> Result<u32> {
+    u32::try_from(int(value)?).map_err(|_| strange())
 }
 
 fn bytes(value: Value) -> Result<Vec<u8>> {
@@ -181,6 +240,7 @@ mod tests {
             Value::Int(-2),
             text(""),
             Value::Array(vec![text("short"), text("1")]),
+            Value::Array(vec![]),
         ]);
         assert!(inspected(Value::Array(vec![short]), 1).is_err());
     }

@@ -4,7 +4,7 @@
 -- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
 -- Put in: {{most}}, the most that may wait; {{gap}}, for how many ms the key stays free after a release, or until a client of
 -- another kind has had it, for clients that poll (0: handed over).
--- ->   token | 'full' | {place in the queue or -1, ms until the key is free, fence, holder}
+-- ->   token | as queue says
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
 if refused then
@@ -79,7 +79,8 @@ if not holder or holder == me or has_owner then
         return token
       end
       if given then
-        holder, fence = string.sub(given, 1, 32), token .. given
+        both = call('MGET', K, F)
+        holder, fence = both[1], both[2]
       else
         call('DEL', K) -- There are more of the dead than one call may look at.
       end
@@ -87,36 +88,3 @@ if not holder or holder == me or has_owner then
   end
 end
 
-local place
-if lease > 0 then
-  -- By arrival, also if the clock was set back since the last one came.
-  local arrived, last = now[1] * 1000000 + now[2], call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
-  if last and tonumber(last) >= arrived then arrived = last + 1 end
-  call('ZADD', Q, 'NX', arrived, member)
-  call('ZADD', W, ms + lease, member)
-  -- Both outlive every wait lease: a client with a short one must not shorten the others' stay.
-  call('PEXPIRE', Q, '60000')
-  call('PEXPIRE', W, '60000')
-  place = call('ZRANK', Q, member)
-  if place >= 64 then
-    -- Few are skipped when their turn comes; many are cleared away before.
-    local dead = call('ZRANGEBYSCORE', W, '-inf', ms, 'LIMIT', 0, 256)
-    if #dead > 0 then
-      call('ZREM', Q, unpack(dead))
-      call('ZREM', W, unpack(dead))
-      place = call('ZRANK', Q, member)
-    end
-    if place >= {{most}} then
-      call('ZREM', Q, member)
-      call('ZREM', W, member)
-      return 'full'
-    end
-  end
-end
-local free_in = call('PTTL', K)
-if (not holder or holder == '') and free_in ~= -2 then
-  holder = '?' -- Something that is no string, or an empty one, and no lock of ours.
-elseif not holder then
-  free_in = math.min(tonumber(call('ZSCORE', W, 'gap') or ms) - ms, gap)
-end
-return {place or -1, free_in, fence, holder or ''}

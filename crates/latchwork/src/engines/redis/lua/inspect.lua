@@ -1,8 +1,10 @@
--- KEYS four for each lock, as in claim. ARGV 1 most waiters to show
--- ->   for each lock: {holder, ms until the key is free, fence, {member, arrival in us, ...}}
+-- KEYS four for each lock, as in claim. ARGV 1 most waiters to show, and most of those who hold together
+-- ->   for each lock: {holder, ms until the key is free, fence, {waiting member, arrival in us, ...},
+--      {member that holds together with others, token, ms until its lease ends, ...}}
 local call, locks = redis.call, {}
 local now = call('TIME')
 local ms = math.floor((now[1] * 1000000 + now[2]) / 1000)
+--{{sharing}}
 for at = 1, #KEYS, 4 do
   local both = call('MGET', KEYS[at], KEYS[at + 3])
   local free_in, waiters = call('PTTL', KEYS[at]), {}
@@ -15,6 +17,19 @@ for at = 1, #KEYS, 4 do
   end
   local holder = both[1] or ''
   if holder == '' and free_in ~= -2 then holder = '?' end
-  locks[#locks + 1] = {holder, free_in, both[2] or '', waiters}
+  local holders = {}
+  if shared_as(holder) then
+    local T, L = together(KEYS[at + 1])
+    local shown = call('ZRANGE', T, 0, ARGV[1] - 1, 'WITHSCORES')
+    for i = 1, #shown, 2 do
+      local left = (call('ZSCORE', L, shown[i]) or 0) - ms
+      if left > 0 then
+        holders[#holders + 1] = shown[i]
+        holders[#holders + 1] = string.format('%.0f', shown[i + 1])
+        holders[#holders + 1] = left
+      end
+    end
+  end
+  locks[#locks + 1] = {holder, free_in, both[2] or '', waiters, holders}
 end
 return locks

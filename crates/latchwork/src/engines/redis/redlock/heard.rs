@@ -25,7 +25,7 @@ impl Heard {
                 self.holders.extend(state.holder());
                 Said::Busy
             }
-            Ok(reply::Claimed::Full) => Said::Silent,
+            Ok(reply::Claimed::Full | reply::Claimed::OtherNumber(_)) => Said::Silent,
             Err(error) => {
                 self.failed(&error);
                 if error.effect() == Effect::None {

@@ -1,0 +1,13 @@
+-- KEYS four, as in claim. ARGV 1 a member that holds together with others. It is written down as another, so that its next
+-- renewal does not find it, and its lease ends on its own: the holder is told in time. -> 1 done | 0 it is gone
+--{{sharing}}
+local call, member, T, L = redis.call, ARGV[1], together(KEYS[2])
+if not shared_as(redis.pcall('GET', KEYS[1])) then return 0 end
+local lease_end, token = call('ZSCORE', L, member), call('ZSCORE', T, member)
+if not lease_end or not token then return 0 end
+if string.sub(member, 1, 1) == '!' then return 1 end -- It was revoked before.
+call('ZREM', L, member)
+call('ZREM', T, member)
+call('ZADD', L, lease_end, '!' .. member)
+call('ZADD', T, token, '!' .. member)
+return 1

@@ -1,0 +1,76 @@
+-- A claim that may hold together with others of its kind: readers, or so many permits.
+-- KEYS as in claim. ARGV 1 claim id   2 the rest of the member: channel, kind, line feed, note   3 ttl ms   4 wait lease ms
+-- (0: only try). Put in: {{gap}}, as there.
+-- ->   token | the kind of those who use it with another number of permits | as queue says
+local call, K, Q, W, F, me, ttl = redis.call, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[3])
+local tail, lease, gap, now = ARGV[2], tonumber(ARGV[4]), {{gap}}, call('TIME')
+local member, ms = me .. tail, now[1] * 1000 + math.floor(now[2] / 1000)
+--{{hand_over}}
+local kind, holder, fence, held_as, is_free = kind_of(member)
+local function look()
+  local both = call('MGET', K, F) -- A key of another type reads as nil.
+  holder, fence = both[1], both[2] or ''
+  held_as, is_free = shared_as(holder), not holder and call('EXISTS', K) == 0
+end
+look()
+
+-- The number of permits that others name who hold or wait. They all name the same, so the first is enough.
+local function number()
+  if held_as and held_as ~= 'r' then return held_as end
+  for from = 0, {{most}}, 100 do
+    local some = call('ZRANGE', Q, from, from + 99)
+    for _, other in ipairs(some) do
+      local named = kind_of(other)
+      if named and named ~= 'r' and tonumber(call('ZSCORE', W, other) or 0) > ms then return named end
+    end
+    if #some < 100 then break end
+  end
+  return kind
+end
+if kind ~= 'r' then
+  local named = number()
+  if named ~= kind then return named end
+end
+
+-- Without memory, who holds or waits already goes on: a first write that is always allowed allows the others.
+local is_waiting = call('ZSCORE', Q, member)
+if is_waiting or held_as == kind and call('ZSCORE', L, member) then call('PEXPIRE', F, '86400000') end
+-- A client of another kind has its turn: the gap that was left for it is over.
+if gap > 0 and holder and not held_as and string.sub(fence, 17, 48) ~= holder then call('ZREM', W, 'gap') end
+
+-- Whose turn it is by now, nobody else may have come by to say. It may be this one's.
+if is_waiting or call('EXISTS', Q) == 1 then
+  if held_as then
+    let_in(holder)
+  elseif is_free and gap == 0 and first_alive() and not hand_over() then
+    call('DEL', K) -- There are more of the dead than one call may look at.
+  end
+  look()
+end
+
+-- Asked again, or let in just now.
+if held_as == kind and tonumber(call('ZSCORE', L, member) or 0) > ms then
+  call('ZADD', L, ms + ttl, member)
+  last_as_long(K, holder, T, L, ms)
+  return string.format('%.0f', call('ZSCORE', T, member))
+end
+
+local first = first_alive()
+if first == member or not first and call('EXISTS', Q) == 0 then
+  local gap_left = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) - ms or 0
+  local begins = is_free and not (gap_left > 0 and gap_left <= gap)
+  if begins then
+    holder = kind .. ':' .. me
+    call('SET', K, holder, 'PX', ttl) -- First, because it is refused without memory.
+    call('DEL', T, L)
+  end
+  if begins or held_as == kind and room(kind) > 0 then
+    local token = admit(member, ms + ttl)
+    last_as_long(K, holder, T, L, ms)
+    if first then
+      leave_queue(member)
+      let_in(holder)
+    end
+    return token
+  end
+end
