@@ -9,6 +9,7 @@ mod dark;
 mod majority;
 mod members;
 mod names;
+mod permits;
 mod replies;
 mod restarted;
 mod revoked;

@@ -127,10 +127,15 @@ impl Etcd {
     }
 }
 
-/// How many of those in the queue hold.
+/// How many of those in the queue hold: the first, and those like it just behind it who may hold beside it.
 fn holders(contenders: &[Contender]) -> usize {
-    let readers = contenders.iter().take_while(|contender| !contender.blocks(Mode::Read)).count();
-    readers.max(usize::from(!contenders.is_empty()))
+    let Some(first) = contenders.first() else { return 0 };
+    let most = match first.mode {
+        Mode::Exclusive | Mode::Write => 1,
+        Mode::Read => usize::MAX,
+        Mode::Permit { of } => of as usize,
+    };
+    contenders.iter().take(most).take_while(|contender| contender.mode == first.mode).count()
 }
 
 /// All keys that begin so.

@@ -3,14 +3,17 @@
 //!
 //! The digits are the id of the first claim that stood there: names are used again.
 //!
+//! A permit stands at `<namespace><lock name>/0<tab><how many there are>-<lease>-<32 digits>`: those that name the same
+//! number stand together, so that one comparison finds out whether anybody named another. No lock's name has a tab, so
+//! nothing else stands among them.
+//!
 //! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>` and waits for every key below
 //! `<lock name>/` that was created before its own; so do we. One segment more, which begins with the digits of a lease,
 //! makes a contender: what else stands below belongs to locks with longer names.
 
+use crate::LockName;
 use crate::engine::{Claim, ClaimId, Mode};
-use crate::{LockName, Result};
 
-use super::failure::unsupported;
 use super::wire::KeyValue;
 
 /// Before the value of a claim that an operator took away.
@@ -21,7 +24,8 @@ pub(super) const REVOKED: u8 = b'!';
 pub(super) struct Contender {
     pub(super) key: Vec<u8>,
     pub(super) id: ClaimId,
-    pub(super) is_reader: bool,
+    /// Who may hold beside it; nobody, if it is another client's.
+    pub(super) mode: Mode,
     /// Whether it is a claim of ours, and not another client's.
     pub(super) is_ours: bool,
     pub(super) is_revoked: bool,
@@ -38,18 +42,59 @@ pub(super) fn contenders(namespace: &str, name: &LockName) -> (Vec<u8>, Vec<u8>)
     (key("0"), key("g"))
 }
 
+/// From which key to which those stand who want one of another number of permits: those who name less, and those who name
+/// more.
+pub(super) fn other_permits(namespace: &str, name: &LockName, of: u32) -> [(Vec<u8>, Vec<u8>); 2] {
+    let key = |end: &str| format!("{namespace}{}/{end}", name.as_str()).into_bytes();
+    let same = permits(of);
+    // After all that go on with a dash come those that go on with a full stop.
+    [(key(PERMIT), key(&same)), (key(&same.replace('-', ".")), key("0\n"))]
+}
+
+/// Before the number of permits.
+const PERMIT: &str = "0\t";
+
+/// What the keys of all who want one of so many permits begin with.
+fn permits(of: u32) -> String {
+    format!("{PERMIT}{of:010}-")
+}
+
 /// A new key for a claim under a lease.
-///
-/// # Errors
-/// For a mode that this engine does not have.
-pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Result<Vec<u8>> {
-    let mode = match claim.mode {
-        Mode::Exclusive => 'x',
-        Mode::Write => 'w',
-        Mode::Read => 'r',
-        Mode::Permit { .. } => return Err(unsupported("etcd: permits")),
+pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Vec<u8> {
+    let stem = match claim.mode {
+        Mode::Exclusive => format!("{lease:x}-x"),
+        Mode::Write => format!("{lease:x}-w"),
+        Mode::Read => format!("{lease:x}-r"),
+        Mode::Permit { of } => format!("{}{lease:x}-", permits(of)),
     };
-    Ok(format!("{namespace}{}/{lease:x}-{mode}{}", claim.name.as_str(), claim.id).into_bytes())
+    format!("{namespace}{}/{stem}{}", claim.name.as_str(), claim.id).into_bytes()
+}
+
+/// What the last part of a key says, if it is a contender's: the mode and the first claim that stood there, if it is one of
+/// ours.
+fn parse(segment: &str) -> Option<Option<(Mode, ClaimId)>> {
+    if let Some(permit) = segment.strip_prefix(PERMIT) {
+        let mut parts = permit.splitn(3, '-');
+        let [number, lease, id] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+        let of = number.parse().ok().filter(|of| permits(*of) == format!("{PERMIT}{number}-"))?;
+        return Some(Some((Mode::Permit { of }, parse_id(id)?))).filter(|_| is_lease(lease));
+    }
+    let (lease, tail) = segment.split_once('-').map_or((segment, None), |(lease, tail)| (lease, Some(tail)));
+    if !is_lease(lease) || segment.contains('/') {
+        return None;
+    }
+    let mode = |tail: &str| match tail.get(..1)? {
+        "x" => Some(Mode::Exclusive),
+        "w" => Some(Mode::Write),
+        "r" => Some(Mode::Read),
+        _ => None,
+    };
+    Some(tail.and_then(|tail| Some((mode(tail)?, parse_id(tail.get(1..)?)?))))
+}
+
+fn is_lease(text: &str) -> bool {
+    let is_hex = text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    is_hex && (1..=16).contains(&text.len())
 }
 
 /// How many digits end a key.
@@ -82,21 +127,15 @@ impl Contender {
     pub(super) fn of(namespace: &str, name: &LockName, kv: KeyValue) -> Option<Self> {
         let rest = kv.key.strip_prefix(namespace.as_bytes())?.strip_prefix(name.as_str().as_bytes())?;
         let segment = std::str::from_utf8(rest.strip_prefix(b"/")?).ok()?;
-        let (lease, tail) =
-            segment.split_once('-').map_or((segment, None), |(lease, tail)| (lease, Some(tail)));
-        let is_hex = |text: &str| text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         // Without a lease it would never go away by itself: whatever it is, it is no lock.
-        if kv.lease == 0 || lease.is_empty() || lease.len() > 16 || !is_hex(lease) || segment.contains('/') {
-            return None;
-        }
-        let ours = tail.and_then(|tail| Some((tail.get(..1)?, parse_id(tail.get(1..)?)?)));
+        let ours = parse(segment).filter(|_| kv.lease != 0)?;
         let is_revoked = ours.is_some() && kv.value.first() == Some(&REVOKED);
         let writer = writer(&kv.value);
         let before_note = usize::from(is_revoked) + writer.map_or(0, |_| DIGITS + 1);
         let note = kv.value.get(before_note..).unwrap_or_default();
         Some(Self {
             id: ours.map_or_else(|| foreign_id(&kv), |(_, first)| writer.unwrap_or(first)),
-            is_reader: matches!(ours, Some(("r", _))),
+            mode: ours.map_or(Mode::Exclusive, |(mode, _)| mode),
             is_ours: ours.is_some(),
             is_revoked,
             revision: kv.create_revision,
@@ -111,7 +150,7 @@ impl Contender {
 
     /// Whether a claim of this mode that came after it has to wait for it.
     pub(super) fn blocks(&self, mode: Mode) -> bool {
-        !(self.is_reader && mode == Mode::Read)
+        (self.mode, mode) != (Mode::Read, Mode::Read)
     }
 }
 
@@ -153,12 +192,14 @@ mod tests {
 
     #[test]
     fn a_claim_is_found_at_its_key() {
-        for (mode, is_reader) in [(Mode::Exclusive, false), (Mode::Write, false), (Mode::Read, true)] {
+        for mode in
+            [Mode::Exclusive, Mode::Write, Mode::Read, Mode::Permit { of: 1 }, Mode::Permit { of: u32::MAX }]
+        {
             let mut claim = Claim::new(LockName::new("a/b").unwrap(), Duration::from_secs(1));
             claim.mode = mode;
-            let key = String::from_utf8(key("app/", &claim, 0x7f).unwrap()).unwrap();
+            let key = String::from_utf8(key("app/", &claim, 0x7f)).unwrap();
             let found = contender("a/b", &key, 0x7f).expect("its own");
-            assert_eq!((found.id, found.is_reader, found.is_ours), (claim.id, is_reader, true));
+            assert_eq!((found.id, found.mode, found.is_ours), (claim.id, mode, true));
             assert_eq!(lock_of("app/", key.as_bytes()).unwrap(), claim.name);
             let (from, end) = contenders("app/", &claim.name);
             assert!(from.as_slice() <= key.as_bytes() && key.as_bytes() < end.as_slice());
@@ -175,8 +216,29 @@ mod tests {
             ("app/a/xyz", 1),
             ("app/ab/1", 1),
             ("app/a/1/2", 1),
+            ("app/a/0\t0000000002-7f-1", 1),
+            ("app/a/0\t2-7f-00112233445566778899aabbccddeeff", 1),
+            ("app/a/0\t0000000002--00112233445566778899aabbccddeeff", 1),
         ] {
             assert!(contender("a", key, lease).is_none(), "{key}");
         }
+    }
+
+    #[test]
+    fn those_who_name_another_number_of_permits_and_only_they_stand_apart() {
+        let name = LockName::new("a").unwrap();
+        let key_of = |mode| {
+            let claim = Claim { mode, ..Claim::new(name.clone(), Duration::from_secs(1)) };
+            key("app/", &claim, i64::MAX)
+        };
+        let others = other_permits("app/", &name, 10);
+        let is_other = |key: &Vec<u8>| others.iter().any(|(from, end)| from <= key && key < end);
+        for of in [1, 2, 9, 11, 100, u32::MAX] {
+            assert!(is_other(&key_of(Mode::Permit { of })), "{of}");
+        }
+        for mode in [Mode::Permit { of: 10 }, Mode::Exclusive, Mode::Write, Mode::Read] {
+            assert!(!is_other(&key_of(mode)), "{mode:?}");
+        }
+        assert!(!is_other(&b"app/a/694d8".to_vec()), "etcdctl's");
     }
 }
