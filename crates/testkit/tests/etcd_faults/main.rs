@@ -6,6 +6,7 @@
 
 mod beside_etcdctl;
 mod dark;
+mod elections;
 mod majority;
 mod members;
 mod names;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::keys::{self, Contender, REVOKED};
+use super::keys::{self, Contender};
 use super::link::Link;
 use super::wire::{
     Compare, DeleteRequest, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Operation,
@@ -117,8 +117,9 @@ impl Etcd {
             Revoke::Now => Operation::Delete(DeleteRequest { key }),
             Revoke::AtLeaseEnd if contender.is_revoked => return Ok(false),
             Revoke::AtLeaseEnd => {
-                let value = [vec![REVOKED], keys::value(contender.id, &contender.note)].concat();
-                Operation::Put(PutRequest { key, value, lease: 0, ignore_lease: true })
+                // Whoever holds it knows that nobody else would write there. What others read there stays.
+                let put = PutRequest { key, ignore_value: true, ignore_lease: true, ..PutRequest::default() };
+                Operation::Put(put)
             }
         };
         let request = TxnRequest { compare, success: vec![operation.into()], failure: Vec::new() };

@@ -3,6 +3,9 @@
 //!
 //! The digits are the id of the first claim that stood there: names are used again.
 //!
+//! The holder of an election tells something: its key's mode is `e`, and what stands there is what it tells, as with
+//! `etcdctl elect`. So the claim's id must be in the key, and such a name is not used again.
+//!
 //! A permit stands at `<namespace><lock name>/0<tab><how many there are>-<lease>-<32 digits>`: those that name the same
 //! number stand together, so that one comparison finds out whether anybody named another. No lock's name has a tab, so
 //! nothing else stands among them.
@@ -16,8 +19,10 @@ use crate::engine::{Claim, ClaimId, Mode};
 
 use super::wire::KeyValue;
 
-/// Before the value of a claim that an operator took away.
-pub(super) const REVOKED: u8 = b'!';
+/// Whether an operator took the claim at this key of ours away: it was written again, which its client never does.
+pub(super) fn is_revoked(kv: &KeyValue) -> bool {
+    kv.mod_revision != kv.create_revision
+}
 
 /// One who holds or waits.
 #[derive(Clone, Debug)]
@@ -33,6 +38,8 @@ pub(super) struct Contender {
     pub(super) lease: i64,
     /// What it says of itself.
     pub(super) note: String,
+    /// What it tells everybody, if it leads or wants to; or may, if it is another client's.
+    pub(super) tells: Option<Vec<u8>>,
 }
 
 /// From which key to which the contenders of a lock stand, the last one excluded. Leases are written in digits and
@@ -62,6 +69,7 @@ fn permits(of: u32) -> String {
 /// A new key for a claim under a lease.
 pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Vec<u8> {
     let stem = match claim.mode {
+        Mode::Exclusive if claim.tells.is_some() => format!("{lease:x}-{TELLS}"),
         Mode::Exclusive => format!("{lease:x}-x"),
         Mode::Write => format!("{lease:x}-w"),
         Mode::Read => format!("{lease:x}-r"),
@@ -83,10 +91,10 @@ fn parse(segment: &str) -> Option<Option<(Mode, ClaimId)>> {
     if !is_lease(lease) || segment.contains('/') {
         return None;
     }
-    let mode = |tail: &str| match tail.get(..1)? {
-        "x" => Some(Mode::Exclusive),
-        "w" => Some(Mode::Write),
-        "r" => Some(Mode::Read),
+    let mode = |tail: &str| match tail.chars().next()? {
+        'x' | TELLS => Some(Mode::Exclusive),
+        'w' => Some(Mode::Write),
+        'r' => Some(Mode::Read),
         _ => None,
     };
     Some(tail.and_then(|tail| Some((mode(tail)?, parse_id(tail.get(1..)?)?))))
@@ -105,14 +113,24 @@ pub(super) fn stem(key: &[u8]) -> &[u8] {
     &key[..key.len().saturating_sub(DIGITS)]
 }
 
-/// What stands at the key of a claim.
-pub(super) fn value(id: ClaimId, note: &str) -> Vec<u8> {
-    format!("{id}\n{note}").into_bytes()
+/// Before the digits of a claim that tells something.
+const TELLS: char = 'e';
+
+/// Whether the digits of a claim's key are its own id, and not that of an earlier one.
+pub(super) fn names_its_claim(key: &[u8]) -> bool {
+    stem(key).last() == Some(&(TELLS as u8))
 }
 
-/// The claim that wrote this value, also if it was taken away since.
-pub(super) fn writer(value: &[u8]) -> Option<ClaimId> {
-    let value = value.strip_prefix(&[REVOKED]).unwrap_or(value);
+/// What stands at the key of a claim.
+pub(super) fn value(claim: &Claim) -> Vec<u8> {
+    match &claim.tells {
+        Some(tells) => tells.to_vec(),
+        None => format!("{}\n{}", claim.id, claim.note.as_str()).into_bytes(),
+    }
+}
+
+/// The claim that wrote this value.
+fn writer(value: &[u8]) -> Option<ClaimId> {
     parse_id(std::str::from_utf8(value.get(..DIGITS)?).ok()?).filter(|_| value.get(DIGITS) == Some(&b'\n'))
 }
 
@@ -129,21 +147,21 @@ impl Contender {
         let segment = std::str::from_utf8(rest.strip_prefix(b"/")?).ok()?;
         // Without a lease it would never go away by itself: whatever it is, it is no lock.
         let ours = parse(segment).filter(|_| kv.lease != 0)?;
-        let is_revoked = ours.is_some() && kv.value.first() == Some(&REVOKED);
-        let writer = writer(&kv.value);
-        let before_note = usize::from(is_revoked) + writer.map_or(0, |_| DIGITS + 1);
-        let note = kv.value.get(before_note..).unwrap_or_default();
+        let tells = names_its_claim(&kv.key);
+        let writer = writer(&kv.value).filter(|_| !tells);
+        let note = &kv.value[writer.map_or(0, |_| DIGITS + 1)..];
         Some(Self {
             id: ours.map_or_else(|| foreign_id(&kv), |(_, first)| writer.unwrap_or(first)),
             mode: ours.map_or(Mode::Exclusive, |(mode, _)| mode),
             is_ours: ours.is_some(),
-            is_revoked,
+            is_revoked: ours.is_some() && is_revoked(&kv),
             revision: kv.create_revision,
             lease: kv.lease,
             note: match ours {
                 Some(_) => String::from_utf8_lossy(note).into_owned(),
                 None => "another kind of client".to_owned(),
             },
+            tells: (tells || ours.is_none()).then_some(kv.value),
             key: kv.key,
         })
     }

@@ -8,6 +8,7 @@ mod cells;
 mod failure;
 mod inspect;
 mod keys;
+mod leaders;
 mod lease;
 mod link;
 mod names;
@@ -26,13 +27,14 @@ use std::time::Duration;
 use tonic::Status;
 
 use self::keys::Contender;
+use self::leaders::Leaders;
 use self::link::Link;
 use self::options::Options;
 use self::session::{Owing, Place, Session};
 use self::waiting::Waiting;
 use self::wire::{
-    Compare, DELETE, DeleteRequest, DeleteResponse, Operation, PutRequest, RangeResponse, TXN, TxnRequest,
-    TxnResponse,
+    Compare, DELETE, DeleteRequest, DeleteResponse, KeyValue, Operation, PutRequest, RangeResponse, TXN,
+    TxnRequest, TxnResponse,
 };
 use crate::clock::Clock;
 use crate::engine::{
@@ -155,9 +157,9 @@ impl Etcd {
         let namespace = &self.options().namespace;
         let put = PutRequest {
             key: place.key.clone(),
-            value: keys::value(claim.id, claim.note.as_str()),
+            value: keys::value(claim),
             lease: place.lease.id,
-            ignore_lease: false,
+            ..PutRequest::default()
         };
         let newest = || queue::read(queue::newest(namespace, &claim.name, 0, queue::first_page(claim.mode)));
         // What a free lock does not need is left out: who holds is asked for by those who wait.
@@ -175,7 +177,10 @@ impl Etcd {
         let mut ranges = answer.ranges();
         let first = ranges.next().unwrap_or_default();
         let own = first.kvs.first();
-        if !was_new && own.is_some_and(|kv| keys::writer(&kv.value) != Some(claim.id)) {
+        let is_ours = |kv: &KeyValue| {
+            self.contender(&claim.name, kv.clone()).is_some_and(|contender| contender.id == claim.id)
+        };
+        if !was_new && own.is_some_and(|kv| !is_ours(kv)) {
             return Err(failure::strange(&link.place)); // Nobody else may stand there.
         }
         let own = own.map(|kv| kv.create_revision);
@@ -417,6 +422,6 @@ impl Engine for Etcd {
     }
 
     fn cells(&self) -> Option<SharedCells> {
-        Some(SharedCells::new(self.clone()))
+        Some(SharedCells::new(self.clone()).with_leaders(Leaders(self.clone())))
     }
 }
