@@ -78,12 +78,14 @@ impl Cells for Redis {
         let key = Keys::of(&self.options().prefix, name)?.cell();
         let link = self.session.link().await?;
         let channel = [CHANNEL, &key].concat();
-        let begin = async {
-            link.subscribe(&channel, self.options()).await?;
+        let listen = link.subscribe(&channel, self.options());
+        let look = async {
             let now = self.read_cell(&link, &key).await?;
             Ok(now.map_or(Version::ABSENT, |state| state.version) != seen)
         };
-        link.cells.until_told(&channel, begin).await
+        let (leaves, left) = (link.clone(), channel.clone());
+        let end = move || async move { leaves.unsubscribe(&left).await };
+        link.cells.until_told(&channel, listen, look, end).await
     }
 }
 
