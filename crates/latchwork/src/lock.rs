@@ -51,6 +51,7 @@ impl Lock {
             fenced: false,
             at_least: Duration::ZERO,
             note,
+            tells: None,
         };
         let name = LockName::new(name).map_err(|_| name.into());
         Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None, wrong: None }
@@ -63,6 +64,12 @@ impl Lock {
     /// The same lock for others beside it.
     pub(crate) fn mode(mut self, mode: Mode) -> Self {
         self.terms_mut().mode = mode;
+        self
+    }
+
+    /// The same lock, whose holder tells everybody this, where the engine keeps it with the claim.
+    pub(crate) fn tells(mut self, value: &[u8]) -> Self {
+        self.terms_mut().tells = Some(value.into());
         self
     }
 

@@ -54,6 +54,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether the server cannot tell who holds, only on which connection.
     const KNOWS_NO_NOTES: bool = false;
 
+    /// Whether what a leader tells is kept with its claim, and not in a cell.
+    const HAS_LEADERS: bool = false;
+
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
     const WAITERS_TTL: Duration = Duration::from_secs(30);
 

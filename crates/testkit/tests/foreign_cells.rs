@@ -1,10 +1,11 @@
-//! Cells that other programs read, set, delete and make again.
+//! Cells that other programs read, set, delete and make again; and what servers are left with by those who watched some.
 
 use std::time::Duration;
 
 use latchwork::{Cell, Version, Written};
 use testkit::Fixture;
-use testkit::fixtures::{EtcdFixture, ZooKeeperFixture};
+use testkit::fixtures::{EtcdFixture, PostgresFixture, RedisFixture, ZooKeeperFixture};
+use testkit::servers::Reply;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,4 +58,69 @@ async fn a_node_that_was_deleted_and_made_again_is_not_the_one_that_was_seen() {
     let client = fixture.client().await;
     let locks = client.inspect(&latchwork::engine::Filter::Prefix(String::new())).await.expect("answers");
     assert!(locks.is_empty(), "{locks:?}");
+}
+
+/// Waits until the server, asked again and again, says so.
+async fn until(is_so: impl Fn() -> bool, what: &str) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// Two tasks that watch one cell, and nothing changes.
+async fn two_watchers(cell: &Cell) -> [tokio::task::JoinHandle<()>; 2] {
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let mut changes = cell.watch();
+        changes.next().await.expect("answers");
+        tasks.push(tokio::spawn(async move {
+            changes.next().await.expect("answers");
+        }));
+    }
+    tasks.try_into().expect("two")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
+    // As a user who may do no more than the documentation says.
+    let acl = RedisFixture::KINDS.iter().find(|kind| kind.name == "redis-acl").expect("a kind");
+    let fixture = RedisFixture::begin_as(acl).await;
+    let cell = fixture.client().await.cell("watched");
+    let listeners = || match fixture.server().command(&["PUBSUB", "CHANNELS", "*cell*watched*"]) {
+        Reply::Array(channels) => channels.len(),
+        other => panic!("{other:?}"),
+    };
+    let [first, second] = two_watchers(&cell).await;
+    until(|| listeners() == 1, "nobody listens").await;
+    first.abort();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(listeners(), 1, "one still watches");
+    cell.update(|_| b"new".to_vec()).await.expect("answers");
+    timeout(PATIENCE, second).await.expect("told").expect("no panic");
+    until(|| listeners() == 0, "the server was left with a listener").await;
+    let [first, second] = two_watchers(&cell).await;
+    until(|| listeners() == 1, "nobody listens").await;
+    first.abort();
+    second.abort();
+    until(|| listeners() == 0, "the server was left with a listener").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
+    let fixture = PostgresFixture::begin().await;
+    let cell = fixture.client().await.cell("watched");
+    // Only a session itself knows what it listens to; but everybody knows what it said last.
+    let said_last = |what: &str| {
+        let like =
+            format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '{what} latchwork\\_cell%'");
+        fixture.server().psql(&like).trim() != "0"
+    };
+    let watchers = two_watchers(&cell).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!said_last("UNLISTEN"), "two watch");
+    watchers.iter().for_each(|watcher| watcher.abort());
+    until(|| said_last("UNLISTEN"), "the server was left with a listener").await;
 }

@@ -330,8 +330,8 @@ pub(crate) fn share_read(tenure: Tenure, terms: &Terms, now: Moment) -> Grip {
 
 impl Terms {
     fn could_drive(&self, claim: &Claim) -> bool {
-        let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner)
-            == (claim.mode, claim.ttl, claim.lifetime, &claim.owner);
+        let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner, &self.tells)
+            == (claim.mode, claim.ttl, claim.lifetime, &claim.owner, &claim.tells);
         is_same && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
     }
 

@@ -75,6 +75,8 @@ pub(crate) struct Terms {
     /// How long it stays held at the least, however soon its guard lets go.
     pub(crate) at_least: Duration,
     pub(crate) note: Note,
+    /// What everybody may read of the holder, where the engine keeps that.
+    pub(crate) tells: Option<Arc<[u8]>>,
 }
 
 impl Core {

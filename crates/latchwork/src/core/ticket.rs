@@ -89,6 +89,7 @@ impl Ticket {
                 lifetime: terms.lifetime,
                 fenced: terms.fenced,
                 note: terms.note.clone(),
+                tells: terms.tells.clone(),
             })
         });
         claim.clone()

@@ -9,6 +9,7 @@
 //! | V3 | `read` is never older than a write that was answered before it was asked. |
 //! | V4 | `watch` misses no change since the version that was seen, may be dropped at any await, and may wake for nothing. |
 //! | V5 | Every error says whether the server may have acted. |
+//! | V6 | Where an engine has leaders, `read` is what the holder of the lock of this name tells ([`Claim::tells`](super::Claim::tells)), with the holder's token as its version; nothing, if nobody holds or the holder tells nothing. Nobody can write it. |
 
 use std::fmt;
 use std::future::Future;
@@ -86,7 +87,7 @@ pub enum Written {
 
 /// Cells beside locks: what an engine must do for them, and nothing more. Names of cells are unrelated to those of locks.
 ///
-/// The [module documentation](self) states the rules V1 to V5.
+/// The [module documentation](self) states the rules V1 to V6.
 pub trait Cells: Send + Sync + 'static {
     /// How long the core waits for `watch` before it looks all the same, at a cell that has not changed for so long.
     fn look_in(&self, unchanged_for: Duration) -> Duration;
@@ -124,12 +125,26 @@ pub trait Cells: Send + Sync + 'static {
 
 /// The cells of an engine, whatever it is.
 #[derive(Clone)]
-pub struct SharedCells(pub(crate) Arc<dyn ErasedCells>);
+pub struct SharedCells {
+    pub(crate) values: Arc<dyn ErasedCells>,
+    pub(crate) leaders: Option<Arc<dyn ErasedCells>>,
+}
 
 impl SharedCells {
     /// A handle on these cells.
     pub fn new(cells: impl Cells) -> Self {
-        Self(Arc::new(cells))
+        Self { values: Arc::new(cells), leaders: None }
+    }
+
+    /// And on what holders of locks tell, if the engine keeps that with their claims (V6). Without it, elections keep it in a
+    /// cell of the same name.
+    pub fn with_leaders(self, leaders: impl Cells) -> Self {
+        Self { leaders: Some(Arc::new(leaders)), ..self }
+    }
+
+    /// Whether the engine keeps what holders tell with their claims.
+    pub fn has_leaders(&self) -> bool {
+        self.leaders.is_some()
     }
 }
 

@@ -107,6 +107,6 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// An operator's force release of exactly the holders named in `state`.
     fn revoke(&self, state: &LockState, how: Revoke) -> impl Future<Output = Result<Revoked>> + Send;
 
-    /// The cells beside its locks, if [`Guarantees::cells`] says that it has some.
+    /// The cells beside its locks, if [`Guarantees::cells`] says that it has some; and what holders tell, if it keeps that.
     fn cells(&self) -> Option<SharedCells>;
 }

@@ -68,6 +68,9 @@ pub struct Claim {
     pub fenced: bool,
     /// Who holds, for people to read.
     pub note: Note,
+    /// What everybody may read of its holder, on an engine that has leaders
+    /// ([`SharedCells::with_leaders`](super::SharedCells::with_leaders)).
+    pub tells: Option<Arc<[u8]>>,
 }
 
 impl Claim {
@@ -99,6 +102,7 @@ impl Claim {
             lifetime: Lifetime::Lease,
             fenced: false,
             note: Note::default(),
+            tells: None,
         }
     }
 }

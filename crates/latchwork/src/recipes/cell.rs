@@ -16,6 +16,8 @@ pub struct Cell {
     core: Arc<Core>,
     /// Or the text that is none.
     name: Result<LockName, Arc<str>>,
+    /// Whether it is what the holder of the lock of this name tells.
+    is_of_leaders: bool,
 }
 
 impl Client {
@@ -46,7 +48,8 @@ impl Client {
     /// ```
     pub fn cell(&self, name: impl AsRef<str>) -> Cell {
         let name = name.as_ref();
-        Cell { core: self.core().clone(), name: LockName::new(name).map_err(|_| name.into()) }
+        let name = LockName::new(name).map_err(|_| name.into());
+        Cell { core: self.core().clone(), name, is_of_leaders: false }
     }
 }
 
@@ -203,6 +206,16 @@ impl Cell {
         self.core.answer(write, self.core.clock.now()).await.map_err(|error| error.about(name))
     }
 
+    /// The same for what the holder of the lock of this name tells, if the engine keeps that with claims.
+    pub(super) fn of_leaders(mut self) -> Self {
+        self.is_of_leaders = self.core.engine.cells().is_some_and(|cells| cells.has_leaders());
+        self
+    }
+
+    pub(super) fn is_of_leaders(&self) -> bool {
+        self.is_of_leaders
+    }
+
     pub(super) fn core(&self) -> &Arc<Core> {
         &self.core
     }
@@ -221,9 +234,10 @@ impl Cell {
             Err(text) => return Err(LockName::new(text).expect_err("it was refused before")),
         };
         self.core.refuse_a_copy().map_err(|error| error.about(name))?;
-        match self.core.engine.cells() {
-            Some(cells) if self.core.promised.cells => Ok((name, cells.0)),
-            _ => {
+        let cells = self.core.engine.cells().filter(|_| self.core.promised.cells);
+        match cells.and_then(|cells| if self.is_of_leaders { cells.leaders } else { Some(cells.values) }) {
+            Some(cells) => Ok((name, cells)),
+            None => {
                 let engine = self.core.promised.engine;
                 let message = format!("{engine} has no cells; `latch engines` names those that have");
                 Err(Error::new(ErrorKind::Unsupported, message).about(name))

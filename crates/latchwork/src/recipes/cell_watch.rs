@@ -21,6 +21,10 @@ impl CellWatch {
         Self { cell, shown: None }
     }
 
+    pub(super) fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
     /// What the cell holds, `None` if it is not set: the first time at once, and then each time when it is another.
     ///
     /// # Guarantees

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Cell, Leadership, Observer};
-use crate::engine::{Filter, Version, Written};
+use crate::engine::{CellState, Filter, Version, Written};
 use crate::wishes::wishes;
 use crate::{Client, Error, ErrorKind, Guard, Lock, LockName, Result, Token, Wait};
 
@@ -28,7 +28,8 @@ pub struct Leader {
 impl Client {
     /// Describes an election; nothing is sent before it is used.
     ///
-    /// It uses the lock and the cell of this name: whoever has the lock leads, and says so in the cell.
+    /// It uses the lock and the cell of this name: whoever has the lock leads, and says so in the cell. On etcd it says so in
+    /// the lock's own key, as `etcdctl elect` does: both stand in one election.
     ///
     /// # Guarantees
     /// Two leaders are never both certain, and terms only rise: the term is the lock's token. A standby takes over as soon as
@@ -54,7 +55,7 @@ impl Client {
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         // Never passed on: every term has a token of the engine's own, by which `leader` knows whose it is.
         let inner = self.lock(name.as_ref()).local_handoff(false);
-        Election { inner, cell: self.cell(name), client: self.clone() }
+        Election { inner, cell: self.cell(name).of_leaders(), client: self.clone() }
     }
 }
 
@@ -85,6 +86,12 @@ impl Election {
             let message = format!("the value is {is} bytes long; a leader may tell {most} at most");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
+        if self.cell.is_of_leaders() {
+            // Whoever leads has said so already, in its claim.
+            let guard = self.inner.clone().tells(&value).acquire().await?;
+            let term = guard.token()?.get();
+            return Ok(Leadership::new(guard, term));
+        }
         let guard = self.inner.acquire().await?;
         let term = self.announce(&guard, &value).await?;
         Ok(Leadership::new(guard, term))
@@ -109,6 +116,9 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let (name, _) = self.cell.checked()?;
         let Some(told) = self.told().await? else { return Ok(None) };
+        if self.cell.is_of_leaders() {
+            return Ok(Some(told)); // Read from the holder's claim.
+        }
         let states = self.client.inspect(&Filter::Name(name.clone())).await?;
         let mut holders = states.iter().flat_map(|state| &state.holders);
         let leads = holders.any(|holder| holder.token == Some(Token::from_number(told.term).engine_token()));
@@ -134,7 +144,7 @@ impl Election {
     async fn told(&self) -> Result<Option<Leader>> {
         let (name, _) = self.cell.checked()?;
         let Some(state) = self.cell.get().await? else { return Ok(None) };
-        Leader::parse(&state.value).map(Some).ok_or_else(|| strange(name))
+        Leader::of(&self.cell, state).map(Some).ok_or_else(|| strange(name))
     }
 
     /// Writes into the cell who leads. Never over a later leader: a former one may have been paused just here.
@@ -160,8 +170,17 @@ impl Election {
 }
 
 impl Leader {
+    /// What this cell says of who leads.
+    pub(super) fn of(cell: &Cell, state: CellState) -> Option<Self> {
+        if !cell.is_of_leaders() {
+            return Self::parse(&state.value);
+        }
+        let token = u64::try_from(state.version.get()).ok()?;
+        Some(Self { term: Token::new(token, 0).get(), value: state.value })
+    }
+
     /// The term, and in the next line the value.
-    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+    fn parse(text: &[u8]) -> Option<Self> {
         let end = text.iter().position(|byte| *byte == b'\n')?;
         let term = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
         Some(Self { term, value: text[end + 1..].to_vec() })

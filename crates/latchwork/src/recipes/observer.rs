@@ -33,7 +33,7 @@ impl Observer {
     pub async fn next(&mut self) -> Result<Leader> {
         loop {
             let Some(state) = self.changes.next().await? else { continue };
-            let Some(leader) = Leader::parse(&state.value) else {
+            let Some(leader) = Leader::of(self.changes.cell(), state) else {
                 let message = "the cell of this election holds something else than a leader";
                 return Err(Error::new(ErrorKind::Corrupt, message));
             };

@@ -2,6 +2,7 @@
 //!
 //! `worker hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
 //! `worker share MODE URL NAME MILLIS` takes it likewise as one of those who share it: `read`, `write`, or a number of permits.
+//! `worker lead VALUE URL NAME MILLIS` leads likewise, and tells VALUE.
 //! `worker once URL NAME MILLIS` takes it for at least that long and with that ttl, releases it at once and stays.
 //! `worker pass URL NAME MILLIS` takes it likewise, prints `held TOKEN`, releases it and ends.
 //! `worker count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
@@ -18,7 +19,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use latchwork::{Client, ErrorKind, Guard, Lock};
+use latchwork::{Client, Election, ErrorKind, Guard, Lock};
 use testkit::history::{RecordedLock, Recorder};
 use testkit::store::{Store, Written};
 use tokio::task::JoinSet;
@@ -30,6 +31,9 @@ async fn main() {
     match args[1..] {
         ["hold", url, name, millis] => hold(&connect(url).await.lock(name), number(millis)).await,
         ["share", mode, url, name, millis] => hold(&shared(url, name, mode).await, number(millis)).await,
+        ["lead", value, url, name, millis] => {
+            lead(&connect(url).await.election(name), value, number(millis)).await
+        }
         ["once", url, name, millis] => once(url, name, number(millis)).await,
         ["pass", url, name, millis] => pass(url, name, number(millis)).await,
         ["count", url, name, file, history, tasks, times] => {
@@ -86,6 +90,14 @@ async fn take(lock: &Lock, millis: u64) -> Guard {
 
 async fn hold(lock: &Lock, millis: u64) {
     let _guard = take(lock, millis).await;
+    std::future::pending::<()>().await;
+}
+
+async fn lead(election: &Election, value: &str, millis: u64) {
+    println!("started");
+    let election = election.clone().ttl(Duration::from_millis(millis));
+    let leading = election.campaign(value).await.expect("its turn comes");
+    println!("held {}", leading.term());
     std::future::pending::<()>().await;
 }
 

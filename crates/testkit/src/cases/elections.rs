@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork::engine::{Filter, Revoke};
+use latchwork::engine::{Engine, Filter, Revoke};
 use latchwork::{ErrorKind, Leader, Version};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -16,6 +16,8 @@ use crate::Fixture;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(fixture: Arc<F>) {
+    let has_leaders = fixture.engine().await.cells().is_some_and(|cells| cells.has_leaders());
+    assert_eq!(has_leaders, F::HAS_LEADERS);
     let clients = [fixture.client().await, fixture.client().await];
     let mut observer = clients[1].election("turns").observe();
     let observing = tokio::spawn(async move {

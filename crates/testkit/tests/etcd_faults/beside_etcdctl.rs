@@ -12,15 +12,19 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::scene::{LOCK, LONG, SOON, Scene, pause, take};
 
-/// `etcdctl lock`, which prints its key when it has the lock, and releases it when it is interrupted.
-struct Theirs {
+/// `etcdctl`, with `lock` or `elect`, which prints its key when it has what it wants, and gives it back when it is interrupted.
+pub(crate) struct Theirs {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Theirs {
-    fn start(scene: &Scene<EtcdServer>, name: &str) -> Self {
-        let mut command = Command::from(scene.servers.owner().command(&["lock", name]));
+    pub(crate) fn start(scene: &Scene<EtcdServer>, name: &str) -> Self {
+        Self::run(scene, &["lock", name])
+    }
+
+    pub(crate) fn run(scene: &Scene<EtcdServer>, words: &[&str]) -> Self {
+        let mut command = Command::from(scene.servers.owner().command(words));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("etcdctl starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -28,17 +32,26 @@ impl Theirs {
     }
 
     /// Waits until it has the lock, and returns its key.
-    async fn held(&mut self) -> String {
+    pub(crate) async fn held(&mut self) -> String {
+        self.line().await
+    }
+
+    /// The next line that it prints.
+    pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("its turn comes");
-        line.expect("the pipe works").expect("it prints its key")
+        line.expect("the pipe works").expect("it prints a line")
     }
 
     /// Whether it has printed nothing for a while.
-    async fn waits(&mut self) -> bool {
+    pub(crate) async fn waits(&mut self) -> bool {
         tokio::time::timeout(Duration::from_millis(100), self.lines.next_line()).await.is_err()
     }
 
-    async fn release(mut self) {
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.expect("it runs");
+    }
+
+    pub(crate) async fn release(mut self) {
         let pid = self.child.id().expect("it was not waited for") as i32;
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT)
             .expect("it runs");

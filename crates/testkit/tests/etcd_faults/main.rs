@@ -6,9 +6,11 @@
 
 mod beside_etcdctl;
 mod dark;
+mod elections;
 mod majority;
 mod members;
 mod names;
+mod permits;
 mod replies;
 mod restarted;
 mod revoked;

@@ -22,6 +22,12 @@ pub(super) fn strange(place: &str) -> Error {
         .with_effect(Effect::Unknown)
 }
 
+/// Somebody wrote by hand where only permits stand. What is without a lease would stand in the way for ever.
+pub(super) fn no_permit() -> Error {
+    let message = "etcd: a key among the permits of this lock is none of ours, or has no lease; delete it";
+    Error::new(ErrorKind::Corrupt, message)
+}
+
 /// The connection broke.
 #[derive(Debug)]
 pub(super) struct Broken(pub(super) hyper::Error);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::keys::{self, Contender, REVOKED};
+use super::keys::{self, Contender};
 use super::link::Link;
 use super::wire::{
     Compare, DeleteRequest, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Operation,
@@ -117,8 +117,9 @@ impl Etcd {
             Revoke::Now => Operation::Delete(DeleteRequest { key }),
             Revoke::AtLeaseEnd if contender.is_revoked => return Ok(false),
             Revoke::AtLeaseEnd => {
-                let value = [vec![REVOKED], keys::value(contender.id, &contender.note)].concat();
-                Operation::Put(PutRequest { key, value, lease: 0, ignore_lease: true })
+                // Whoever holds it knows that nobody else would write there. What others read there stays.
+                let put = PutRequest { key, ignore_value: true, ignore_lease: true, ..PutRequest::default() };
+                Operation::Put(put)
             }
         };
         let request = TxnRequest { compare, success: vec![operation.into()], failure: Vec::new() };
@@ -127,10 +128,15 @@ impl Etcd {
     }
 }
 
-/// How many of those in the queue hold.
+/// How many of those in the queue hold: the first, and those like it just behind it who may hold beside it.
 fn holders(contenders: &[Contender]) -> usize {
-    let readers = contenders.iter().take_while(|contender| !contender.blocks(Mode::Read)).count();
-    readers.max(usize::from(!contenders.is_empty()))
+    let Some(first) = contenders.first() else { return 0 };
+    let most = match first.mode {
+        Mode::Exclusive | Mode::Write => 1,
+        Mode::Read => usize::MAX,
+        Mode::Permit { of } => of as usize,
+    };
+    contenders.iter().take(most).take_while(|contender| contender.mode == first.mode).count()
 }
 
 /// All keys that begin so.

@@ -3,25 +3,34 @@
 //!
 //! The digits are the id of the first claim that stood there: names are used again.
 //!
+//! The holder of an election tells something: its key's mode is `e`, and what stands there is what it tells, as with
+//! `etcdctl elect`. So the claim's id must be in the key, and such a name is not used again.
+//!
+//! A permit stands at `<namespace><lock name>/0<tab><how many there are>-<lease>-<32 digits>`: those that name the same
+//! number stand together, so that one comparison finds out whether anybody named another. No lock's name has a tab, so
+//! nothing else stands among them.
+//!
 //! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>` and waits for every key below
 //! `<lock name>/` that was created before its own; so do we. One segment more, which begins with the digits of a lease,
 //! makes a contender: what else stands below belongs to locks with longer names.
 
+use crate::LockName;
 use crate::engine::{Claim, ClaimId, Mode};
-use crate::{LockName, Result};
 
-use super::failure::unsupported;
 use super::wire::KeyValue;
 
-/// Before the value of a claim that an operator took away.
-pub(super) const REVOKED: u8 = b'!';
+/// Whether an operator took the claim at this key of ours away: it was written again, which its client never does.
+pub(super) fn is_revoked(kv: &KeyValue) -> bool {
+    kv.mod_revision != kv.create_revision
+}
 
 /// One who holds or waits.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
     pub(super) key: Vec<u8>,
     pub(super) id: ClaimId,
-    pub(super) is_reader: bool,
+    /// Who may hold beside it; nobody, if it is another client's.
+    pub(super) mode: Mode,
     /// Whether it is a claim of ours, and not another client's.
     pub(super) is_ours: bool,
     pub(super) is_revoked: bool,
@@ -29,6 +38,8 @@ pub(super) struct Contender {
     pub(super) lease: i64,
     /// What it says of itself.
     pub(super) note: String,
+    /// What it tells everybody, if it leads or wants to; or may, if it is another client's.
+    pub(super) tells: Option<Vec<u8>>,
 }
 
 /// From which key to which the contenders of a lock stand, the last one excluded. Leases are written in digits and
@@ -38,18 +49,60 @@ pub(super) fn contenders(namespace: &str, name: &LockName) -> (Vec<u8>, Vec<u8>)
     (key("0"), key("g"))
 }
 
+/// From which key to which those stand who want one of another number of permits: those who name less, and those who name
+/// more.
+pub(super) fn other_permits(namespace: &str, name: &LockName, of: u32) -> [(Vec<u8>, Vec<u8>); 2] {
+    let key = |end: &str| format!("{namespace}{}/{end}", name.as_str()).into_bytes();
+    let same = permits(of);
+    // After all that go on with a dash come those that go on with a full stop.
+    [(key(PERMIT), key(&same)), (key(&same.replace('-', ".")), key("0\n"))]
+}
+
+/// Before the number of permits.
+const PERMIT: &str = "0\t";
+
+/// What the keys of all who want one of so many permits begin with.
+fn permits(of: u32) -> String {
+    format!("{PERMIT}{of:010}-")
+}
+
 /// A new key for a claim under a lease.
-///
-/// # Errors
-/// For a mode that this engine does not have.
-pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Result<Vec<u8>> {
-    let mode = match claim.mode {
-        Mode::Exclusive => 'x',
-        Mode::Write => 'w',
-        Mode::Read => 'r',
-        Mode::Permit { .. } => return Err(unsupported("etcd: permits")),
+pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Vec<u8> {
+    let stem = match claim.mode {
+        Mode::Exclusive if claim.tells.is_some() => format!("{lease:x}-{TELLS}"),
+        Mode::Exclusive => format!("{lease:x}-x"),
+        Mode::Write => format!("{lease:x}-w"),
+        Mode::Read => format!("{lease:x}-r"),
+        Mode::Permit { of } => format!("{}{lease:x}-", permits(of)),
     };
-    Ok(format!("{namespace}{}/{lease:x}-{mode}{}", claim.name.as_str(), claim.id).into_bytes())
+    format!("{namespace}{}/{stem}{}", claim.name.as_str(), claim.id).into_bytes()
+}
+
+/// What the last part of a key says, if it is a contender's: the mode and the first claim that stood there, if it is one of
+/// ours.
+fn parse(segment: &str) -> Option<Option<(Mode, ClaimId)>> {
+    if let Some(permit) = segment.strip_prefix(PERMIT) {
+        let mut parts = permit.splitn(3, '-');
+        let [number, lease, id] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+        let of = number.parse().ok().filter(|of| permits(*of) == format!("{PERMIT}{number}-"))?;
+        return Some(Some((Mode::Permit { of }, parse_id(id)?))).filter(|_| is_lease(lease));
+    }
+    let (lease, tail) = segment.split_once('-').map_or((segment, None), |(lease, tail)| (lease, Some(tail)));
+    if !is_lease(lease) || segment.contains('/') {
+        return None;
+    }
+    let mode = |tail: &str| match tail.chars().next()? {
+        'x' | TELLS => Some(Mode::Exclusive),
+        'w' => Some(Mode::Write),
+        'r' => Some(Mode::Read),
+        _ => None,
+    };
+    Some(tail.and_then(|tail| Some((mode(tail)?, parse_id(tail.get(1..)?)?))))
+}
+
+fn is_lease(text: &str) -> bool {
+    let is_hex = text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    is_hex && (1..=16).contains(&text.len())
 }
 
 /// How many digits end a key.
@@ -60,14 +113,24 @@ pub(super) fn stem(key: &[u8]) -> &[u8] {
     &key[..key.len().saturating_sub(DIGITS)]
 }
 
-/// What stands at the key of a claim.
-pub(super) fn value(id: ClaimId, note: &str) -> Vec<u8> {
-    format!("{id}\n{note}").into_bytes()
+/// Before the digits of a claim that tells something.
+const TELLS: char = 'e';
+
+/// Whether the digits of a claim's key are its own id, and not that of an earlier one.
+pub(super) fn names_its_claim(key: &[u8]) -> bool {
+    stem(key).last() == Some(&(TELLS as u8))
 }
 
-/// The claim that wrote this value, also if it was taken away since.
-pub(super) fn writer(value: &[u8]) -> Option<ClaimId> {
-    let value = value.strip_prefix(&[REVOKED]).unwrap_or(value);
+/// What stands at the key of a claim.
+pub(super) fn value(claim: &Claim) -> Vec<u8> {
+    match &claim.tells {
+        Some(tells) => tells.to_vec(),
+        None => format!("{}\n{}", claim.id, claim.note.as_str()).into_bytes(),
+    }
+}
+
+/// The claim that wrote this value.
+fn writer(value: &[u8]) -> Option<ClaimId> {
     parse_id(std::str::from_utf8(value.get(..DIGITS)?).ok()?).filter(|_| value.get(DIGITS) == Some(&b'\n'))
 }
 
@@ -82,36 +145,30 @@ impl Contender {
     pub(super) fn of(namespace: &str, name: &LockName, kv: KeyValue) -> Option<Self> {
         let rest = kv.key.strip_prefix(namespace.as_bytes())?.strip_prefix(name.as_str().as_bytes())?;
         let segment = std::str::from_utf8(rest.strip_prefix(b"/")?).ok()?;
-        let (lease, tail) =
-            segment.split_once('-').map_or((segment, None), |(lease, tail)| (lease, Some(tail)));
-        let is_hex = |text: &str| text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         // Without a lease it would never go away by itself: whatever it is, it is no lock.
-        if kv.lease == 0 || lease.is_empty() || lease.len() > 16 || !is_hex(lease) || segment.contains('/') {
-            return None;
-        }
-        let ours = tail.and_then(|tail| Some((tail.get(..1)?, parse_id(tail.get(1..)?)?)));
-        let is_revoked = ours.is_some() && kv.value.first() == Some(&REVOKED);
-        let writer = writer(&kv.value);
-        let before_note = usize::from(is_revoked) + writer.map_or(0, |_| DIGITS + 1);
-        let note = kv.value.get(before_note..).unwrap_or_default();
+        let ours = parse(segment).filter(|_| kv.lease != 0)?;
+        let tells = names_its_claim(&kv.key);
+        let writer = writer(&kv.value).filter(|_| !tells);
+        let note = &kv.value[writer.map_or(0, |_| DIGITS + 1)..];
         Some(Self {
             id: ours.map_or_else(|| foreign_id(&kv), |(_, first)| writer.unwrap_or(first)),
-            is_reader: matches!(ours, Some(("r", _))),
+            mode: ours.map_or(Mode::Exclusive, |(mode, _)| mode),
             is_ours: ours.is_some(),
-            is_revoked,
+            is_revoked: ours.is_some() && is_revoked(&kv),
             revision: kv.create_revision,
             lease: kv.lease,
             note: match ours {
                 Some(_) => String::from_utf8_lossy(note).into_owned(),
                 None => "another kind of client".to_owned(),
             },
+            tells: (tells || ours.is_none()).then_some(kv.value),
             key: kv.key,
         })
     }
 
     /// Whether a claim of this mode that came after it has to wait for it.
     pub(super) fn blocks(&self, mode: Mode) -> bool {
-        !(self.is_reader && mode == Mode::Read)
+        (self.mode, mode) != (Mode::Read, Mode::Read)
     }
 }
 
@@ -153,12 +210,14 @@ mod tests {
 
     #[test]
     fn a_claim_is_found_at_its_key() {
-        for (mode, is_reader) in [(Mode::Exclusive, false), (Mode::Write, false), (Mode::Read, true)] {
+        for mode in
+            [Mode::Exclusive, Mode::Write, Mode::Read, Mode::Permit { of: 1 }, Mode::Permit { of: u32::MAX }]
+        {
             let mut claim = Claim::new(LockName::new("a/b").unwrap(), Duration::from_secs(1));
             claim.mode = mode;
-            let key = String::from_utf8(key("app/", &claim, 0x7f).unwrap()).unwrap();
+            let key = String::from_utf8(key("app/", &claim, 0x7f)).unwrap();
             let found = contender("a/b", &key, 0x7f).expect("its own");
-            assert_eq!((found.id, found.is_reader, found.is_ours), (claim.id, is_reader, true));
+            assert_eq!((found.id, found.mode, found.is_ours), (claim.id, mode, true));
             assert_eq!(lock_of("app/", key.as_bytes()).unwrap(), claim.name);
             let (from, end) = contenders("app/", &claim.name);
             assert!(from.as_slice() <= key.as_bytes() && key.as_bytes() < end.as_slice());
@@ -175,8 +234,29 @@ mod tests {
             ("app/a/xyz", 1),
             ("app/ab/1", 1),
             ("app/a/1/2", 1),
+            ("app/a/0\t0000000002-7f-1", 1),
+            ("app/a/0\t2-7f-00112233445566778899aabbccddeeff", 1),
+            ("app/a/0\t0000000002--00112233445566778899aabbccddeeff", 1),
         ] {
             assert!(contender("a", key, lease).is_none(), "{key}");
         }
+    }
+
+    #[test]
+    fn those_who_name_another_number_of_permits_and_only_they_stand_apart() {
+        let name = LockName::new("a").unwrap();
+        let key_of = |mode| {
+            let claim = Claim { mode, ..Claim::new(name.clone(), Duration::from_secs(1)) };
+            key("app/", &claim, i64::MAX)
+        };
+        let others = other_permits("app/", &name, 10);
+        let is_other = |key: &Vec<u8>| others.iter().any(|(from, end)| from <= key && key < end);
+        for of in [1, 2, 9, 11, 100, u32::MAX] {
+            assert!(is_other(&key_of(Mode::Permit { of })), "{of}");
+        }
+        for mode in [Mode::Permit { of: 10 }, Mode::Exclusive, Mode::Write, Mode::Read] {
+            assert!(!is_other(&key_of(mode)), "{mode:?}");
+        }
+        assert!(!is_other(&b"app/a/694d8".to_vec()), "etcdctl's");
     }
 }

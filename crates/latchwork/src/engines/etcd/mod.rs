@@ -8,6 +8,7 @@ mod cells;
 mod failure;
 mod inspect;
 mod keys;
+mod leaders;
 mod lease;
 mod link;
 mod names;
@@ -26,17 +27,19 @@ use std::time::Duration;
 use tonic::Status;
 
 use self::keys::Contender;
+use self::leaders::Leaders;
 use self::link::Link;
 use self::options::Options;
 use self::session::{Owing, Place, Session};
 use self::waiting::Waiting;
 use self::wire::{
-    Compare, DELETE, DeleteRequest, DeleteResponse, Operation, PutRequest, TXN, TxnRequest, TxnResponse,
+    Compare, DELETE, DeleteRequest, DeleteResponse, KeyValue, Operation, PutRequest, RangeResponse, TXN,
+    TxnRequest, TxnResponse,
 };
 use crate::clock::Clock;
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Note,
-    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Mode,
+    Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::{Faults, Guarantees, Promise, Result};
 
@@ -52,8 +55,8 @@ pub struct Etcd {
 /// How the lock stood when a claim was looked at.
 enum Look {
     Mine(i64),
-    /// Behind whom it waits, and who holds.
-    Behind(Contender, Option<Contender>),
+    /// Behind whom it waits (it is worth looking again when one of them has left), and who holds.
+    Behind(Vec<Contender>, Option<Contender>),
     /// Its key is not there.
     Gone,
 }
@@ -102,17 +105,37 @@ impl Etcd {
 
     /// Takes a place in the queue: one change, which also says who was there before.
     async fn enrol(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
-        let request = self.enrolment(claim, place, Compare::created_in(place.key.clone(), 0));
+        let mut compare = vec![Compare::created_in(place.key.clone(), 0)];
+        // Of two who name different numbers of permits, whoever comes second leaves nothing that a third could run into.
+        compare.extend(self.other_permits(claim).map(Compare::none_in));
+        let request = self.enrolment(claim, place, compare);
         match self.put(link, place, request).await? {
             Some(answer) => self.enrolled(link, claim, place, answer).await,
             None => Ok(Look::Gone),
         }
     }
 
+    /// Where those stand who want one of another number of permits.
+    fn other_permits(&self, claim: &Claim) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        let others = match claim.mode {
+            Mode::Permit { of } => Some(keys::other_permits(&self.options().namespace, &claim.name, of)),
+            _ => None,
+        };
+        others.into_iter().flatten()
+    }
+
+    /// Refuses a claim that was not put because others want one of another number of permits.
+    fn same_number(&self, claim: &Claim, others: impl Iterator<Item = RangeResponse>) -> Result<()> {
+        let others = others.flat_map(|page| page.kvs);
+        let modes = others.map(|kv| self.contender(&claim.name, kv).map(|other| other.mode));
+        let Some(modes) = modes.collect::<Option<Vec<_>>>() else { return Err(failure::no_permit()) };
+        claim.mode.same_number(modes).inspect_err(|_| self.session.forget(claim.id))
+    }
+
     /// The same for a claim that only tries: it leaves nothing if anybody is there.
     async fn try_alone(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Option<Look>> {
         let anybody = keys::contenders(&self.options().namespace, &claim.name);
-        let request = self.enrolment(claim, place, Compare::none_in(anybody));
+        let request = self.enrolment(claim, place, vec![Compare::none_in(anybody)]);
         let Some(answer) = self.put(link, place, request).await? else { return Ok(Some(Look::Gone)) };
         if answer.succeeded {
             return self.enrolled(link, claim, place, answer).await.map(Some);
@@ -124,48 +147,54 @@ impl Etcd {
         }
         let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
         let newest = ranges.next().unwrap_or_default();
+        self.same_number(claim, ranges)?;
         let before = self.before(link, &claim.name, claim.mode, i64::MAX, newest).await?;
         // If nobody is in its way (readers are not in a reader's, nor are locks with longer names), it may queue.
-        Ok(before.map(|before| Look::Behind(before, holder)))
+        Ok((!before.is_empty()).then_some(Look::Behind(before, holder)))
     }
 
-    fn enrolment(&self, claim: &Claim, place: &Place, compare: Compare) -> TxnRequest {
+    fn enrolment(&self, claim: &Claim, place: &Place, compare: Vec<Compare>) -> TxnRequest {
         let namespace = &self.options().namespace;
         let put = PutRequest {
             key: place.key.clone(),
-            value: keys::value(claim.id, claim.note.as_str()),
+            value: keys::value(claim),
             lease: place.lease.id,
-            ignore_lease: false,
+            ..PutRequest::default()
         };
-        let newest = || queue::read(queue::newest(namespace, &claim.name, 0, 2));
+        let newest = || queue::read(queue::newest(namespace, &claim.name, 0, queue::first_page(claim.mode)));
         // What a free lock does not need is left out: who holds is asked for by those who wait.
         let success = vec![Operation::Put(put).into(), newest()];
         let oldest = queue::read(queue::oldest(namespace, &claim.name, 1));
-        TxnRequest {
-            compare: vec![compare],
-            success,
-            failure: vec![queue::own(&place.key), oldest, newest()],
-        }
+        let mut failure = vec![queue::own(&place.key), oldest, newest()];
+        failure.extend(self.other_permits(claim).map(queue::any));
+        TxnRequest { compare, success, failure }
     }
 
     /// What the queue looked like just after.
     async fn enrolled(&self, link: &Link, claim: &Claim, place: &Place, answer: TxnResponse) -> Result<Look> {
         let (was_new, changed) =
             (answer.succeeded, answer.header.as_ref().map_or(0, |header| header.revision));
-        let first = answer.ranges().next().unwrap_or_default();
+        let mut ranges = answer.ranges();
+        let first = ranges.next().unwrap_or_default();
         let own = first.kvs.first();
-        if !was_new && own.is_some_and(|kv| keys::writer(&kv.value) != Some(claim.id)) {
+        let is_ours = |kv: &KeyValue| {
+            self.contender(&claim.name, kv.clone()).is_some_and(|contender| contender.id == claim.id)
+        };
+        if !was_new && own.is_some_and(|kv| !is_ours(kv)) {
             return Err(failure::strange(&link.place)); // Nobody else may stand there.
         }
         let own = own.map(|kv| kv.create_revision);
-        let Some(revision) = (if was_new { Some(changed) } else { own }) else { return Ok(Look::Gone) };
+        let Some(revision) = (if was_new { Some(changed) } else { own }) else {
+            self.same_number(claim, ranges.skip(2))?;
+            return Ok(Look::Gone);
+        };
         self.session.note(claim.id, |place| place.revision = Some(revision));
         if !was_new {
             // Others came since: who is just before it has to be asked for.
             return self.look(link, claim, place, revision).await;
         }
         let before = self.before(link, &claim.name, claim.mode, revision, first).await?;
-        Ok(before.map_or(Look::Mine(revision), |before| Look::Behind(before, None)))
+        Ok(Look::of(revision, before, None))
     }
 
     /// Looks how the lock stands. Changes nothing, so that it need not go through the cluster's log.
@@ -174,7 +203,7 @@ impl Etcd {
         let success = vec![
             queue::own(&place.key),
             queue::read(queue::oldest(namespace, &claim.name, 1)),
-            queue::read(queue::newest(namespace, &claim.name, revision - 1, 2)),
+            queue::read(queue::newest(namespace, &claim.name, revision - 1, queue::first_page(claim.mode))),
         ];
         let request = TxnRequest { success, ..TxnRequest::default() };
         let answer = self.txn(link, request).await.map_err(|status| link.failed(&status))?;
@@ -187,7 +216,7 @@ impl Etcd {
         }
         let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
         let before = self.before(link, &claim.name, claim.mode, revision, newest).await?;
-        Ok(before.map_or(Look::Mine(revision), |before| Look::Behind(before, holder)))
+        Ok(Look::of(revision, before, holder))
     }
 
     async fn ask(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
@@ -227,12 +256,20 @@ impl Etcd {
         }
     }
 
-    fn busy(&self, claim: &Claim, place: &Place, before: &Contender, holder: Option<Contender>) -> Busy {
+    fn busy(&self, claim: &Claim, place: &Place, before: &[Contender], holder: Option<Contender>) -> Busy {
         // The repeated claim keeps the lease alive.
         let mut busy = Busy::new(claim.ttl.min(Duration::from_secs(30)) / 3);
-        busy.holder = Some(state_of(holder.as_ref().unwrap_or(before)));
-        busy.mark = Mark([&place.key[..], b"\0", &before.key].concat());
+        busy.holder = holder.as_ref().or(before.last()).map(state_of);
+        let keys: Vec<_> =
+            [&place.key].into_iter().chain(before.iter().map(|one| &one.key)).cloned().collect();
+        busy.mark = Mark(keys.join(&0));
         busy
+    }
+}
+
+impl Look {
+    fn of(revision: i64, before: Vec<Contender>, holder: Option<Contender>) -> Self {
+        if before.is_empty() { Self::Mine(revision) } else { Self::Behind(before, holder) }
     }
 }
 
@@ -258,7 +295,7 @@ fn promises(version: &str) -> Guarantees {
         tells_losses: true,
         lives_with_session: false,
         read_write: true,
-        permits: false,
+        permits: true,
         cells: true,
         watchers_told: "at once",
         takes_over: false,
@@ -338,14 +375,14 @@ impl Engine for Etcd {
     }
 
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
-        let mut keys = busy.mark.0.splitn(2, |byte| *byte == 0);
-        let (Some(own), Some(before)) = (keys.next(), keys.next()) else { return Ok(Wake::Recheck) };
+        // Its own, and those before it.
+        let keys: Vec<_> = busy.mark.0.split(|byte| *byte == 0).collect();
         let Some(place) = self.session.known(claim.id) else { return Ok(Wake::Recheck) };
-        let waiting = match place.waiting.filter(|waiting| waiting.is_for(before)) {
-            Some(waiting) => waiting,
-            None => {
+        let waiting = match place.waiting {
+            Some(waiting) if waiting.is_for(&keys) => waiting,
+            former => {
                 let link = self.session.link().await?;
-                let waiting = Arc::new(Waiting::new(&link, own, before));
+                let waiting = Arc::new(Waiting::new(&link, &keys, former.as_deref()));
                 self.session.note(claim.id, |place| place.waiting = Some(waiting.clone()));
                 waiting
             }
@@ -386,6 +423,6 @@ impl Engine for Etcd {
     }
 
     fn cells(&self) -> Option<SharedCells> {
-        Some(SharedCells::new(self.clone()))
+        Some(SharedCells::new(self.clone()).with_leaders(Leaders(self.clone())))
     }
 }

@@ -48,6 +48,9 @@ impl Names {
 
     /// Nobody uses it, and nothing that was asked under it is unanswered.
     pub(super) fn give_back(&self, key: Vec<u8>) {
+        if keys::names_its_claim(&key) {
+            return;
+        }
         let mut spare = locked(&self.spare);
         if spare.count >= MOST_SPARE {
             *spare = Spare::default();

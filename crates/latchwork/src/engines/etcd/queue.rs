@@ -12,6 +12,14 @@ use crate::{LockName, Result};
 /// So many are read at a time when those who were read first were none to wait for.
 const PAGE: i64 = 64;
 
+/// How many are read first for a claim of this mode: itself, and as many as can tell that it has to wait.
+pub(super) fn first_page(mode: Mode) -> i64 {
+    match mode {
+        Mode::Permit { of } => 1 + i64::from(of).min(PAGE),
+        Mode::Exclusive | Mode::Write | Mode::Read => 2,
+    }
+}
+
 /// The oldest of those who contend for a lock.
 pub(super) fn oldest(namespace: &str, name: &LockName, limit: i64) -> RangeRequest {
     let (key, range_end) = keys::contenders(namespace, name);
@@ -30,6 +38,11 @@ pub(super) fn newest(namespace: &str, name: &LockName, revision: i64, limit: i64
     RangeRequest { sort_order: DESCENDING, max_create_revision: revision, ..oldest(namespace, name, limit) }
 }
 
+/// Any one of those between these keys.
+pub(super) fn any((key, range_end): (Vec<u8>, Vec<u8>)) -> RequestOp {
+    read(RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() })
+}
+
 pub(super) fn read(range: RangeRequest) -> RequestOp {
     Operation::Range(range).into()
 }
@@ -44,7 +57,8 @@ impl Etcd {
         Contender::of(&self.options().namespace, name, kv)
     }
 
-    /// The newest of those before `revision` whom a claim of this mode has to wait for. `page` is what was read already.
+    /// Whom a claim of this mode that came at `revision` has to wait for: nobody, if it holds. One of them must leave before
+    /// it can hold; of permits these are the nearest, as many as there are. `page` is what was read already.
     pub(super) async fn before(
         &self,
         link: &Link,
@@ -52,19 +66,28 @@ impl Etcd {
         mode: Mode,
         revision: i64,
         page: RangeResponse,
-    ) -> Result<Option<Contender>> {
-        let mut page = page;
+    ) -> Result<Vec<Contender>> {
+        let (mut page, mut permits) = (page, Vec::new());
         loop {
-            let Some(last) = page.kvs.last().map(|kv| kv.create_revision) else { return Ok(None) };
+            let Some(last) = page.kvs.last().map(|kv| kv.create_revision) else { return Ok(Vec::new()) };
             let earlier = page.kvs.into_iter().filter(|kv| kv.create_revision < revision);
-            let mut contenders = earlier.filter_map(|kv| self.contender(name, kv));
-            if let Some(found) = contenders.find(|contender| contender.blocks(mode)) {
-                return Ok(Some(found));
+            for contender in earlier.filter_map(|kv| self.contender(name, kv)) {
+                match (mode, contender.mode) {
+                    (Mode::Permit { of }, Mode::Permit { .. }) => {
+                        permits.push(contender);
+                        if permits.len() >= of as usize {
+                            return Ok(permits);
+                        }
+                    }
+                    _ if contender.blocks(mode) => return Ok(vec![contender]),
+                    _ => {}
+                }
             }
             if !page.more {
-                return Ok(None);
+                return Ok(Vec::new());
             }
-            // What was read belongs to readers who do not matter, or to locks with longer names.
+            // What was read belongs to those who do not matter alone, or to locks with longer names. Nobody can have come
+            // between them since: who comes later has a later revision.
             let request = newest(&self.options().namespace, name, last - 1, PAGE);
             page = link.call(self.options(), RANGE, request).await?;
         }

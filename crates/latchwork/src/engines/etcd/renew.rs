@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Etcd;
-use super::keys::REVOKED;
+use super::keys::is_revoked;
 use super::lease::Lease;
 use super::link::Link;
 use super::queue;
@@ -94,7 +94,7 @@ impl Etcd {
                     Some(kv) if place.revision.is_some_and(|revision| revision != kv.create_revision) => {
                         Some(Loss::Removed)
                     }
-                    Some(kv) => (kv.value.first() == Some(&REVOKED)).then_some(Loss::Revoked),
+                    Some(kv) => is_revoked(kv).then_some(Loss::Revoked),
                 };
                 self.session.note(claim.id, |place| {
                     place.held = Some(watch.clone());

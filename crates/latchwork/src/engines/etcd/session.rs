@@ -178,7 +178,7 @@ impl Session {
             }
         }
         let lease = self.lease(link, claim.ttl).await?;
-        let key = self.names.choose(keys::key(&self.options.namespace, claim, lease.id)?);
+        let key = self.names.choose(keys::key(&self.options.namespace, claim, lease.id));
         let unanswered = Arc::default();
         let place = Place { lease, key, revision: None, unanswered, waiting: None, held: None, loss: None };
         locked(&self.claims).insert(claim.id, place.clone());

@@ -68,11 +68,16 @@ impl Watches {
 
     /// Watches `key` from about now on: from when it is seen to be created.
     pub(super) fn watch(&self, link: &Link, key: Vec<u8>, bell: Bell) -> Watch {
+        self.watch_all(link, (key, Vec::new()), bell)
+    }
+
+    /// The same for all keys from one up to but not including another.
+    pub(super) fn watch_all(&self, link: &Link, (key, range_end): (Vec<u8>, Vec<u8>), bell: Bell) -> Watch {
         let id = self.table.draw_id();
         let watched = Arc::new(Watched { seen: Mutex::default(), bell, created: Notify::new() });
         locked(&self.table.watched).insert(id, watched.clone());
         let watch = Watch { id, watched, table: self.table.clone(), orders: self.orders(link) };
-        watch.order(Order::Create(WatchCreate { key, watch_id: id }));
+        watch.order(Order::Create(WatchCreate { key, range_end, watch_id: id }));
         if self.closed.is_set() {
             watch.watched.change(); // Whoever read the stream may have told all others before.
         }

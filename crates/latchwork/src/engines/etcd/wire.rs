@@ -53,6 +53,8 @@ pub(super) struct RangeRequest {
     pub(super) sort_order: i32,
     #[prost(int32, tag = "6")]
     pub(super) sort_target: i32,
+    #[prost(int64, tag = "12")]
+    pub(super) min_create_revision: i64,
     #[prost(int64, tag = "13")]
     pub(super) max_create_revision: i64,
 }
@@ -73,6 +75,8 @@ pub(super) struct PutRequest {
     pub(super) value: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(super) lease: i64,
+    #[prost(bool, tag = "5")]
+    pub(super) ignore_value: bool,
     #[prost(bool, tag = "6")]
     pub(super) ignore_lease: bool,
 }
@@ -212,6 +216,8 @@ pub(super) enum Order {
 pub(super) struct WatchCreate {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) range_end: Vec<u8>,
     #[prost(int64, tag = "7")]
     pub(super) watch_id: i64,
 }

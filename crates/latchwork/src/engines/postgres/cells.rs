@@ -119,14 +119,25 @@ impl Cells for PostgresCells {
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
         let (link, channel) = (self.0.link().await?, channel(self.table(), name));
-        let begin = async {
+        let listen = async {
             let (_beside, connection) = link.beside().await;
             // To listen twice is to listen once. Behind a pooler nobody hears anything, and the core looks.
             if !self.0.is_pooled() {
                 connection.command(&format!("LISTEN {channel}")).await?;
             }
+            Ok(())
+        };
+        let look = async {
+            let (_beside, connection) = link.beside().await;
             Ok(self.version_of(connection, name).await? != seen)
         };
-        link.cell_news().until_told(&channel, begin).await
+        let (leaves, left, is_pooled) = (link.clone(), channel.clone(), self.0.is_pooled());
+        let end = move || async move {
+            let (_beside, connection) = leaves.beside().await;
+            if !is_pooled {
+                let _ = connection.command(&format!("UNLISTEN {left}")).await;
+            }
+        };
+        link.cell_news().until_told(&channel, listen, look, end).await
     }
 }

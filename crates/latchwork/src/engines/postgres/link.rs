@@ -70,7 +70,7 @@ impl Link {
     }
 
     /// What the server says of cells that are watched.
-    pub(super) fn cell_news(&self) -> &CellNews {
+    pub(super) fn cell_news(&self) -> &Arc<CellNews> {
         &self.main.cells
     }
 

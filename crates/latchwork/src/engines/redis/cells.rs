@@ -82,11 +82,11 @@ impl Cells for Redis {
         let key = Keys::of(&self.options().prefix, name)?.cell();
         let link = self.session.link().await?;
         let channel = [CHANNEL, &key].concat();
-        let begin = async {
-            link.subscribe(&channel, self.options()).await?;
-            Ok(Version::of(&self.read_cell(&link, &key).await?) != seen)
-        };
-        link.cells.until_told(&channel, begin).await
+        let listen = link.subscribe(&channel, self.options());
+        let look = async { Ok(Version::of(&self.read_cell(&link, &key).await?) != seen) };
+        let (leaves, left) = (link.clone(), channel.clone());
+        let end = move || async move { leaves.unsubscribe(&left).await };
+        link.cells.until_told(&channel, listen, look, end).await
     }
 }
 

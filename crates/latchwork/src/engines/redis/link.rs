@@ -184,6 +184,11 @@ impl Link {
         subscribed.map_err(|error| refused(&error, options))
     }
 
+    /// Nobody wants to hear any more what is said there. A user who may not say so goes on hearing it.
+    pub(super) async fn unsubscribe(&self, channel: &str) {
+        let _ = self.connection.clone().unsubscribe(channel).await;
+    }
+
     /// Asks the server to tell of the next change of `key`, and returns whether it is there now. `None` if the server does
     /// not do that, or does not let this user: then somebody has to look.
     pub(super) async fn watch(&self, key: &str) -> Option<bool> {

@@ -4,13 +4,10 @@
 //! never deleted, only emptied, and their versions go on. The version is made of the transaction that made the node and of
 //! how often it was written since: both are needed if somebody else deletes the node and makes it again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use super::shared::{Shared, strange};
-use super::wire::{Create, Reply, Request, Session, Stat, Trouble, Watcher};
+use super::wire::{Answer, Create, Reply, Request, Session, Stat, Trouble, Watcher};
 use super::{ZooKeeper, failure, names};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{Effect, LockName, Result};
@@ -46,15 +43,14 @@ impl Shared {
     }
 
     /// After everything that was done before, on whichever server.
-    async fn find_cell(
-        &self,
-        session: &Session,
-        path: &str,
-        watcher: Option<Watcher>,
-    ) -> Result<Option<Found>> {
+    async fn find_cell(&self, session: &Session, path: &str) -> Result<Option<Found>> {
+        self.found_cell(path, look(session, path, None).await)
+    }
+
+    fn found_cell(&self, path: &str, answers: Vec<Answer>) -> Result<Option<Found>> {
+        let [synced, found] = <[Answer; 2]>::try_from(answers).map_err(|_| strange())?;
         let sync = Request::Sync { path: path.to_owned() };
-        let read = Request::ReadCell { path: path.to_owned(), watch: watcher.is_some() };
-        let [synced, found] = session.ask([(sync.clone(), None), (read.clone(), watcher)]).await;
+        let read = Request::ReadCell { path: path.to_owned(), watch: false };
         if let Err(trouble) = synced
             && trouble != Trouble::NO_NODE
         {
@@ -93,12 +89,23 @@ impl Shared {
 
     /// The node, made if it is not there.
     async fn find_or_make_cell(&self, session: &Session, path: &str) -> Result<Option<Found>> {
-        if let Some(found) = self.find_cell(session, path, None).await? {
+        if let Some(found) = self.find_cell(session, path).await? {
             return Ok(Some(found));
         }
         self.make_cell(session, path).await?;
-        self.find_cell(session, path, None).await
+        self.find_cell(session, path).await
     }
+}
+
+/// Looks at a cell, on a server that is not behind. Sent when this returns.
+fn look(
+    session: &Session,
+    path: &str,
+    watcher: Option<Watcher>,
+) -> impl Future<Output = Vec<Answer>> + Send + use<> {
+    let sync = Request::Sync { path: path.to_owned() };
+    let read = Request::ReadCell { path: path.to_owned(), watch: watcher.is_some() };
+    session.post(vec![(sync, None), (read, watcher)])
 }
 
 impl Cells for ZooKeeper {
@@ -109,7 +116,7 @@ impl Cells for ZooKeeper {
 
     async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
         let session = self.shared.session().await?;
-        let found = self.shared.find_cell(&session, &self.shared.cell_path(name), None).await?;
+        let found = self.shared.find_cell(&session, &self.shared.cell_path(name)).await?;
         Ok(found.and_then(Found::state))
     }
 
@@ -122,7 +129,7 @@ impl Cells for ZooKeeper {
         let session = shared.session().await?;
         let found = match seen == Version::ABSENT {
             true => shared.find_or_make_cell(&session, &path).await?,
-            false => shared.find_cell(&session, &path, None).await?,
+            false => shared.find_cell(&session, &path).await?,
         };
         // The server compares how often it was written, and nothing else.
         let Some(found) = found.filter(|found| found.version() == seen) else { return Ok(Written::Changed) };
@@ -140,12 +147,14 @@ impl Cells for ZooKeeper {
         let session = shared.session().await?;
         // The server watches only what is there.
         shared.find_or_make_cell(&session, &path).await?;
-        let bell = Arc::<Notify>::default();
-        let rings = bell.clone();
-        let watcher: Watcher = Box::new(move |_| rings.notify_one());
-        let found = shared.find_cell(&session, &path, Some(watcher)).await?;
+        let (listening, looking) = shared.cell_watches.join(&path, |watcher| look(&session, &path, watcher));
+        let bell = listening.bell.clone();
+        let mut told = std::pin::pin!(bell.notified());
+        told.as_mut().enable();
+        drop(listening);
+        let found = shared.found_cell(&path, looking.await)?;
         if found.is_some_and(|found| found.version() == seen) {
-            bell.notified().await;
+            told.await;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! A claim is a numbered node that ends with its client's session; the least number holds, and each waits for the one just
 //! ahead. One session per client, on a thread of its own: it is what is kept alive, however many locks are held.
 
+mod cell_watches;
 mod cells;
 mod claims;
 mod data;

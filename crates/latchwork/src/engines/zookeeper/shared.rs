@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::cell_watches::CellWatches;
 use super::claims::Claims;
 use super::failure;
 use super::options::Options;
@@ -18,6 +19,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) claims: Arc<Claims>,
     pub(super) quiet: Quiet,
+    pub(super) cell_watches: CellWatches,
     session: Mutex<Arc<Session>>,
     thread: Thread,
 }
@@ -31,7 +33,14 @@ impl Shared {
         })?;
         let claims = Arc::<Claims>::default();
         let session = Mutex::new(begin(&thread, &options, &claims));
-        Ok(Self { options, claims, quiet: Quiet::default(), session, thread })
+        Ok(Self {
+            options,
+            claims,
+            quiet: Quiet::default(),
+            cell_watches: CellWatches::default(),
+            session,
+            thread,
+        })
     }
 
     /// The session as it stands, be it over.

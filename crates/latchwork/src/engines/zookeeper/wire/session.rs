@@ -159,6 +159,14 @@ impl Session {
 
     /// The same for any number.
     pub(in super::super) async fn ask_all(&self, requests: Vec<(Request, Option<Watcher>)>) -> Vec<Answer> {
+        self.post(requests).await
+    }
+
+    /// The same: sent when this returns, and not when the answers are waited for.
+    pub(in super::super) fn post(
+        &self,
+        requests: Vec<(Request, Option<Watcher>)>,
+    ) -> impl Future<Output = Vec<Answer>> + Send + use<> {
         let (mut calls, mut answers) = (Vec::new(), Vec::new());
         for (request, watcher) in requests {
             let (answer, receiver) = oneshot::channel();
@@ -166,11 +174,14 @@ impl Session {
             answers.push(receiver);
         }
         let _ = self.mail.send(calls);
-        let mut heard = Vec::with_capacity(answers.len());
-        for answer in answers {
-            heard.push(answer.await.unwrap_or_else(|_| Err(Trouble::Unanswered("the session ended".into()))));
+        async {
+            let mut heard = Vec::with_capacity(answers.len());
+            for answer in answers {
+                let answer = answer.await;
+                heard.push(answer.unwrap_or_else(|_| Err(Trouble::Unanswered("the session ended".into()))));
+            }
+            heard
         }
-        heard
     }
 
     /// Gives a sign of life, and waits until the leader has answered. False if it does not.

@@ -1,0 +1,84 @@
+//! Who leads: whoever holds the lock of this name, and tells something. That stands in its key, as etcd's own elections
+//! (`etcdctl elect`, Go's `concurrency.Election`) have it: they see our leaders, and we theirs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::keys::{self, Contender};
+use super::link::Link;
+use super::watches::Bell;
+use super::wire::{RANGE, RangeRequest, RangeResponse};
+use super::{Etcd, failure, queue};
+use crate::engine::{CellState, Cells, Version, Written};
+use crate::{LockName, Result};
+
+/// So many keys are read at a time. The first is the holder's, unless it belongs to a lock with a longer name.
+const PAGE: i64 = 16;
+
+/// What the holders of locks tell.
+pub(super) struct Leaders(pub(super) Etcd);
+
+impl Leaders {
+    /// The oldest of those who contend for a lock.
+    async fn holder(&self, link: &Link, name: &LockName) -> Result<Option<Contender>> {
+        let options = self.0.options();
+        let mut request = queue::oldest(&options.namespace, name, PAGE);
+        loop {
+            let page: RangeResponse = link.call(options, RANGE, request.clone()).await?;
+            let last = page.kvs.last().map(|kv| kv.create_revision).filter(|_| page.more);
+            if let Some(found) = page.kvs.into_iter().find_map(|kv| self.0.contender(name, kv)) {
+                return Ok(Some(found));
+            }
+            let Some(last) = last else { return Ok(None) };
+            request = RangeRequest { min_create_revision: last + 1, ..request };
+        }
+    }
+}
+
+fn leader(holder: Contender) -> Option<CellState> {
+    let version = Version::new(u128::try_from(holder.revision).unwrap_or_default());
+    holder.tells.map(|value| CellState { version, value })
+}
+
+impl Cells for Leaders {
+    /// As with other cells.
+    fn look_in(&self, unchanged_for: Duration) -> Duration {
+        self.0.look_in(unchanged_for)
+    }
+
+    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+        let link = self.0.session.link().await?;
+        Ok(self.holder(&link, name).await?.and_then(leader))
+    }
+
+    async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
+        Ok(Version::of(&self.read(name).await?) != seen)
+    }
+
+    async fn write_if(&self, _: &LockName, _: Version, _: Option<&[u8]>) -> Result<Written> {
+        Err(failure::unsupported("etcd: to set who leads; whoever leads has to be elected"))
+    }
+
+    /// Watches the key of whoever holds; those behind it do not matter. If nobody holds, all who might come.
+    async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
+        let link = self.0.session.link().await?;
+        let bell = Arc::<Notify>::default();
+        let first = self.holder(&link, name).await?;
+        let watched = match &first {
+            Some(holder) => (holder.key.clone(), Vec::new()),
+            None => keys::contenders(&self.0.options().namespace, name),
+        };
+        let watch = link.watches.watch_all(&link, watched, Bell::Waiter(bell.clone()));
+        watch.until_created().await;
+        // What happened before the server began to watch is not told.
+        let now = self.holder(&link, name).await?;
+        let is_same = now.as_ref().map(|now| now.revision) == first.map(|first| first.revision);
+        let version = now.and_then(leader).map_or(Version::ABSENT, |state| state.version);
+        while is_same && version == seen && !watch.seen().is_changed {
+            bell.notified().await;
+        }
+        Ok(())
+    }
+}
