@@ -61,7 +61,11 @@ pub fn fifo(
 }
 
 /// When the attempt surely stood in the queue, if that was before it was served.
-fn known_to_queue(attempt: &Attempt, acquired: Point, queued_after: Option<Duration>) -> Option<Point> {
+pub(super) fn known_to_queue(
+    attempt: &Attempt,
+    acquired: Point,
+    queued_after: Option<Duration>,
+) -> Option<Point> {
     let vouched = queued_after.map(|span| Point::before_events_at(attempt.invoked.at.after(span)));
     let since = attempt.queued.into_iter().chain(vouched).min()?;
     (since < acquired).then_some(since)
