@@ -96,12 +96,13 @@ impl Assembly {
         match event.what {
             What::Queued => drop(self.attempts[attempt].queued.get_or_insert(at)),
             What::Acquired { token, lease_end } => {
-                let Attempt { who, mode, invoked, .. } = self.attempts[attempt];
+                let Attempt { who, mode, invoked, alone, .. } = self.attempts[attempt];
                 let lock = self.attempts[attempt].lock.clone();
                 let hold = Hold {
                     who,
                     lock,
                     mode,
+                    alone,
                     token,
                     invoked,
                     start: at,

@@ -16,6 +16,8 @@ pub struct Hold {
     pub lock: LockName,
     /// Who may hold beside it.
     pub mode: Mode,
+    /// As [`Attempt::alone`](super::Attempt::alone): its claim was asked for by itself.
+    pub alone: bool,
     /// The fencing token, if the engine has them.
     pub token: Option<u64>,
     /// When the acquire was called: the engine granted the lock after that.

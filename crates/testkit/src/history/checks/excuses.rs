@@ -76,6 +76,12 @@ impl Excuses {
         from
     }
 
+    /// Everything since anything went wrong for the first time.
+    pub fn from_the_first_fault_on(history: &History) -> Self {
+        let every = Self::from_order(history);
+        Self { spans: every.spans.first().map(|[start, _]| [*start, Point::NEVER]).into_iter().collect() }
+    }
+
     /// Whether a fault struck between these two points, or was under way.
     pub fn cover(&self, from: Point, to: Point) -> bool {
         let next = self.spans.partition_point(|[_, end]| *end < from);

@@ -90,10 +90,10 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
     (observers, answers)
 }
 
-/// Who led, by term; and when those campaigned of whose outcome nothing is known.
+/// Who led, by term; and when the first campaigned of whose outcome nothing is known.
 struct Led<'a> {
     by_term: BTreeMap<u64, &'a Hold>,
-    perhaps: Vec<Point>,
+    perhaps: Option<Point>,
     /// The greatest term that had begun, in the order of their beginnings.
     begun: Vec<(Point, u64)>,
 }
@@ -111,14 +111,14 @@ impl<'a> Led<'a> {
             greatest = greatest.max(*term);
             *term = greatest;
         });
-        Self { by_term, perhaps: unknown.map(|attempt| attempt.invoked).collect(), begun }
+        Self { by_term, perhaps: unknown.map(|attempt| attempt.invoked).min(), begun }
     }
 
     /// Whether somebody may have led by this term at that point.
     fn is_known(&self, term: u64, at: Point) -> bool {
         match self.by_term.get(&term) {
             Some(hold) => hold.invoked < at,
-            None => self.perhaps.iter().any(|invoked| *invoked < at),
+            None => self.perhaps.is_some_and(|invoked| invoked < at),
         }
     }
 
@@ -147,7 +147,8 @@ impl<'a> Led<'a> {
                 continue;
             }
             judged += 1;
-            if !observer.seen.iter().any(|(at, seen)| seen >= term && at.at <= due) {
+            let in_time = observer.seen.partition_point(|(at, _)| at.at <= due);
+            if observer.seen[..in_time].last().is_none_or(|(_, seen)| seen < term) {
                 let says =
                     format!("{who} had not seen the leader of term {term} of {lock:?} for {told_within:?}");
                 return Err(Violation::new(CHECK, history, [hold.start, observer.since], says));

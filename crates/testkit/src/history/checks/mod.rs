@@ -26,7 +26,7 @@ pub use progress::progress;
 pub use stats::Stats;
 pub use tokens::tokens;
 pub use told::told;
-pub use writers::writers;
+pub use writers::{JOIN_FOR, writers};
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub fn check_all(
         if promised.fair {
             let (queued_after, disorder) = (expected.queued_after, Excuses::from_order(history));
             stats.push(fifo(history, queued_after, &disorder)?);
-            stats.push(writers(history, queued_after, writers::JOIN_FOR, &disorder)?);
+            stats.push(writers(history, queued_after, JOIN_FOR, &disorder)?);
         }
     }
     if let Some(left) = &expected.left {

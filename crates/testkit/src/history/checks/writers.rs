@@ -20,7 +20,7 @@ use crate::history::{History, Hold, OneLock, Point, Tag, Violation};
 
 const CHECK: &str = "writers";
 /// For how long readers join a grant by default.
-pub(super) const JOIN_FOR: Duration = Duration::from_millis(5);
+pub const JOIN_FOR: Duration = Duration::from_millis(5);
 
 /// Checks that no reader held before a writer that was known to wait when the reader came, but for those that joined a grant
 /// in time.
