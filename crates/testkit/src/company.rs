@@ -132,7 +132,7 @@ impl Member {
                 Ok(()) => drop(turns.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => bearable(&error),
             }
-            self.rest(20, 60).await;
+            self.rest(50, 130).await;
         }
     }
 
@@ -213,7 +213,7 @@ pub async fn work(url: &str, folder: &Path, ttl: Duration) {
     let company = Company::gather(&client, ttl, &Arc::new(CellHistory::shared(&cell)));
     println!("started");
     while !folder.join(OVER).exists() {
-        pause(10).await;
+        pause(30).await;
         assert!(company.tasks.len() == company.members.len(), "somebody left");
     }
     company.home().await;

@@ -78,10 +78,9 @@ impl RecordedMultiGuard {
         let is_certain = guard.is_certain();
         let mut known = self.known.lock().expect("no panic while recording");
         if is_certain && !known.is_lost {
-            for place in 0..lease_ends.len() {
-                if known.lease_ends[place] != lease_ends[place] {
-                    self.note_one(place, What::Extended { lease_end: lease_ends[place] });
-                }
+            let renewed = lease_ends.iter().zip(&known.lease_ends).enumerate();
+            for (place, (lease_end, _)) in renewed.filter(|(_, (now, before))| now != before) {
+                self.note_one(place, What::Extended { lease_end: *lease_end });
             }
             known.lease_ends = lease_ends;
         } else if let Some((_, loss)) = cut::now(guard.lost())

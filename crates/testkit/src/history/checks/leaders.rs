@@ -131,7 +131,7 @@ impl<'a> Led<'a> {
         excuses: &Excuses,
     ) -> Result<usize, Violation> {
         let (who, lock) = (observer.who, &observer.lock);
-        for pair in observer.seen.windows(2).filter(|pair| pair[0].1 >= pair[1].1) {
+        if let Some(pair) = observer.seen.windows(2).find(|pair| pair[0].1 >= pair[1].1) {
             let says = format!("{who} saw term {} of {lock:?} after term {}", pair[1].1, pair[0].1);
             return Err(Violation::new(CHECK, history, [pair[0].0, pair[1].0], says));
         }
@@ -170,7 +170,7 @@ impl<'a> Led<'a> {
             Err(Violation::new(CHECK, history, [hold.start, answer.at], says))
         };
         match latest {
-            Some(hold) if hold.end > answer.at && answer.term != hold.token && answer.term < hold.token => {
+            Some(hold) if hold.end > answer.at && answer.term < hold.token => {
                 return wrong(hold, "led all the time");
             }
             Some(hold) if answer.term.is_some() && answer.term < hold.token => {

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use latchwork::clock::Moment;
 use latchwork::engine::Mode;
 
 use super::exclusion::compatible;
@@ -79,10 +80,7 @@ fn readers<'a>(history: &'a History, lock: &OneLock) -> impl Iterator<Item = &'a
 }
 
 /// When the first of those who share a grant was let in.
-fn first_of_each_grant(
-    history: &History,
-    lock: &OneLock,
-) -> HashMap<(Tag, Option<u64>), latchwork::clock::Moment> {
+fn first_of_each_grant(history: &History, lock: &OneLock) -> HashMap<(Tag, Option<u64>), Moment> {
     let mut first = HashMap::new();
     for hold in readers(history, lock) {
         let start = first.entry((hold.who, hold.token)).or_insert(hold.start.at);
