@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::support::{LONG, name, nothing_left};
+use super::support::{LONG, name, nothing_left, pause};
 use crate::Fixture;
 use crate::cell_history::CellHistory;
 use crate::company::{self, Company, POOL, SERVICE, SHELF};
@@ -132,8 +132,14 @@ fn follow(client: &RecordedClient) -> Option<JoinHandle<()>> {
 }
 
 async fn until_the_last(mut observer: RecordedObserver) {
-    // An outage that was not over soon is told; it may be asked again, and misses nothing.
-    while !matches!(observer.next().await, Ok(leader) if leader.value == b"last") {}
+    loop {
+        match observer.next().await {
+            Ok(leader) if leader.value == b"last" => return,
+            Ok(_) => {}
+            // An outage is told; it may be asked again, and misses nothing.
+            Err(_) => pause(20).await,
+        }
+    }
 }
 
 /// The last one leads until everybody has seen it; then all is given back.
