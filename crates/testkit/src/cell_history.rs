@@ -3,10 +3,13 @@
 //! Versions give the order of all writes, so that nothing has to be searched for: every answer names its place in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Mutex;
 
 use latchwork::clock::{Clock, Moment};
 use latchwork::{Cell, CellState, Effect, Result, Version, Written};
+
+use crate::cell_file::CellFile;
 
 /// One call and its answer.
 #[derive(Clone, Debug)]
@@ -39,9 +42,27 @@ pub enum Did {
 #[derive(Default)]
 pub struct CellHistory {
     operations: Mutex<Vec<Operation>>,
+    /// Where other processes write theirs as well.
+    file: Option<CellFile>,
 }
 
 impl CellHistory {
+    /// Writes all down in a file that many processes may append to.
+    ///
+    /// # Panics
+    /// If the file cannot be opened.
+    pub fn shared(path: &Path) -> Self {
+        Self { operations: Mutex::default(), file: Some(CellFile::open(path)) }
+    }
+
+    /// Reads what [`CellHistory::shared`] wrote. What was begun and not answered may or may not have acted.
+    ///
+    /// # Panics
+    /// If the file cannot be read.
+    pub fn read(path: &Path) -> Self {
+        Self { operations: Mutex::new(CellFile::read(path)), file: None }
+    }
+
     /// Reads, and writes it down.
     ///
     /// # Errors
@@ -59,6 +80,10 @@ impl CellHistory {
     /// The cell's own.
     pub async fn set_if(&self, cell: &Cell, seen: Version, value: &[u8]) -> Result<Written> {
         let began = Clock::boottime().now();
+        if let Some(file) = &self.file {
+            let did = Did::Wrote { seen, value: value.to_vec(), answer: None };
+            file.note(&Operation { began, ended: Moment::NEVER, did });
+        }
         let answer = cell.set_if(seen, value).await;
         let is_known = !matches!(&answer, Err(error) if error.effect() == Effect::None);
         if is_known {
@@ -71,7 +96,10 @@ impl CellHistory {
     /// Adds what somebody else saw.
     pub fn note(&self, began: Moment, did: Did) {
         let operation = Operation { began, ended: Clock::boottime().now(), did };
-        self.operations.lock().expect("no panic here").push(operation);
+        match &self.file {
+            Some(file) => file.note(&operation),
+            None => self.operations.lock().expect("no panic here").push(operation),
+        }
     }
 
     /// What is wrong with it, if something is.

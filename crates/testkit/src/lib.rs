@@ -3,7 +3,9 @@
 //! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
 
 pub mod cases;
+mod cell_file;
 pub mod cell_history;
+pub mod company;
 pub mod crowd;
 pub mod cut;
 pub mod diary;

@@ -143,9 +143,14 @@ pub async fn connect(url: &str) -> Client {
     latchwork::connect(url).await.expect("the server is there")
 }
 
+/// The clock of leases.
+pub fn clock() -> Clock {
+    Clock::boottime()
+}
+
 /// On the clock of leases.
 pub fn now() -> Moment {
-    Clock::boottime().now()
+    clock().now()
 }
 
 /// Lets time pass.

@@ -17,6 +17,9 @@ struct Sum {
     events: usize,
     losses: usize,
     writes: usize,
+    reads: usize,
+    beside: [usize; 2],
+    queued: [usize; 2],
     cancels: usize,
     take_overs: usize,
     days_with_all: u64,
@@ -29,6 +32,11 @@ impl Sum {
         self.events += day.events;
         self.losses += day.losses;
         self.writes += day.writes;
+        self.reads += day.reads;
+        for place in 0..2 {
+            self.beside[place] += day.beside[place];
+            self.queued[place] += day.queued[place];
+        }
         self.cancels += day.cancels;
         self.take_overs += day.take_overs;
         self.days_with_all += u64::from(day.losses > 0 && day.cancels > 0 && day.take_overs > 0);
@@ -57,12 +65,16 @@ fn every_seed_keeps_every_promise() {
             });
         }
     });
-    let Sum { days, events, losses, writes, cancels, take_overs, days_with_all } =
+    let Sum { days, events, losses, writes, reads, beside, queued, cancels, take_overs, days_with_all } =
         sum.into_inner().expect("no panic");
     println!(
-        "{days} days, {events} events, {losses} losses, {writes} checked writes, {cancels} cancels, {take_overs} take-overs; \
-         {days_with_all} days had all three"
+        "{days} days, {events} events, {losses} losses, {writes} checked writes, {reads} checked reads, \
+         {} readers and {} permits beside others, {} known to queue, {} readers while a writer waited, {cancels} cancels, {take_overs} take-overs; \
+         {days_with_all} days had all three",
+        beside[0], beside[1], queued[0], queued[1]
     );
+    let shown = [reads, beside[0], beside[1], queued[0], queued[1]];
+    assert!(count == 1 || shown.iter().all(|shown| *shown as u64 * 20 >= days), "too little is judged");
     assert!(count == 1 || days_with_all * 10 >= days, "too little happens in these days");
 }
 

@@ -13,6 +13,7 @@
 //! `worker churn URL NAME HISTORY` takes and releases locks until it is killed.
 //! `worker storm URL NAME HISTORY FOLDER MILLIS` does so with that ttl, writes to stores in FOLDER that check its tokens,
 //! and may be stopped for longer than its leases. It ends if it is wronged.
+//! `worker company URL FOLDER MILLIS` uses everything that is built on locks, with that ttl, until it is sent home.
 //! `worker stoppable URL NAME HISTORY MILLIS` takes and releases one lock with that ttl until it is killed, and may be stopped
 //! meanwhile: a turn that was lost is over.
 
@@ -54,6 +55,9 @@ async fn main() {
         ["churn", url, name, history] => churn(url, name, history).await,
         ["storm", url, name, history, folder, millis] => {
             storm(url, name, [history, folder].map(Path::new), number(millis)).await
+        }
+        ["company", url, folder, millis] => {
+            testkit::company::work(url, Path::new(folder), Duration::from_millis(number(millis))).await
         }
         ["stoppable", url, name, history, millis] => stoppable(url, name, history, number(millis)).await,
         _ => panic!("see the top of worker.rs"),

@@ -18,6 +18,7 @@ mod owners;
 mod processes;
 mod recipes;
 mod sharing;
+mod storms;
 mod support;
 
 use std::future::Future;
@@ -107,6 +108,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         let no_wire = fixture.proxies().is_empty().then_some("has no wire on which a reply could be lost");
         (!g.cells).then_some("has no cells").or(elsewhere).or(no_wire)
     };
+    let cannot_be_cut_off: fn(&Guarantees, &F) -> Option<&'static str> =
+        |g, _| (g.faults.partition == Promise::NotApplicable).then_some("cannot be cut off");
     let has_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| g.cells.then_some("has cells");
     let no_shared_readers: fn(&Guarantees, &F) -> Option<&'static str> = |g, fixture| {
         let alone = fixture.url().is_none().then_some("cannot be shared between processes");
@@ -221,6 +224,9 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] the_permit_of_a_dead_holder_comes_back_alone, unless no_shared_permits;
             [] dead_readers_and_writers_hold_nobody_up, unless no_shared_readers;
             [] a_kept_lock_outlives_its_process_where_leases_do, unless one_process;
+        storms:
+            [] killed_and_stopped_processes_break_no_promise, unless one_process;
+            [] those_who_are_cut_off_break_no_promise, unless cannot_be_cut_off;
         blocking:
             [] threads_take_turns_without_a_runtime;
             [] a_blocking_call_inside_a_runtime_works;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::support::{LONG, name, nothing_left, pause, waiters};
 use crate::history::checks::{Expectations, check_all};
-use crate::history::{RecordedLock, Recorder as Historian};
+use crate::history::{RecordedClient, Recorder as Historian, Witness};
 use crate::recorder::{Recorder, claims};
 use crate::{Fixture, cut};
 
@@ -157,25 +157,32 @@ pub(super) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in<F: Fixt
     nothing_left(&client, "gives up").await;
 }
 
-/// Three clients take a lock in these modes, two tasks each and now and then dropped half-way, and every promise is checked.
+/// Clients take a lock in these modes, two of them in four tasks each and four in one, now and then dropped half-way, and every
+/// promise is checked.
 async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
     let recorder = Historian::in_memory(fixture.engine().await.clock());
-    let mut tasks = JoinSet::new();
-    for client in 0..3 {
-        let client_of = recorder.client(fixture.client().await);
-        for task in 0..4_u64 {
-            let mode = modes[(task + client) as usize % modes.len()];
-            tasks.spawn(visit(client_of.shared_lock(lock, mode).ttl(LONG), client * 4 + task));
+    let witness = Witness::of(name(lock), recorder.clone(), fixture.client().await);
+    let (mut tasks, mut number) = (JoinSet::new(), 0);
+    for members in [4, 4, 1, 1, 1, 1] {
+        let client = recorder.client(fixture.client().await);
+        for _ in 0..members {
+            let mode = modes[(number + number / 4) as usize % modes.len()];
+            tasks.spawn(visit(client.clone(), lock.to_owned(), mode, number));
+            number += 1;
         }
     }
     tasks.join_all().await;
+    drop(witness);
     let client = fixture.client().await;
     nothing_left(&client, lock).await;
     recorder.quiesced();
     let left = Some(client.inspect(&Filter::Name(name(lock))).await.expect("answers"));
     let expected = Expectations { answer_within: LIMIT, idle_at_most: LIMIT, queued_after: None, left };
     let history = recorder.history();
-    check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    let stats = check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    stats.iter().for_each(|stats| println!("{stats}"));
+    let in_order = stats.iter().find(|stats| stats.check == "fifo");
+    assert!(in_order.is_none_or(|stats| stats.judged > 0), "nobody was seen to wait");
     assert!(history.holds().len() > 50, "only {} holds", history.holds().len());
     let overlaps = |one: usize, other: usize| {
         let (one, other) = (&history.holds()[one], &history.holds()[other]);
@@ -185,8 +192,9 @@ async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
     assert!((1..count).any(|place| overlaps(place - 1, place)), "nobody ever held beside another");
 }
 
-async fn visit(lock: RecordedLock, seed: u64) {
+async fn visit(client: RecordedClient, lock: String, mode: Mode, seed: u64) {
     for round in 0..8 {
+        let lock = client.signed_lock(&lock, mode).ttl(LONG);
         let acquiring = lock.acquire();
         if (seed + round).is_multiple_of(5) {
             let _ = tokio::time::timeout(Duration::from_millis(round), acquiring).await;

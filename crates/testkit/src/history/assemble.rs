@@ -40,7 +40,8 @@ impl Assembly {
             What::Started => drop(self.dead.remove(&event.who.process)),
             What::Killed => self.killed(event.who.process, at),
             What::Invoked(mode) => drop(self.invoked(event, at, mode)),
-            What::FaultBegan(_) | What::FaultEnded(_) | What::Quiesced => {}
+            What::Watching | What::Saw { .. } | What::LookedAway | What::Named { .. } => {}
+            What::Stopped | What::FaultBegan(_) | What::FaultEnded(_) | What::Quiesced => {}
             _ => self.goes_on(event, at),
         }
     }
@@ -95,21 +96,23 @@ impl Assembly {
         match event.what {
             What::Queued => drop(self.attempts[attempt].queued.get_or_insert(at)),
             What::Acquired { token, lease_end } => {
-                let Attempt { who, mode, invoked, .. } = self.attempts[attempt];
+                let Attempt { who, mode, invoked, alone, .. } = self.attempts[attempt];
                 let lock = self.attempts[attempt].lock.clone();
-                let (end, release, told, unheard) = (at, None, None, None);
                 let hold = Hold {
                     who,
                     lock,
                     mode,
+                    alone,
                     token,
                     invoked,
                     start: at,
-                    end,
+                    end: at,
                     lease_end,
-                    release,
-                    told,
-                    unheard,
+                    release: None,
+                    released: None,
+                    told: None,
+                    unheard: None,
+                    lost: None,
                 };
                 self.attempts[attempt].answered = Some(at);
                 self.attempts[attempt].hold = Some(self.holds.len());
@@ -132,7 +135,8 @@ impl Assembly {
             What::Listening => hold.listening(),
             What::Deaf { lease_end } => hold.no_longer_listening(at, lease_end),
             What::Told { lease_end, .. } => hold.told(at, lease_end),
-            What::FoundLost(_) => hold.found_lost(),
+            What::FoundLost(_) => hold.found_lost(at),
+            What::Released => hold.release_answered(at),
             What::ReleaseInvoked => {
                 hold.released(at);
                 self.over(attempt, at);

@@ -82,6 +82,24 @@ pub enum What {
     },
     /// The holder looked and found the lock lost.
     FoundLost(Loss),
+    /// Somebody begins to follow who leads.
+    Watching,
+    /// Whoever follows was told of the leader of this term.
+    Saw {
+        /// The term.
+        term: u64,
+    },
+    /// It follows no longer.
+    LookedAway,
+    /// Somebody asked who leads, and this is the answer.
+    Named {
+        /// The leader's term; `None` if nobody leads.
+        term: Option<u64>,
+        /// When it was asked.
+        asked: Moment,
+    },
+    /// The process is about to be stopped, for longer than its leases.
+    Stopped,
     /// The process is about to be killed.
     Killed,
     /// A fault begins.

@@ -16,6 +16,8 @@ pub struct Hold {
     pub lock: LockName,
     /// Who may hold beside it.
     pub mode: Mode,
+    /// As [`Attempt::alone`](super::Attempt::alone): its claim was asked for by itself.
+    pub alone: bool,
     /// The fencing token, if the engine has them.
     pub token: Option<u64>,
     /// When the acquire was called: the engine granted the lock after that.
@@ -28,10 +30,14 @@ pub struct Hold {
     pub lease_end: Moment,
     /// When its release was called.
     pub release: Option<Point>,
+    /// When its release had returned.
+    pub released: Option<Point>,
     /// When its loss was told to a listener.
     pub told: Option<Point>,
     /// When it had listened past the end of its lease and was told nothing.
     pub unheard: Option<Point>,
+    /// When its loss was told, or found.
+    pub lost: Option<Point>,
 }
 
 /// A hold whose story is not over.
@@ -39,12 +45,11 @@ pub(super) struct OpenHold {
     pub(super) hold: Hold,
     last_certain: Point,
     listens: bool,
-    found_lost: bool,
 }
 
 impl OpenHold {
     pub(super) fn new(hold: Hold) -> Self {
-        Self { last_certain: hold.start, hold, listens: false, found_lost: false }
+        Self { last_certain: hold.start, hold, listens: false }
     }
 
     pub(super) fn extended(&mut self, at: Point, lease_end: Moment) {
@@ -68,20 +73,26 @@ impl OpenHold {
         self.listens = false;
         self.hold.lease_end = lease_end;
         self.hold.told.get_or_insert(at);
+        self.hold.lost.get_or_insert(at);
     }
 
-    pub(super) fn found_lost(&mut self) {
-        self.found_lost = true;
+    pub(super) fn found_lost(&mut self, at: Point) {
+        self.hold.lost.get_or_insert(at);
     }
 
     pub(super) fn released(&mut self, at: Point) {
         self.hold.release.get_or_insert(at);
     }
 
+    pub(super) fn release_answered(&mut self, at: Point) {
+        self.hold.released.get_or_insert(at);
+    }
+
     /// The hold with its certain end.
     pub(super) fn close(mut self, killed: Option<Point>) -> Hold {
         let hold = &mut self.hold;
-        let ends = [hold.release, hold.told, killed, self.found_lost.then_some(self.last_certain)];
+        let found_lost = hold.lost.filter(|_| hold.told.is_none()).map(|_| self.last_certain);
+        let ends = [hold.release, hold.told, killed, found_lost];
         let lease_end = Point::before_events_at(hold.lease_end);
         let end = ends.into_iter().flatten().fold(lease_end, Point::min);
         // Of a guard that was found lost, or whose process was dying, nothing is certain but its beginning.

@@ -53,6 +53,12 @@ impl fmt::Display for What {
             Self::Deaf { lease_end } => write!(f, "deaf until={}", Seconds(*lease_end)),
             Self::Told { loss, lease_end } => write!(f, "told {loss:?} until={}", Seconds(*lease_end)),
             Self::FoundLost(loss) => write!(f, "found-lost {loss:?}"),
+            Self::Watching => f.write_str("watching"),
+            Self::Saw { term } => write!(f, "saw {term}"),
+            Self::LookedAway => f.write_str("looked-away"),
+            Self::Named { term: Some(term), asked } => write!(f, "named {term} asked={}", Seconds(*asked)),
+            Self::Named { term: None, asked } => write!(f, "named nobody asked={}", Seconds(*asked)),
+            Self::Stopped => f.write_str("stopped"),
             Self::Killed => f.write_str("killed"),
             Self::FaultBegan(fault) => write!(f, "fault-began {fault}"),
             Self::FaultEnded(fault) => write!(f, "fault-ended {fault}"),
@@ -104,6 +110,11 @@ fn read_what(words: &mut Split<'_, char>) -> Option<What> {
         "deaf" => What::Deaf { lease_end: read_until(words)? },
         "told" => What::Told { loss: read_loss(words.next()?)?, lease_end: read_until(words)? },
         "found-lost" => What::FoundLost(read_loss(words.next()?)?),
+        "watching" => What::Watching,
+        "saw" => What::Saw { term: words.next()?.parse().ok()? },
+        "looked-away" => What::LookedAway,
+        "named" => What::Named { term: read_term(words.next()?)?, asked: read_moment(words, "asked=")? },
+        "stopped" => What::Stopped,
         "killed" => What::Killed,
         "fault-began" => What::FaultBegan(words.next()?.parse().ok()?),
         "fault-ended" => What::FaultEnded(words.next()?.parse().ok()?),
@@ -136,7 +147,18 @@ fn read_seconds(text: &str) -> Option<Moment> {
 }
 
 fn read_until(words: &mut Split<'_, char>) -> Option<Moment> {
-    read_seconds(words.next()?.strip_prefix("until=")?)
+    read_moment(words, "until=")
+}
+
+fn read_moment(words: &mut Split<'_, char>, what: &str) -> Option<Moment> {
+    read_seconds(words.next()?.strip_prefix(what)?)
+}
+
+fn read_term(word: &str) -> Option<Option<u64>> {
+    match word {
+        "nobody" => Some(None),
+        number => number.parse().ok().map(Some),
+    }
 }
 
 fn read_token(word: &str) -> Option<Option<u64>> {
@@ -236,6 +258,12 @@ mod tests {
             What::Deaf { lease_end },
             What::Told { loss: Loss::Unreachable, lease_end },
             What::FoundLost(Loss::SessionEnded),
+            What::Watching,
+            What::Saw { term: 512 },
+            What::LookedAway,
+            What::Named { term: Some(512), asked: lease_end },
+            What::Named { term: None, asked: lease_end },
+            What::Stopped,
             What::Killed,
             What::FaultBegan(Fault::HolderPause),
             What::FaultEnded(Fault::Trouble),

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use latchwork::engine::Mode;
-use latchwork::{Client, Effect, Error, ErrorKind, Guard, Lock, LockName, Result, Wait};
+use latchwork::{Client, Lock, LockName, Result, Wait};
 
 use super::event::{GaveUp, What};
+use super::heading::Heading;
+use super::recorded_election::RecordedElection;
 use super::recorded_guard::RecordedGuard;
+use super::recorded_multi::RecordedMultiLock;
 use super::recorder::Recorder;
 use super::tag::Tag;
-
-/// The ttl of a lock that asks for none.
-const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
 /// A client whose locks are recorded.
 #[derive(Clone)]
@@ -39,14 +39,38 @@ impl RecordedClient {
     /// # Panics
     /// If the name is not valid.
     pub fn shared_lock(&self, name: &str, mode: Mode) -> RecordedLock {
-        let lock = match mode {
-            Mode::Read => self.client.rw_lock(name).read(),
-            Mode::Write => self.client.rw_lock(name).write(),
-            Mode::Permit { of } => self.client.semaphore(name, of),
-            _ => self.client.lock(name),
-        };
-        let (name, recorder) = (LockName::new(name).expect("a valid name"), self.recorder.clone());
-        RecordedLock { recorder, tag: self.tag, name, mode, lock, ttl: DEFAULT_TTL }
+        RecordedLock { heading: self.heading(name, mode), lock: describe(&self.client, name, mode) }
+    }
+
+    /// The same for one attempt and no more: its claim is signed, so that a [`Witness`](super::Witness) knows it in the queue.
+    ///
+    /// # Panics
+    /// If the name is not valid.
+    pub fn signed_lock(&self, name: &str, mode: Mode) -> RecordedLock {
+        let heading = self.heading(name, mode).signed();
+        let client = self.client.clone().with_note(&heading.signature());
+        RecordedLock { heading, lock: describe(&client, name, mode) }
+    }
+
+    /// Describes several locks that are taken together, as [`Client::multi_lock`] does.
+    ///
+    /// # Panics
+    /// If a name is not valid.
+    pub fn multi_lock(&self, names: &[&str]) -> RecordedMultiLock {
+        let headings = names.iter().map(|name| self.heading(name, Mode::Exclusive)).collect();
+        RecordedMultiLock::new(headings, self.client.multi_lock(names))
+    }
+
+    /// Describes an election, as [`Client::election`] does.
+    ///
+    /// # Panics
+    /// If the name is not valid.
+    pub fn election(&self, name: &str) -> RecordedElection {
+        RecordedElection::new(self.heading(name, Mode::Exclusive), self.client.election(name))
+    }
+
+    fn heading(&self, name: &str, mode: Mode) -> Heading {
+        Heading::new(self.recorder.clone(), self.tag, LockName::new(name).expect("a valid name"), mode)
     }
 
     /// Under which tag it is recorded.
@@ -60,21 +84,26 @@ impl RecordedClient {
     }
 }
 
+fn describe(client: &Client, name: &str, mode: Mode) -> Lock {
+    match mode {
+        Mode::Read => client.rw_lock(name).read(),
+        Mode::Write => client.rw_lock(name).write(),
+        Mode::Permit { of } => client.semaphore(name, of),
+        _ => client.lock(name),
+    }
+}
+
 /// A lock whose attempts are recorded.
 #[derive(Clone)]
 pub struct RecordedLock {
-    recorder: Recorder,
-    tag: Tag,
-    name: LockName,
-    mode: Mode,
+    heading: Heading,
     lock: Lock,
-    ttl: Duration,
 }
 
 impl RecordedLock {
     /// As [`Lock::ttl`].
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.heading.ttl = ttl;
         self.with(|lock| lock.ttl(ttl))
     }
 
@@ -97,7 +126,7 @@ impl RecordedLock {
     /// # Cancel safety
     /// Dropped, it is recorded as cancelled: an attempt that never enters, whatever the engine did.
     pub async fn acquire(&self) -> Result<RecordedGuard> {
-        let attempt = Pending::begin(self);
+        let attempt = self.heading.begin();
         match self.lock.acquire().await {
             Ok(guard) => Ok(attempt.acquired(guard)),
             Err(error) => {
@@ -115,7 +144,7 @@ impl RecordedLock {
     /// # Cancel safety
     /// As [`RecordedLock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<RecordedGuard>> {
-        let attempt = Pending::begin(self);
+        let attempt = self.heading.begin();
         match self.lock.try_acquire().await {
             Ok(Some(guard)) => Ok(Some(attempt.acquired(guard))),
             Ok(None) => {
@@ -130,65 +159,12 @@ impl RecordedLock {
     }
 }
 
-/// An attempt that was not answered. Dropped, it was cancelled; it is made before the call it watches over, and so
-/// dropped after it.
-struct Pending<'a> {
-    lock: &'a RecordedLock,
-    attempt: u64,
-    answered: bool,
-}
-
-impl<'a> Pending<'a> {
-    fn begin(lock: &'a RecordedLock) -> Self {
-        let attempt = lock.recorder.next_attempt();
-        let pending = Self { lock, attempt, answered: false };
-        pending.note(What::Invoked(lock.mode));
-        pending
-    }
-
-    fn note(&self, what: What) {
-        self.lock.recorder.note(self.lock.tag, self.attempt, Some(&self.lock.name), what);
-    }
-
-    fn answered(mut self, what: What) {
-        self.answered = true;
-        self.note(what);
-    }
-
-    fn acquired(self, guard: Guard) -> RecordedGuard {
-        let (recorder, tag, attempt) = (self.lock.recorder.clone(), self.lock.tag, self.attempt);
-        let (token, lease_end) = (guard.token().ok().map(|token| token.get()), guard.lease_end());
-        self.answered(What::Acquired { token, lease_end });
-        RecordedGuard::new(recorder, tag, attempt, guard, lease_end)
-    }
-
-    fn failed(self, error: &Error) {
-        let at_the_longest = || self.lock.recorder.clock().now().after(self.lock.ttl);
-        let held_until = error.may_be_held_until().unwrap_or_else(at_the_longest);
-        self.answered(match (error.kind(), error.effect()) {
-            (_, Effect::Unknown) => What::Unknown { held_until },
-            (ErrorKind::Busy, _) => What::GaveUp(GaveUp::Busy),
-            (ErrorKind::TimedOut, _) => What::GaveUp(GaveUp::TimedOut),
-            (_, Effect::None) => What::Failed,
-        });
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            let held_until = self.lock.recorder.clock().now().after(self.lock.ttl);
-            self.note(What::Cancelled { held_until });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use latchwork::Loss;
     use latchwork::engine::Engine;
     use latchwork::engines::Memory;
     use latchwork::engines::memory::Verb;
+    use latchwork::{Effect, Loss};
 
     use super::*;
     use crate::cut;

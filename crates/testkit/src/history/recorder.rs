@@ -102,6 +102,11 @@ impl Recorder {
         self.note(Tag::process(process), 0, None, What::Killed);
     }
 
+    /// This process is about to stop that one, for longer than its leases.
+    pub fn stopped(&self, process: u32) {
+        self.note(Tag::process(process), 0, None, What::Stopped);
+    }
+
     /// A fault begins now.
     pub fn fault_began(&self, fault: Fault) {
         self.note(Tag::process(self.0.process), 0, None, What::FaultBegan(fault));

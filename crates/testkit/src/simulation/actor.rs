@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use latchwork::engine::Mode;
 use latchwork::{Guard, Result, Wait};
 
-use super::day::World;
-use super::{LOCKS, OWNED};
+use super::day::{Use, World};
+use super::{LOCKS, OWNED, POOL, SHELF};
 use crate::cut;
 use crate::history::{RecordedClient, RecordedGuard, RecordedLock};
 use crate::seed::Seed;
@@ -29,8 +30,10 @@ impl Actor {
 
     pub(super) async fn act(mut self) {
         while !self.world.is_over() {
-            match self.chance.below(10) {
-                0..=7 => self.want_a_lock().await,
+            match self.chance.below(15) {
+                0..=6 => self.want_a_lock().await,
+                7..=10 => self.want_the_shelf().await,
+                11..=12 => self.want(POOL.0, POOL.1, Mode::Permit { of: POOL.2 }).await,
                 _ => self.want_the_owned_lock().await,
             }
             let pause = self.chance.span(&(Duration::ZERO..=200 * MILLI));
@@ -40,11 +43,20 @@ impl Actor {
 
     async fn want_a_lock(&mut self) {
         let (name, ttl) = LOCKS[self.chance.below(2) as usize];
+        self.want(name, ttl, Mode::Exclusive).await;
+    }
+
+    async fn want_the_shelf(&mut self) {
+        let mode = if self.chance.percent(65) { Mode::Read } else { Mode::Write };
+        self.want(SHELF.0, SHELF.1, mode).await;
+    }
+
+    async fn want(&mut self, name: &'static str, ttl: Duration, mode: Mode) {
         let passes = self.chance.percent(70);
-        let lock = self.client.lock(name).ttl(ttl).with(|lock| lock.local_handoff(passes));
+        let lock = self.client.shared_lock(name, mode).ttl(ttl).with(|lock| lock.local_handoff(passes));
         let calm_before = self.world.calm();
         if let Some(guard) = self.attempt(lock).await {
-            self.hold(name, ttl, guard, calm_before).await;
+            self.hold(Use { name, mode, calm_before }, ttl, guard).await;
         }
     }
 
@@ -63,13 +75,7 @@ impl Actor {
     }
 
     /// For no time at all, for some, or for longer than the lease; listening for a loss, or looking now and then.
-    async fn hold(
-        &mut self,
-        name: &'static str,
-        ttl: Duration,
-        guard: RecordedGuard,
-        calm_before: Option<u32>,
-    ) {
+    async fn hold(&mut self, what: Use, ttl: Duration, guard: RecordedGuard) {
         let longest = if self.chance.percent(20) { ttl * 2 } else { ttl / 20 };
         let held = self.chance.span(&(Duration::ZERO..=longest));
         if self.chance.percent(50) {
@@ -81,7 +87,7 @@ impl Actor {
         } else {
             for _ in 0..4 {
                 if guard.is_certain() {
-                    self.world.write(name, guard.token().expect("tokens").get(), calm_before);
+                    self.world.use_store(what, guard.token().expect("tokens").get());
                 }
                 tokio::time::sleep(held / 4).await;
             }

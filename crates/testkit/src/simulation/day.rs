@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use latchwork::clock::Simulation;
-use latchwork::engine::{Engine, Filter, LockState};
+use latchwork::engine::{Engine, Filter, LockState, Mode};
 use latchwork::engines::Memory;
 use latchwork::{Client, Guarantees, Loss, Promise};
 
-use super::EVENTS;
 use super::actor::Actor;
 use super::nemesis::Nemesis;
-use crate::history::checks::{Expectations, check_all};
-use crate::history::{Fault, History, RecordedClient, Recorder, What};
+use super::{EVENTS, MORNING, POOL, SHELF, name};
+use crate::history::checks::{Excuses, Expectations, JOIN_FOR, check_all, fifo, writers};
+use crate::history::{Fault, History, Hold, RecordedClient, Recorder, Violation, What};
 use crate::seed::Seed;
 use crate::wire::{Network, Wire};
 
@@ -25,6 +25,10 @@ const TASKS_PER_CLIENT: u32 = 3;
 const ALL_ANSWERED_WITHIN: Duration = Duration::from_secs(400);
 /// How long until nothing is left of requests that were delivered twice.
 const UNTIL_REST: Duration = Duration::from_secs(120);
+
+/// How long after its call an attempt surely stands in the queue in the morning: a release has to be answered, and a request
+/// arrives.
+const QUEUED_AFTER: Duration = Duration::from_millis(10);
 
 /// What became of a day.
 #[derive(Debug)]
@@ -37,6 +41,12 @@ pub struct Day {
     pub losses: usize,
     /// Writes of certain holders to stores that check tokens.
     pub writes: usize,
+    /// Reads of certain readers from stores that know whose writes came later.
+    pub reads: usize,
+    /// Holds beside another of the same lock: of readers, and of permits.
+    pub beside: [usize; 2],
+    /// What was judged of waiting: those known to queue, and readers that came while a writer waited.
+    pub queued: [usize; 2],
     /// Attempts that were dropped.
     pub cancels: usize,
     /// Guards that another process took over from.
@@ -55,6 +65,15 @@ impl fmt::Display for Failure {
         let Self { seed, what } = self;
         write!(f, "{what}\nrepeat: LATCH_SEED={seed} cargo test -p testkit --test simulation -- --nocapture")
     }
+}
+
+/// What a lock is held for.
+#[derive(Clone, Copy)]
+pub(super) struct Use {
+    pub(super) name: &'static str,
+    pub(super) mode: Mode,
+    /// As [`World::calm`] said before it was asked for.
+    pub(super) calm_before: Option<u32>,
 }
 
 /// What everybody in the simulation shares.
@@ -79,6 +98,8 @@ struct Notes {
     fault_is_on: bool,
     /// How often a certain holder wrote.
     writes: usize,
+    /// How often a certain reader read.
+    reads: usize,
     /// The greatest token each store has seen.
     stores: HashMap<&'static str, u64>,
     /// Which client a token of the owned lock belongs to.
@@ -112,6 +133,10 @@ impl World {
         self.recorder.count() >= EVENTS
     }
 
+    pub(super) fn is_morning(&self) -> bool {
+        self.recorder.count() < MORNING
+    }
+
     pub(super) fn tell(&self, line: String) {
         self.notes().lines.push(line);
     }
@@ -134,17 +159,26 @@ impl World {
         (!notes.fault_is_on).then_some(notes.faults)
     }
 
-    /// A holder that is certain writes to a store that checks tokens, which must take it if no fault came between.
-    pub(super) fn write(&self, lock: &'static str, token: u64, calm_before: Option<u32>) {
-        let is_calm = calm_before.is_some() && self.calm() == calm_before;
+    /// A holder that is certain uses a store that checks tokens. If no fault came between, the store takes what it writes, and
+    /// has nothing yet from later than what it reads.
+    pub(super) fn use_store(&self, what: Use, token: u64) {
+        let is_calm = what.calm_before.is_some() && self.calm() == what.calm_before;
         let mut notes = self.notes();
-        let seen = notes.stores.entry(lock).or_default();
+        let seen = notes.stores.entry(what.name).or_default();
         let refused = (token < *seen).then_some(*seen);
-        *seen = token.max(*seen);
-        notes.writes += 1;
+        match what.mode {
+            Mode::Permit { .. } => return,
+            Mode::Read => notes.reads += 1,
+            _ => {
+                *seen = token.max(*seen);
+                notes.writes += 1;
+            }
+        }
         if let Some(seen) = refused.filter(|_| is_calm) {
-            notes.broken =
-                Some(format!("a certain holder of {lock} wrote with {token}, and {seen} was there before"));
+            let (name, mode) = (what.name, what.mode);
+            notes.broken = Some(format!(
+                "a certain holder of {name} ({mode:?}) had {token}, and {seen} was there before"
+            ));
         }
     }
 
@@ -215,8 +249,13 @@ impl World {
             queued_after: None,
             left: Some(left),
         };
-        check_all(&history, &promised(&self.memory), &expected).map_err(|violation| violation.to_string())?;
-        Ok(Day::sum_up(&history, &self.networks, &mut notes))
+        let violated = |violation: Violation| violation.to_string();
+        check_all(&history, &promised(&self.memory), &expected).map_err(violated)?;
+        let (known, later) = (Some(QUEUED_AFTER), Excuses::from_the_first_fault_on(&history));
+        let queued = [fifo(&history, known, &later), writers(&history, known, JOIN_FOR, &later)];
+        let [in_order, behind_writers] =
+            queued.map(|stats| stats.map(|stats| stats.judged).map_err(violated));
+        Ok(Day::sum_up(&history, [in_order?, behind_writers?], &self.networks, &mut notes))
     }
 }
 
@@ -230,7 +269,7 @@ fn promised(memory: &Memory) -> Guarantees {
 }
 
 impl Day {
-    fn sum_up(history: &History, networks: &[Network], notes: &mut Notes) -> Self {
+    fn sum_up(history: &History, queued: [usize; 2], networks: &[Network], notes: &mut Notes) -> Self {
         let count =
             |wanted: fn(&What) -> bool| history.events().iter().filter(|event| wanted(&event.what)).count();
         let losses = count(|what| matches!(what, What::Told { .. } | What::FoundLost(_)));
@@ -243,8 +282,22 @@ impl Day {
             events: history.events().len(),
             losses: losses + notes.losses,
             writes: notes.writes,
+            reads: notes.reads,
+            beside: [SHELF.0, POOL.0].map(|lock| beside(history, lock)),
+            queued,
             cancels: cancels + notes.cancels,
             take_overs: notes.take_overs,
         }
     }
+}
+
+/// How many holds of this lock began while another was certain.
+fn beside(history: &History, lock: &str) -> usize {
+    let mut until = None;
+    let began_beside = |hold: &&Hold| {
+        let is_beside = until.is_some_and(|end| hold.start < end);
+        until = until.max(Some(hold.end));
+        is_beside
+    };
+    history.holds_of(&name(lock)).filter(began_beside).count()
 }

@@ -12,9 +12,15 @@ use std::time::Duration;
 use latchwork::LockName;
 
 /// How many events a day has at the least.
-pub const EVENTS: usize = 220;
+pub const EVENTS: usize = 280;
+/// How many before anything goes wrong: then it is known who came first.
+const MORNING: usize = 110;
 /// The locks that are held by one at a time, and their leases.
 const LOCKS: [(&str, Duration); 2] = [("orders", Duration::from_secs(2)), ("ledger", Duration::from_secs(8))];
+/// A lock that many read or one writes.
+const SHELF: (&str, Duration) = ("shelf", Duration::from_secs(4));
+/// A lock with so many permits.
+const POOL: (&str, Duration, u32) = ("pool", Duration::from_secs(3), 2);
 /// A lock whose holders all call themselves by one owner: they take over from each other.
 const OWNED: (&str, Duration) = ("owned", Duration::from_secs(3));
 

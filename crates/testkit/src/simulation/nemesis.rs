@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork::engine::{Engine, Filter, LockState, Revoke};
 
 use super::day::World;
-use super::{LOCKS, OWNED, name};
+use super::{LOCKS, OWNED, POOL, SHELF, name};
 use crate::history::Fault;
 use crate::seed::Seed;
 use crate::wire::{Network, Weather};
@@ -27,6 +27,9 @@ impl Nemesis {
 
     /// Until the day is over; then the weather is fine.
     pub(super) async fn rage(mut self) {
+        while self.world.is_morning() {
+            self.pass(10 * MILLI, 100 * MILLI).await;
+        }
         while !self.world.is_over() {
             self.pass(100 * MILLI, 2 * SECOND).await;
             match self.chance.below(9) {
@@ -77,7 +80,7 @@ impl Nemesis {
     }
 
     fn some_lock(&mut self) -> &'static str {
-        [LOCKS[0].0, LOCKS[1].0, OWNED.0][self.chance.below(3) as usize]
+        [LOCKS[0].0, LOCKS[1].0, SHELF.0, POOL.0, OWNED.0][self.chance.below(5) as usize]
     }
 
     /// The server forgets who holds.

@@ -85,7 +85,8 @@ fn tokens_finds_what_a_look_at_every_pair_finds() {
     let slow = |history: &History| {
         let joins = |hold: &Hold| {
             let before = |other: &Hold| (other.start, other.token) < (hold.start, hold.token);
-            history.holds().iter().any(|other| other.token == hold.token && before(other))
+            let shares_one = |other: &Hold| other.token == hold.token && before(other);
+            history.holds().iter().any(shares_one) || !hold.alone && shares(hold, hold)
         };
         pairs(history).any(|(low, high)| {
             let alone = !shares(high, high);

@@ -1,5 +1,7 @@
 //! The times in which an engine does not promise what a check wants.
 
+use std::time::Duration;
+
 use latchwork::{Guarantees, Promise};
 
 use crate::history::{Fault, History, Point, What};
@@ -62,6 +64,24 @@ impl Excuses {
         Self::of(history, |_| true)
     }
 
+    /// From when on, after this point, nothing is excused for so long.
+    pub fn calm_for(&self, mut from: Point, span: Duration) -> Point {
+        let next = self.spans.partition_point(|[_, end]| *end < from);
+        for [start, end] in &self.spans[next..] {
+            if *start > Point::before_events_at(from.at.after(span)) {
+                break;
+            }
+            from = *end;
+        }
+        from
+    }
+
+    /// Everything since anything went wrong for the first time.
+    pub fn from_the_first_fault_on(history: &History) -> Self {
+        let every = Self::from_order(history);
+        Self { spans: every.spans.first().map(|[start, _]| [*start, Point::NEVER]).into_iter().collect() }
+    }
+
     /// Whether a fault struck between these two points, or was under way.
     pub fn cover(&self, from: Point, to: Point) -> bool {
         let next = self.spans.partition_point(|[_, end]| *end < from);
@@ -98,5 +118,9 @@ mod tests {
             assert_eq!(excuses.cover(at(from), at(to)), covered, "{from} to {to}");
         }
         assert!(!Excuses::none().cover(at(0), at(99)));
+        let calm =
+            |from: u64| excuses.calm_for(at(from), Duration::from_secs(3)).at.since(at(0).at).as_secs();
+        assert_eq!([1, 8, 12, 17, 22].map(calm), [1, 16, 16, 17, 22]);
+        assert_eq!(excuses.calm_for(at(28), Duration::from_secs(3)), Point::NEVER);
     }
 }

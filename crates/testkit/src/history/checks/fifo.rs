@@ -3,7 +3,8 @@
 //! From outside, the order of the engine's queue is only known in part. The rule below raises no false alarm:
 //!
 //! - An attempt Y is known to stand in the queue from the moment at which somebody saw it there (`queued`), or from
-//!   `queued_after` its call if the caller vouches that no claim is under way for longer.
+//!   `queued_after` its call if the caller vouches that no claim is under way for longer, and no other task of its client was
+//!   in its way.
 //! - An attempt X of another client that was called after that moment stands behind Y, if no other task of its client
 //!   wanted or held the lock when it was called, and none had given up since the client last held it: then it could not
 //!   inherit an older place, and its token, fresh from the engine and not passed on within the client, is its own.
@@ -61,8 +62,14 @@ pub fn fifo(
 }
 
 /// When the attempt surely stood in the queue, if that was before it was served.
-fn known_to_queue(attempt: &Attempt, acquired: Point, queued_after: Option<Duration>) -> Option<Point> {
-    let vouched = queued_after.map(|span| Point::before_events_at(attempt.invoked.at.after(span)));
+pub(super) fn known_to_queue(
+    attempt: &Attempt,
+    acquired: Point,
+    queued_after: Option<Duration>,
+) -> Option<Point> {
+    let vouched = queued_after
+        .filter(|_| attempt.alone)
+        .map(|span| Point::before_events_at(attempt.invoked.at.after(span)));
     let since = attempt.queued.into_iter().chain(vouched).min()?;
     (since < acquired).then_some(since)
 }

@@ -7,20 +7,26 @@ mod every_pair;
 mod exclusion;
 mod excuses;
 mod fifo;
+mod kept;
+mod leaders;
 mod nothing_left;
 mod progress;
 mod stats;
 mod tokens;
 mod told;
+mod writers;
 
 pub use exclusion::exclusion;
 pub use excuses::Excuses;
 pub use fifo::fifo;
+pub use kept::kept;
+pub use leaders::leaders;
 pub use nothing_left::nothing_left;
 pub use progress::progress;
 pub use stats::Stats;
 pub use tokens::tokens;
 pub use told::told;
+pub use writers::{JOIN_FOR, writers};
 
 use std::time::Duration;
 
@@ -64,7 +70,9 @@ pub fn check_all(
     if promised.tokens.is_some() && (promised.tokens_survive_data_loss || !deleted) {
         stats.push(tokens(history, &unexclusive)?);
         if promised.fair {
-            stats.push(fifo(history, expected.queued_after, &Excuses::from_order(history))?);
+            let (queued_after, disorder) = (expected.queued_after, Excuses::from_order(history));
+            stats.push(fifo(history, queued_after, &disorder)?);
+            stats.push(writers(history, queued_after, JOIN_FOR, &disorder)?);
         }
     }
     if let Some(left) = &expected.left {
@@ -104,7 +112,7 @@ mod tests {
         history.extend(script("9000.0 9.0 #0 - quiesced").events().iter().cloned());
         let stats = check_all(&History::new(history), &promised(), &expected()).expect("orderly");
         let checks: Vec<_> = stats.iter().map(|stats| stats.check).collect();
-        assert_eq!(checks, ["exclusion", "told", "progress", "tokens", "fifo", "nothing left"]);
+        assert_eq!(checks, ["exclusion", "told", "progress", "tokens", "fifo", "writers", "nothing left"]);
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use latchwork::clock::Moment;
+use latchwork::engine::Mode;
 
 use super::Stats;
 use crate::history::{Attempt, History, Point, Violation, What};
@@ -10,7 +11,7 @@ use crate::history::{Attempt, History, Point, Violation, What};
 const CHECK: &str = "progress";
 
 /// Checks that, from the end of the last fault on, every attempt was answered within `answer_within`, and no lock was
-/// wanted for longer than `idle_at_most` without being held.
+/// wanted for longer than `idle_at_most` without being held; nor a permit, while there were any left.
 ///
 /// Attempts of killed processes want nothing. While an attempt with an unknown outcome may count as a holder, the lock
 /// is not idle.
@@ -33,12 +34,14 @@ pub fn progress(
         }
     }
     for (name, lock) in history.locks() {
-        let attempts = lock.attempts.iter().map(|index| &history.attempts()[*index]);
-        for Gap { from, to } in gaps(history, attempts, calm) {
+        let attempts: Vec<_> = lock.attempts.iter().map(|index| &history.attempts()[*index]).collect();
+        let places = places(&attempts);
+        for Gap { from, to } in gaps(history, &attempts, places, calm) {
             let idle = to.at.since(from.at);
             stats.longest_idle = stats.longest_idle.max(idle);
             if idle > idle_at_most {
-                let says = format!("lock {name:?} was wanted and held by nobody for {idle:?}");
+                let what = if places > 1 { "a permit of lock" } else { "lock" };
+                let says = format!("{what} {name:?} was wanted and held by nobody for {idle:?}");
                 return Err(Violation::new(CHECK, history, [from, to], says));
             }
         }
@@ -76,8 +79,17 @@ enum Change {
     GivenUp,
 }
 
+/// How many can hold it at once: all its permits, if nobody wants anything else.
+fn places(attempts: &[&Attempt]) -> i64 {
+    let permits = attempts.iter().map(|attempt| match attempt.mode {
+        Mode::Permit { of } => i64::from(of),
+        _ => 1,
+    });
+    permits.min().unwrap_or(1)
+}
+
 /// Sweeps over everything that changes whether a lock is wanted or held.
-fn gaps<'a>(history: &History, attempts: impl Iterator<Item = &'a Attempt>, calm: Point) -> Vec<Gap> {
+fn gaps(history: &History, attempts: &[&Attempt], places: i64, calm: Point) -> Vec<Gap> {
     let mut changes = Vec::new();
     for attempt in attempts {
         changes.push((attempt.invoked, Change::Wanted));
@@ -100,7 +112,7 @@ fn gaps<'a>(history: &History, attempts: impl Iterator<Item = &'a Attempt>, calm
             Change::Held => held += 1,
             Change::Left => held -= 1,
         }
-        let idle = wanted > 0 && held == 0;
+        let idle = wanted > 0 && held < places;
         since = match since {
             Some(from) if !idle => {
                 gaps.push(Gap { from: from.max(calm), to: at.min(last).max(calm) });
@@ -187,6 +199,27 @@ mod tests {
         assert!(text.starts_with("progress: lock \"a\" was wanted and held by nobody for 3s"), "{text}");
         assert!(text.contains(" -> 3.000000000 1.0 #0 - killed"), "{text}");
         assert!(text.contains(" -> 6.000000000 2.1 #1 a acquired"), "{text}");
+    }
+
+    #[test]
+    fn a_permit_that_does_not_come_back_from_a_dead_holder_is_found() {
+        let permits = |third: &str| {
+            check(&format!(
+                "1.0 1.1 #1 a invoked permit/2
+                 1.0 1.1 #1 a acquired token=1 until=99.0
+                 1.0 2.1 #1 a invoked permit/2
+                 1.0 2.1 #1 a acquired token=2 until=99.0
+                 2.0 3.1 #1 a invoked permit/2
+                 3.0 2.0 #0 - killed
+                 {third} 3.1 #1 a acquired token=3 until=99.0"
+            ))
+        };
+        assert_eq!(permits("4.0").expect("soon").longest_idle, SECOND);
+        let text = permits("6.0").expect_err("one was free for three seconds").to_string();
+        assert!(
+            text.starts_with("progress: a permit of lock \"a\" was wanted and held by nobody for 3s"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -15,7 +15,8 @@ const CHECK: &str = "tokens";
 /// process came to know of them (it was stopped in between, and never certain), acquires may return in another
 /// order than the locks were granted in; there, the lower token must at least have been asked for before the greater
 /// one was held. Readers of one client may hold one grant together, with one token; those that join it may be asked for
-/// later, but not after somebody who excludes them held the lock with a greater one.
+/// later, but not after somebody who excludes them held the lock with a greater one. So may those that take over what
+/// another task of their client had asked for before it gave up.
 ///
 /// # Errors
 /// The two holds whose tokens are equal or out of order.
@@ -29,7 +30,8 @@ pub fn tokens(history: &History, excuses: &Excuses) -> Result<Stats, Violation> 
         unique(history, &holds)?;
         let mut greater = Greater::default();
         for (place, (token, hold)) in holds.iter().enumerate().rev() {
-            let joins = place > 0 && holds[place - 1].0 == *token;
+            let inherits = !hold.alone && compatible(hold.mode, hold.mode);
+            let joins = inherits || place > 0 && holds[place - 1].0 == *token;
             let excused = excuses.cover(hold.invoked, hold.end);
             stats.excused += usize::from(excused);
             let is_lenient = excused || hold.end <= hold.start;
@@ -185,6 +187,24 @@ mod tests {
         };
         check(&(reader(1, 1, 4, 5) + &reader(2, 1, 2, 6))).expect("the slow one was asked for in time");
         check(&(reader(1, 3, 4, 5) + &reader(2, 1, 2, 6))).expect_err("asked for after the other was held");
+    }
+
+    #[test]
+    fn a_reader_may_take_over_what_a_task_of_its_client_had_asked_for() {
+        let lines = |gives_up: &str, between: &str| {
+            check(&format!(
+                "1.0 {gives_up} #1 a invoked read
+                 1.1 {gives_up} #1 a cancelled until=9.0
+                 2.0 2.1 #1 a invoked {between}
+                 2.1 2.1 #1 a acquired token=6 until=9.0
+                 2.5 2.1 #1 a release
+                 3.0 1.1 #2 a invoked read
+                 3.1 1.1 #2 a acquired token=5 until=9.0"
+            ))
+        };
+        lines("1.1", "read").expect("it was granted before the other's");
+        lines("3.1", "read").expect_err("another client's");
+        lines("1.1", "write").expect_err("the writer was in between");
     }
 
     #[test]

@@ -1,0 +1,197 @@
+//! Everything that is built on locks, while processes are killed and stopped, and clients cut off. Judged by what each of them
+//! wrote down.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork::engine::{Filter, Mode};
+use latchwork::{Client, Guarantees, LockName};
+use nix::sys::signal::Signal;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::support::{LONG, name, nothing_left, pause};
+use crate::Fixture;
+use crate::cell_history::CellHistory;
+use crate::company::{self, Company, POOL, SERVICE, SHELF};
+use crate::history::checks::{Excuses, Expectations, Stats, check_all, kept, leaders};
+use crate::history::{
+    Fault, History, RecordedClient, RecordedGuard, RecordedObserver, Recorder as Historian,
+};
+use crate::worker::Worker;
+
+/// Of those who are killed or stopped: they may lose what they hold.
+const SHORT: Duration = Duration::from_secs(1);
+/// Of those who are cut off.
+const TTL: Duration = Duration::from_secs(2);
+/// How long before the end of that a holder is told: the machine may be busy.
+const MARGIN: Duration = Duration::from_millis(700);
+/// Until everything has come right, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// A lease that no busy machine ends.
+const SURE: Duration = Duration::from_secs(10);
+
+pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fixture: Arc<F>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [path, cell] = company::records(folder.path());
+    let (recorder, cells) = (Historian::shared(&path), Arc::new(CellHistory::shared(&cell)));
+    let client = recorder.client(fixture.client().await);
+    let watching = follow(&client);
+    let company = Company::gather(&client, LONG, &cells);
+    let ttl = SHORT.max(client.client().guarantees().min_ttl);
+    let [mut dies, mut stops] =
+        [start(&*fixture, folder.path(), ttl).await, start(&*fixture, folder.path(), ttl).await];
+    company.works(3).await;
+    recorder.killed(dies.pid());
+    dies.kill().await;
+    dies = start(&*fixture, folder.path(), ttl).await;
+    company.works(2).await;
+    recorder.stopped(stops.pid());
+    stops.signal(Signal::SIGSTOP);
+    tokio::time::sleep(ttl + ttl / 4).await;
+    recorder.killed(dies.pid());
+    dies.kill().await;
+    company.works(1).await;
+    stops.signal(Signal::SIGCONT);
+    company.works(2).await;
+    company::is_over(folder.path());
+    stops.done().await;
+    company.home().await;
+    at_rest(&*fixture, &client, &recorder, watching).await;
+    let history = History::read(&path);
+    judge::<F>(&history, client.client()).await;
+    let stats = kept(&history, SURE, &Excuses::none()).expect("nobody loses what another's death ends");
+    assert!(stats.judged > 0 || F::guarantees().lives_with_session, "{stats}");
+    CellHistory::read(&cell).check().expect("linearizable");
+}
+
+async fn start<F: Fixture>(fixture: &F, folder: &Path, ttl: Duration) -> Worker {
+    let url = fixture.url().expect("this engine is shared between processes");
+    let millis = ttl.as_millis().to_string();
+    let mut worker = Worker::start(&["company", &url, &folder.display().to_string(), &millis]);
+    assert_eq!(worker.line().await, "started");
+    worker
+}
+
+pub(super) async fn those_who_are_cut_off_break_no_promise<F: Fixture>(fixture: Arc<F>) {
+    let (recorder, cells) = (Historian::in_memory(crate::stage::clock()), Arc::new(CellHistory::default()));
+    let cut_off = recorder.client(fixture.client().await);
+    let url = fixture.url().expect("this engine is reached by others in another way");
+    let beside = recorder.client(latchwork::connect(&url).await.expect("the engine is there"));
+    let watching = follow(&cut_off);
+    let ttl = TTL.max(cut_off.client().guarantees().min_ttl);
+    let companies = [&cut_off, &beside].map(|client| Company::gather(client, ttl, &cells));
+    companies[0].works(2).await;
+    let holders = hold_what_can_be_held(&cut_off, ttl).await;
+    recorder.fault_began(Fault::Partition);
+    fixture.breaks().await;
+    for holder in holders {
+        timeout(PATIENCE, holder).await.expect("a holder that is cut off is told").expect("no panic");
+    }
+    companies[1].works(3).await;
+    fixture.mend().await;
+    recorder.fault_ended(Fault::Partition);
+    companies[0].works(2).await;
+    for company in companies {
+        company.home().await;
+    }
+    at_rest(&*fixture, &cut_off, &recorder, watching).await;
+    judge::<F>(&recorder.history(), beside.client()).await;
+    cells.check().expect("linearizable");
+}
+
+/// One of each kind, until it is told that it is lost.
+async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<JoinHandle<()>> {
+    let promised = client.client().guarantees();
+    let mut held = Vec::new();
+    for (lock, mode, can) in
+        [(SHELF, Mode::Read, promised.read_write), (POOL.0, Mode::Permit { of: POOL.1 }, promised.permits)]
+    {
+        if can {
+            let lock = client.shared_lock(lock, mode).ttl(ttl).with(|lock| lock.stop_margin(MARGIN));
+            held.push(lock.acquire().await.expect("its turn comes"));
+        }
+    }
+    if promised.cells {
+        let election = client.election(SERVICE).ttl(ttl).with(|election| election.stop_margin(MARGIN));
+        held.push(election.campaign("cut off").await.expect("its turn comes"));
+    }
+    let until_lost = |guard: RecordedGuard| {
+        tokio::spawn(async move {
+            guard.lost().await;
+        })
+    };
+    held.into_iter().map(until_lost).collect()
+}
+
+/// Follows who leads, until that is the last one.
+fn follow(client: &RecordedClient) -> Option<JoinHandle<()>> {
+    let observer = client.client().guarantees().cells.then(|| client.election(SERVICE).observe())?;
+    Some(tokio::spawn(until_the_last(observer)))
+}
+
+async fn until_the_last(mut observer: RecordedObserver) {
+    loop {
+        match observer.next().await {
+            Ok(leader) if leader.value == b"last" => return,
+            Ok(_) => {}
+            // An outage is told; it may be asked again, and misses nothing.
+            Err(_) => pause(20).await,
+        }
+    }
+}
+
+/// The last one leads until everybody has seen it; then all is given back.
+async fn at_rest<F: Fixture>(
+    fixture: &F,
+    client: &RecordedClient,
+    recorder: &Historian,
+    watching: Option<JoinHandle<()>>,
+) {
+    if let Some(watching) = watching {
+        let election = client.election(SERVICE).ttl(LONG);
+        let last = timeout(PATIENCE, election.campaign("last")).await.expect("nobody is in its way");
+        let last = last.expect("nobody is in its way");
+        timeout(PATIENCE, watching)
+            .await
+            .expect("a leader that still leads is not missed")
+            .expect("no panic");
+        last.release().await.expect("held");
+    }
+    let looks = fixture.client().await;
+    for lock in company::locks(&looks.guarantees()) {
+        nothing_left(&looks, lock).await;
+    }
+    recorder.quiesced();
+}
+
+async fn judge<F: Fixture>(history: &History, client: &Client) {
+    let mut left = Vec::new();
+    for lock in company::locks(&client.guarantees()) {
+        left.extend(client.inspect(&Filter::Name(name(lock))).await.expect("answers"));
+    }
+    let promised = F::guarantees();
+    let expected = Expectations {
+        answer_within: PATIENCE,
+        idle_at_most: PATIENCE / 2,
+        queued_after: None,
+        left: Some(left),
+    };
+    let mut stats = check_all(history, &promised, &expected).expect("every promise is kept");
+    let excuses = Excuses::from_exclusion(history, &promised);
+    stats.push(leaders(history, PATIENCE, &excuses).expect("who leads is known"));
+    stats.iter().for_each(|stats| println!("{stats}"));
+    enough_happened(history, &promised, &stats);
+}
+
+/// A check that looked at nothing has shown nothing.
+fn enough_happened(history: &History, promised: &Guarantees, stats: &[Stats]) {
+    let judged = |check| stats.iter().find(|stats| stats.check == check).map_or(0, |stats| stats.judged);
+    assert!(judged("exclusion") > 3 && judged("progress") > 3, "too little happened");
+    assert!(judged("leaders") > 3 || !promised.cells, "too little was asked");
+    for lock in company::locks(promised) {
+        let lock: LockName = name(lock);
+        assert!(history.holds_of(&lock).count() > 2, "hardly anybody held {lock:?}");
+    }
+}
