@@ -25,7 +25,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use latchwork::Guarantees;
+use latchwork::{Guarantees, Promise};
 
 use crate::Fixture;
 
