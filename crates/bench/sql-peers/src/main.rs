@@ -11,6 +11,9 @@ use distributed_lock_mysql::MySqlLockProvider;
 use distributed_lock_postgres::PostgresLockProvider;
 use nix::time::{ClockId, clock_gettime};
 
+/// Longer than any round. MariaDB knows no wait without end.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> Result<()> {
@@ -35,7 +38,7 @@ where
     P::Lock: Send + Sync + 'static,
 {
     let lock = provider.create_lock(&name);
-    lock.acquire(None).await?.release().await?;
+    lock.acquire(PATIENCE).await?.release().await?;
     let mut home = io::stdout();
     home.write_all(b"!")?;
     home.flush()?;
@@ -46,7 +49,7 @@ where
     let turns = tokio::spawn(async move {
         let (mut turns, mut asked) = (Vec::with_capacity(1 << 16), 0);
         loop {
-            let handle = lock.acquire(None).await?;
+            let handle = lock.acquire(PATIENCE).await?;
             let acquired = now()? - start;
             handle.release().await?;
             turns.push([0, asked, acquired, acquired]);
