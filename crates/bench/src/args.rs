@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// A python with python-redis-lock and redis-py, to measure these as well
     #[arg(long)]
     pub(crate) python: Option<PathBuf>,
+    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure other session locks as well
+    #[arg(long)]
+    pub(crate) sql_peers: Option<PathBuf>,
     /// Redis: time claims and releases apart in the server, by way of its slow log, which slows it down
     #[arg(long)]
     pub(crate) split: bool,

@@ -30,12 +30,17 @@ pub(crate) struct Orders<'a> {
     pub(crate) url: Option<&'a str>,
     /// For the sides that are written in it.
     pub(crate) python: Option<&'a Path>,
+    /// For distributed-lock on a database.
+    pub(crate) sql_peers: Option<&'a Path>,
 }
 
 impl Orders<'_> {
     fn command(&self, index: u32) -> Result<Command> {
         if let (Side::PyRedis | Side::PyRedisLock, Some(python)) = (self.side, self.python) {
             return peers::command(self, python);
+        }
+        if let (Side::SessionPeer, Some(program)) = (self.side, self.sql_peers) {
+            return peers::sql_command(self, program);
         }
         let mut command = Command::new(self.program);
         command.arg("worker").arg("--folder").arg(self.folder);

@@ -36,6 +36,8 @@ pub(crate) struct Host {
     /// What the server had been asked when it began: the counters of etcd and zookeeper only grow.
     asked: Cell<u64>,
     splits: bool,
+    /// What the URL of a database ends with.
+    scheme: &'static str,
 }
 
 impl Host {
@@ -51,6 +53,7 @@ impl Host {
             zookeeper: None,
             asked: Cell::new(0),
             splits: false,
+            scheme: "",
         }
     }
 
@@ -62,16 +65,33 @@ impl Host {
         let redis = (engine == Engine::Redis).then(|| start_redis(splits));
         let masters = if engine == Engine::Redlock { MASTERS } else { 0 };
         let masters = (0..masters).map(|_| start_redis(false)).collect();
-        let mariadb = (engine == Engine::Mariadb)
+        let (on_mariadb, on_postgres) = (
+            matches!(engine, Engine::Mariadb | Engine::MariadbSession),
+            matches!(engine, Engine::Postgres | Engine::PostgresSession),
+        );
+        let mariadb = on_mariadb
             .then(|| MariadbServer::start(MariadbOptions { is_measured: true, ..MariadbOptions::default() }));
         let memcached =
             (engine == Engine::Memcached).then(|| MemcachedServer::start(MemcachedOptions::default()));
-        let postgres = (engine == Engine::Postgres).then(|| {
+        let postgres = on_postgres.then(|| {
             PostgresServer::start(PostgresOptions { is_measured: true, ..PostgresOptions::default() })
         });
         let etcd = (engine == Engine::Etcd).then(|| EtcdServer::start(EtcdOptions::default()));
         let zookeeper = (engine == Engine::Zookeeper).then(start_zookeeper);
-        Self { redis, masters, mariadb, memcached, postgres, etcd, zookeeper, asked: Cell::new(0), splits }
+        let is_session = matches!(engine, Engine::MariadbSession | Engine::PostgresSession);
+        let scheme = if is_session { "scheme=session" } else { "" };
+        Self {
+            redis,
+            masters,
+            mariadb,
+            memcached,
+            postgres,
+            etcd,
+            zookeeper,
+            asked: Cell::new(0),
+            splits,
+            scheme,
+        }
     }
 
     /// The server itself.
@@ -96,9 +116,9 @@ impl Host {
         let zookeeper = zookeeper.map(|server| format!("zookeeper://{}", server.members()[0].address()));
         let places: Vec<_> = self.masters.iter().map(|master| master.address().to_string()).collect();
         let redlock = format!("redlock://{}?quarantine=off", places.join(","));
-        let postgres = self.postgres.as_ref().map(|server| server.url(server.address(), ""));
+        let postgres = self.postgres.as_ref().map(|server| server.url(server.address(), self.scheme));
         let memcached = self.memcached.as_ref().map(|server| format!("memcached://{}", server.address()));
-        let mariadb = self.mariadb.as_ref().map(|server| server.url(server.address(), ""));
+        let mariadb = self.mariadb.as_ref().map(|server| server.url(server.address(), self.scheme));
         let databases = mariadb.or(postgres).or(memcached);
         redis.or(databases).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }

@@ -29,6 +29,8 @@ pub(crate) async fn locks(job: &Job, engine: Engine) -> Result<Vec<Lock>> {
         | Engine::Memcached
         | Engine::Mariadb
         | Engine::Postgres
+        | Engine::MariadbSession
+        | Engine::PostgresSession
         | Engine::Etcd
         | Engine::Zookeeper => job.url()?.to_owned(),
     };

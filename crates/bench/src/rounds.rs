@@ -100,8 +100,8 @@ pub(crate) fn once(
     let folder = tempfile::Builder::new().prefix("latchwork-bench-").tempdir_in(base)?;
     let (folder, millis, url) = (folder.path(), args.millis, host.url());
     host.clear();
-    let (url, python) = (url.as_deref(), args.python.as_deref());
-    let fleet = Fleet::start(&Orders { program, workload, side, folder, millis, url, python })?;
+    let (url, python, sql_peers) = (url.as_deref(), args.python.as_deref(), args.sql_peers.as_deref());
+    let fleet = Fleet::start(&Orders { program, workload, side, folder, millis, url, python, sql_peers })?;
     host.begin(side);
     let tallies = fleet.run()?;
     let mut metrics = measure(workload, &tallies, millis * 1_000_000);

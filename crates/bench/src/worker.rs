@@ -41,6 +41,8 @@ fn awaited_floor(job: &Job) -> Result<Tally> {
         Side::MemcachedMeta => awaited(job, floors::meta(job)),
         Side::MariadbStatements => awaited(job, floors::mariadb_statements(job)),
         Side::PostgresStatements => awaited(job, floors::postgres_statements(job)),
+        Side::SessionBytes | Side::SessionBlocks => awaited(job, floors::session_pairs(job)),
+        Side::SessionStatements => awaited(job, floors::session_statements(job)),
         #[cfg(feature = "peers")]
         Side::ZookeeperCreate => awaited(job, crate::peers::zookeeper::creates(job)),
         #[cfg(feature = "peers")]

@@ -18,8 +18,8 @@ const TTL: i64 = 30_000_000;
 /// As the engine's, without a password: long flags, matched rows, a database, protocol 4.1, transactions, proofs by method.
 const ABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
 const QUERY: u8 = 0x03;
-const PREPARE: u8 = 0x16;
-const EXECUTE: u8 = 0x17;
+pub(super) const PREPARE: u8 = 0x16;
+pub(super) const EXECUTE: u8 = 0x17;
 
 /// One lock of one connection.
 pub(crate) struct Pair {
@@ -43,17 +43,7 @@ struct Prepared {
 /// The locks of this process's tasks, on one connection, on the tables that the engine made.
 pub(crate) async fn statements(job: &Job) -> Result<Vec<Pair>> {
     let client = latchwork::connect(job.url()?).await?;
-    let place = job.url()?.split(['@', '/']).nth(3).ok_or("mariadb://user@host:port/database")?;
-    let mut stream = BufReader::new(TcpStream::connect(place).await?);
-    stream.get_ref().set_nodelay(true)?;
-    receive(&mut stream).await?;
-    let mut hello = ABILITIES.to_le_bytes().to_vec();
-    hello.extend(0x100_0000_u32.to_le_bytes());
-    hello.push(45);
-    hello.extend([0; 23]);
-    hello.extend(b"owner\0\0locks\0mysql_native_password\0");
-    send(&mut stream, 1, &hello).await?;
-    receive(&mut stream).await?;
+    let mut stream = connect(job).await?;
     for setting in ["SET time_zone = '+00:00'", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"] {
         send(&mut stream, 0, &[&[QUERY], setting.as_bytes()].concat()).await?;
         receive(&mut stream).await?;
@@ -69,6 +59,21 @@ pub(crate) async fn statements(job: &Job) -> Result<Vec<Pair>> {
         pairs.push(Pair { wire: wire.clone(), name: name.into_bytes(), id });
     }
     Ok(pairs)
+}
+
+pub(super) async fn connect(job: &Job) -> Result<BufReader<TcpStream>> {
+    let place = job.url()?.split(['@', '/']).nth(3).ok_or("mariadb://user@host:port/database")?;
+    let mut stream = BufReader::new(TcpStream::connect(place).await?);
+    stream.get_ref().set_nodelay(true)?;
+    receive(&mut stream).await?;
+    let mut hello = ABILITIES.to_le_bytes().to_vec();
+    hello.extend(0x100_0000_u32.to_le_bytes());
+    hello.push(45);
+    hello.extend([0; 23]);
+    hello.extend(b"owner\0\0locks\0mysql_native_password\0");
+    send(&mut stream, 1, &hello).await?;
+    receive(&mut stream).await?;
+    Ok(stream)
 }
 
 async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepared> {
@@ -117,14 +122,14 @@ impl Prepared {
     }
 }
 
-async fn send(stream: &mut BufReader<TcpStream>, number: u8, payload: &[u8]) -> Result<()> {
+pub(super) async fn send(stream: &mut BufReader<TcpStream>, number: u8, payload: &[u8]) -> Result<()> {
     let mut packet = (payload.len() as u32).to_le_bytes();
     packet[3] = number;
     stream.get_mut().write_all(&[&packet, payload].concat()).await?;
     Ok(())
 }
 
-async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<u8>> {
+pub(super) async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<u8>> {
     let head = stream.read_u32_le().await?;
     let mut packet = vec![0; (head & 0xff_ffff) as usize];
     stream.read_exact(&mut packet).await?;

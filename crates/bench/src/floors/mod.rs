@@ -7,6 +7,7 @@ mod memcached;
 mod mutex;
 mod postgres;
 mod redis;
+mod session;
 mod statements;
 
 pub(crate) use bell::Bell;
@@ -16,4 +17,5 @@ pub(crate) use memcached::meta;
 pub(crate) use mutex::mutexes;
 pub(crate) use postgres::statements as postgres_statements;
 pub(crate) use redis::{bare, blpop, claim_script, release_script, scripts};
+pub(crate) use session::{pairs as session_pairs, statements as session_statements};
 pub(crate) use statements::{Statements, open};

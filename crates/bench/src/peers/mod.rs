@@ -7,6 +7,7 @@ pub(crate) mod etcd;
 mod python;
 #[cfg(feature = "peers")]
 mod rslock;
+mod sql;
 #[cfg(feature = "peers")]
 pub(crate) mod zookeeper;
 
@@ -16,6 +17,7 @@ use crate::plan::Side;
 pub(crate) use self::python::command;
 #[cfg(feature = "peers")]
 pub(crate) use self::rslock::managers;
+pub(crate) use self::sql::command as sql_command;
 
 /// The servers of a URL, each by itself.
 #[cfg(feature = "peers")]
@@ -30,6 +32,7 @@ pub(crate) fn missing(side: Side, args: &Args) -> Option<String> {
         side if side.needs_peers() && cfg!(not(feature = "peers")) => {
             Some("build with --features peers".into())
         }
+        Side::SessionPeer => args.sql_peers.is_none().then(|| "give --sql-peers PATH".into()),
         Side::PyRedis => python::missing("redis", args.python.as_deref()),
         Side::PyRedisLock => python::missing("redis_lock", args.python.as_deref()),
         _ => None,

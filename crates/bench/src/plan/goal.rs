@@ -45,6 +45,8 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
                 [Side::PostgresMulti, Side::PostgresStatements, Side::PostgresUnpassed],
             );
         }
+        Engine::MariadbSession => return on_sessions(workload, 1.5),
+        Engine::PostgresSession => return on_sessions(workload, 3.0),
         Engine::Etcd => return on_etcd(workload),
         Engine::Zookeeper => return on_zookeeper(workload),
         Engine::Sqlite | Engine::Memory => return Vec::new(),
@@ -87,6 +89,22 @@ fn on_rows(workload: Workload, [side, statements, unpassed]: [Side; 3]) -> Vec<G
     match workload {
         Workload::Free => vec![goal(statements, Bound::Most(1.15))],
         Workload::Contended => vec![goal(unpassed, Bound::Least(50.0))],
+        _ => Vec::new(),
+    }
+}
+
+fn on_sessions(workload: Workload, than_peer: f64) -> Vec<Goal> {
+    use Bound::{Least, Most};
+    let both = [Side::SessionMulti, Side::SessionCurrent];
+    let of_each = |what, bound| both.map(|side| Goal { side, what, bound }).to_vec();
+    match workload {
+        Workload::Free => [
+            of_each(What::Ratio(Side::SessionBytes), Most(1.15)),
+            of_each(What::RatioOf("pairs/s", Side::SessionPeer), Least(than_peer)),
+        ]
+        .concat(),
+        Workload::Contended => of_each(What::Ratio(Side::SessionBlocks), Least(10.0)),
+        Workload::HandOver => of_each(What::Ratio(Side::SessionBlocks), Most(1.5)),
         _ => Vec::new(),
     }
 }

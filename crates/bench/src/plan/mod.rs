@@ -21,6 +21,8 @@ pub(crate) enum Engine {
     Memcached,
     Mariadb,
     Postgres,
+    MariadbSession,
+    PostgresSession,
     Etcd,
     Zookeeper,
 }

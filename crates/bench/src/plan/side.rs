@@ -36,6 +36,11 @@ pub(crate) enum Side {
     PostgresCurrent,
     /// As [`Side::SqliteUnpassed`].
     PostgresUnpassed,
+    /// Session locks, on whichever database.
+    SessionMulti,
+    SessionCurrent,
+    /// As [`Side::SqliteUnpassed`].
+    SessionUnpassed,
     EtcdMulti,
     EtcdCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -66,6 +71,14 @@ pub(crate) enum Side {
     MariadbStatements,
     /// The engine's own two statements, prepared, through the same crate.
     PostgresStatements,
+    /// Two statements that take and give a session lock, prepared, as bytes on a socket.
+    SessionBytes,
+    /// The same through tokio-postgres.
+    SessionStatements,
+    /// As the first, but the server waits until the lock is free; a connection for each task.
+    SessionBlocks,
+    /// A peer: distributed-lock 0.2 on the same database.
+    SessionPeer,
     /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
     EtcdTxn,
     /// Keys in a queue: put, look, watch the one before from no revision, look again; through etcd-client.
@@ -124,6 +137,13 @@ impl Side {
             Self::PostgresCurrent => "ours: postgres, current-thread",
             Self::PostgresUnpassed => "ours: postgres, never passed",
             Self::PostgresStatements => "floor: raw statements, prepared",
+            Self::SessionMulti => "ours: session, multi-thread",
+            Self::SessionCurrent => "ours: session, current-thread",
+            Self::SessionUnpassed => "ours: session, never passed",
+            Self::SessionBytes => "floor: raw pair, bytes",
+            Self::SessionStatements => "floor: raw pair, tokio-postgres",
+            Self::SessionBlocks => "floor: raw blocking pair, bytes",
+            Self::SessionPeer => "peer: distributed-lock 0.2",
             Self::EtcdMulti => "ours: etcd, multi-thread",
             Self::EtcdCurrent => "ours: etcd, current-thread",
             Self::EtcdUnpassed => "ours: etcd, never passed",
@@ -176,6 +196,12 @@ impl Side {
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::PostgresStatements],
                 _ => &[Self::PostgresUnpassed],
+            },
+            Self::SessionMulti | Self::SessionCurrent | Self::SessionUnpassed => match workload {
+                Workload::Free | Workload::Distinct => {
+                    &[Self::SessionBytes, Self::SessionStatements, Self::SessionPeer]
+                }
+                _ => &[Self::SessionBlocks],
             },
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => match workload {
                 Workload::Free | Workload::Distinct => &[Self::EtcdTxn],
@@ -233,6 +259,7 @@ impl Side {
             | Self::MemcachedCurrent
             | Self::MariadbCurrent
             | Self::PostgresCurrent
+            | Self::SessionCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
             | Self::BlpopCurrent => Flavor::Current,
@@ -254,6 +281,10 @@ impl Side {
             }
             Self::MariadbMulti | Self::MariadbCurrent | Self::MariadbUnpassed => Some(Engine::Mariadb),
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => Some(Engine::Postgres),
+            // Or MariaDB's: the URL says which.
+            Self::SessionMulti | Self::SessionCurrent | Self::SessionUnpassed => {
+                Some(Engine::PostgresSession)
+            }
             Self::EtcdMulti | Self::EtcdCurrent | Self::EtcdUnpassed => Some(Engine::Etcd),
             Self::ZookeeperMulti | Self::ZookeeperCurrent | Self::ZookeeperUnpassed => {
                 Some(Engine::Zookeeper)
@@ -273,6 +304,7 @@ impl Side {
                 | Self::MemcachedUnpassed
                 | Self::MariadbUnpassed
                 | Self::PostgresUnpassed
+                | Self::SessionUnpassed
                 | Self::EtcdUnpassed
                 | Self::ZookeeperUnpassed
         )
@@ -339,6 +371,13 @@ impl Side {
                 | Self::PostgresCurrent
                 | Self::PostgresUnpassed
                 | Self::PostgresStatements
+                | Self::SessionMulti
+                | Self::SessionCurrent
+                | Self::SessionUnpassed
+                | Self::SessionBytes
+                | Self::SessionStatements
+                | Self::SessionBlocks
+                | Self::SessionPeer
                 | Self::MemcachedMulti
                 | Self::MemcachedCurrent
                 | Self::MemcachedUnpassed

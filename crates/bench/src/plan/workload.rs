@@ -106,6 +106,7 @@ impl Workload {
             (Engine::Memcached, _) => self.on_memcached(),
             (Engine::Mariadb, _) => self.on_mariadb(),
             (Engine::Postgres, _) => self.on_postgres(),
+            (Engine::MariadbSession | Engine::PostgresSession, _) => self.on_sessions(engine),
             (Engine::Etcd, _) => self.on_etcd(),
             (Engine::Zookeeper, _) => self.on_zookeeper(),
         }
@@ -158,6 +159,19 @@ impl Workload {
         match self {
             Self::Free | Self::Distinct => &[PostgresMulti, PostgresCurrent, PostgresStatements],
             _ => &[PostgresMulti, PostgresCurrent, PostgresUnpassed],
+        }
+    }
+
+    fn on_sessions(self, engine: Engine) -> &'static [Side] {
+        use Side::{SessionBlocks, SessionBytes, SessionCurrent, SessionMulti};
+        use Side::{SessionPeer, SessionStatements, SessionUnpassed};
+        match self {
+            Self::Free | Self::Distinct if engine == Engine::PostgresSession => {
+                &[SessionMulti, SessionCurrent, SessionBytes, SessionStatements, SessionPeer]
+            }
+            Self::Free | Self::Distinct => &[SessionMulti, SessionCurrent, SessionBytes, SessionPeer],
+            Self::HandOver => &[SessionMulti, SessionCurrent, SessionBlocks],
+            _ => &[SessionMulti, SessionCurrent, SessionUnpassed, SessionBlocks],
         }
     }
 

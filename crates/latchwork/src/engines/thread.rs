@@ -1,10 +1,11 @@
 //! A thread of an engine's own, so that user code that blocks every worker cannot end its connections.
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{self, Builder, Handle};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// The thread. It ends with the last of what keeps it alive.
+#[derive(Clone)]
 pub(super) struct Thread {
     runtime: Handle,
     alive: mpsc::Sender<()>,
@@ -29,6 +30,11 @@ impl Thread {
         std::thread::Builder::new().name(name.into()).spawn(live)?;
         let runtime = made.recv().map_err(std::io::Error::other)??;
         Ok(Self { runtime, alive })
+    }
+
+    /// Its runtime's.
+    pub(super) fn id(&self) -> runtime::Id {
+        self.runtime.id()
     }
 
     /// Does it there. The thread lives for as long as that takes.

@@ -10,6 +10,7 @@ mod names;
 mod refused;
 mod replies;
 mod restarted;
+mod revoked;
 mod scene;
 mod several;
 mod tls;

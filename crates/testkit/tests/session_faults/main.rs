@@ -5,6 +5,8 @@
 mod dark;
 mod dropped;
 mod ended;
+mod moved;
+mod outage;
 mod scene;
 mod tokens;
 mod unfit;

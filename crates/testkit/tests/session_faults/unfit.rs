@@ -1,7 +1,7 @@
 //! Servers on which a session lock would be none.
 
 use latchwork::ErrorKind;
-use testkit::servers::Pgbouncer;
+use testkit::servers::{MariadbOptions, MariadbServer, Pgbouncer};
 
 use super::scene::{LONG, Scene, Server, connect, hold};
 
@@ -53,4 +53,12 @@ async fn options_of_one_way_to_lock_are_refused_for_the_other() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
         assert!(error.to_string().contains(says), "{url}: {error}");
     }
+}
+
+/// The only member that there is: it is the cluster that counts, not how many there are today.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_of_a_galera_cluster_is_refused() {
+    let server = MariadbServer::start(MariadbOptions { is_clustered: true, ..MariadbOptions::default() });
+    assert_eq!(server.sql("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_status'"), "wsrep_cluster_status\tPrimary");
+    refused(&server.url(server.address(), "scheme=session"), "Galera").await;
 }

@@ -8,6 +8,7 @@ use super::failure::{failed, refused};
 use super::options::Options;
 use super::wire::{Prepared, Reply, Trouble, Wire};
 use crate::engines::sql::Value;
+use crate::engines::sql::session::Moving;
 use crate::engines::unheard::Unheard;
 use crate::{Error, ErrorKind, Result};
 
@@ -38,12 +39,21 @@ impl Connection {
     /// # Errors
     /// What the server says. Nothing was done.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
+        Self::set_up(options, None).await
+    }
+
+    /// The same for one that other runtimes can move as well.
+    pub(super) async fn open_moved(options: Arc<Options>, moving: &Arc<Moving>) -> Result<Self> {
+        Self::set_up(options, Some(moving)).await
+    }
+
+    async fn set_up(options: Arc<Options>, moving: Option<&Arc<Moving>>) -> Result<Self> {
         let unreachable = |why: &str| {
             let message = format!("{} at {}: {why}", options.engine, options.place);
             Error::new(ErrorKind::Unreachable, message)
         };
         let opening = async {
-            let (wire, greeting) = Wire::open(&options.login).await?;
+            let (wire, greeting) = Wire::open(&options.login, moving).await?;
             let is_mariadb = greeting.version.contains("MariaDB");
             let their_time = options.inserts.then_some(THEIR_TIME);
             let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
@@ -70,16 +80,6 @@ impl Connection {
 
     pub(super) fn is_closed(&self) -> bool {
         self.wire.is_closed()
-    }
-
-    /// Ends as soon as the connection does, whoever ended it.
-    pub(super) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.wire.closed()
-    }
-
-    /// Does not trust it any more: it is closed from now on, and whoever waits for an answer hears so.
-    pub(super) fn hang_up(&self) {
-        self.wire.hang_up();
     }
 
     /// Makes a statement known to the server. Several can be under way at once: each is sent when this is called.

@@ -14,7 +14,6 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
 
 use super::Shared;
 use super::failure::{failed, refused};
-use super::options::Scheme;
 use super::texts::{text, types};
 use super::{inserts, texts};
 use crate::engine::ClaimId;
@@ -111,9 +110,9 @@ impl Connection {
             self.statements = Statements::Texts(statements.map(|statement| text(statement, table)).collect());
             // Nothing is prepared, so this is what finds out whether the tables are there.
             let nothing = Value::Bytes(Vec::new());
-            let probe = match self.shared.options.scheme {
-                Scheme::Row | Scheme::Session => Ask::new(Statement::Find, [nothing.clone(), nothing]),
-                Scheme::Insert(_) => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
+            let probe = match self.shared.options.age {
+                None => Ask::new(Statement::Find, [nothing.clone(), nothing]),
+                Some(_) => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
             };
             return self.ask(&probe).await.map(drop);
         }
@@ -126,18 +125,18 @@ impl Connection {
     }
 
     fn statements_used(&self) -> &'static [Statement] {
-        match self.shared.options.scheme {
-            Scheme::Row | Scheme::Session => &Statement::ALL,
-            Scheme::Insert(_) => &Statement::OF_INSERT[..6],
+        match self.shared.options.age {
+            None => &Statement::ALL,
+            Some(_) => &Statement::OF_INSERT[..6],
         }
     }
 
     /// What makes the tables of its scheme.
     fn tables(&self) -> String {
         let options = &self.shared.options;
-        match options.scheme {
-            Scheme::Row | Scheme::Session => texts::tables(&options.table),
-            Scheme::Insert(_) => inserts::tables(&options.table),
+        match options.age {
+            None => texts::tables(&options.table),
+            Some(_) => inserts::tables(&options.table),
         }
     }
 

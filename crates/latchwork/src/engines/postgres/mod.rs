@@ -27,7 +27,7 @@ use crate::engine::{ClaimId, EngineUrl, SharedCells};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
-use crate::{Client, Error, ErrorKind, Guarantees};
+use crate::{Client, Error, Guarantees};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -67,15 +67,11 @@ impl Postgres {
     /// `docs/engines/postgres.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an option it does not know,
-    /// [`ErrorKind::Denied`] if the tables are not there and may not be made, with what would make
-    /// them, [`ErrorKind::Unreachable`] if nobody answers.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an option it does not know,
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables are not there and may not be made, with what would make
+    /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let options = Options::of(url)?;
-        if options.scheme != Scheme::Row {
-            let message = "this engine is for scheme=row; PostgresInsert and PostgresSession are the others";
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+        let options = Options::of(url, Scheme::Row)?;
         Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
     }
 
@@ -95,11 +91,8 @@ impl PostgresInsert {
     /// # Errors
     /// As [`Postgres::connect`].
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let options = Options::of(url)?;
-        let Scheme::Insert(age) = options.scheme else {
-            let message = "this engine is for scheme=insert; Postgres::connect has the others";
-            return Err(Error::new(ErrorKind::Invalid, message));
-        };
+        let options = Options::of(url, Scheme::Insert)?;
+        let age = options.age.unwrap_or(sql::USUAL_AGE);
         Ok(Self(Inserts::new(Server::connect(options).await?, age)))
     }
 
@@ -116,10 +109,10 @@ sql::engine_on_rows!(PostgresInsert);
 /// # Errors
 /// As [`Postgres::connect`].
 pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
-    match url.option("scheme") {
-        Some("insert") => Ok(Client::new(PostgresInsert::connect(url).await?)),
-        Some("session") => Ok(Client::new(PostgresSession::connect(url).await?)),
-        _ => Ok(Client::new(Postgres::connect(url).await?)),
+    match Scheme::of(url)? {
+        Scheme::Row => Ok(Client::new(Postgres::connect(url).await?)),
+        Scheme::Insert => Ok(Client::new(PostgresInsert::connect(url).await?)),
+        Scheme::Session => Ok(Client::new(PostgresSession::connect(url).await?)),
     }
 }
 
@@ -148,10 +141,10 @@ impl Database for Server {
     const PUTS_AT_ONCE: bool = true;
 
     fn promises(&self) -> Guarantees {
-        match self.shared.options.scheme {
-            Scheme::Row | Scheme::Session => sql::promises("postgres", !self.is_pooled()),
-            Scheme::Insert(_) if self.is_pooled() => sql::promises_of_insert("postgres-insert"),
-            Scheme::Insert(_) => PostgresInsert::promises(),
+        match self.shared.options.age {
+            None => sql::promises("postgres", !self.is_pooled()),
+            Some(_) if self.is_pooled() => sql::promises_of_insert("postgres-insert"),
+            Some(_) => PostgresInsert::promises(),
         }
     }
 

@@ -18,25 +18,47 @@ const KNOWN: [&str; 9] =
     ["ca", "cert", "fenced", "key", "max-age", "pooler", "scheme", "session-ttl", "table"];
 const PORT: u16 = 5432;
 
-/// How to lock.
+/// The ways to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// A row for each lock, and a queue.
     Row,
-    /// A row for each holder, in a table that others use by plain SQL. It is over at this age.
-    Insert(Duration),
+    /// A row for each holder, in a table that others use by plain SQL.
+    Insert,
     /// By the server, for as long as a connection lives.
     Session,
+}
+
+impl Scheme {
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for one that there is not, or an option of another.
+    pub(super) fn of(url: &EngineUrl) -> Result<Self> {
+        let known = [("row", Self::Row), ("insert", Self::Insert), ("session", Self::Session)];
+        let scheme = choice(url, "scheme", &known)?;
+        for (option, belongs_to, belongs) in [
+            ("max-age", "insert", scheme == Self::Insert),
+            ("pooler", "row or scheme=insert", scheme != Self::Session),
+            ("fenced", "session", scheme == Self::Session),
+            ("session-ttl", "session", scheme == Self::Session),
+        ] {
+            if !belongs && url.option(option).is_some() {
+                return Err(invalid(url, format!("{option}= goes with scheme={belongs_to}")));
+            }
+        }
+        Ok(scheme)
+    }
 }
 
 /// A database, and how to lock in it.
 pub(super) struct Options {
     pub(super) config: Config,
     pub(super) tls: Option<Tls>,
+    pub(super) address: (String, u16),
     /// The server, as it may be shown.
     pub(super) place: String,
     pub(super) user: String,
-    pub(super) scheme: Scheme,
+    /// `scheme=insert`: a row is over at this age.
+    pub(super) age: Option<Duration>,
     /// Before `_lock` and `_claim`; the whole name for `scheme=insert`.
     pub(super) table: String,
     /// Whether a pooler stands between; `None`: find out.
@@ -44,10 +66,15 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// Of the engine for this scheme.
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
-    pub(super) fn of(url: &EngineUrl) -> Result<Self> {
+    pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
         url.expect_only(&KNOWN)?;
+        if Scheme::of(url)? != scheme {
+            return Err(invalid(url, "scheme= names another engine; latchwork::connect finds it".to_owned()));
+        }
         let mut hosts = url.hosts();
         let host = hosts.next().unwrap_or("127.0.0.1");
         if hosts.next().is_some() {
@@ -65,32 +92,13 @@ impl Options {
         let tls = tls(url)?.map(|tls| Tls(Arc::new(tls)));
         // Never the one where the other was asked for.
         config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
-        let scheme = scheme(url)?;
-        let table =
-            table(url, if matches!(scheme, Scheme::Insert(_)) { "latchwork_mutex" } else { "latchwork" })?;
+        let age = match scheme {
+            Scheme::Insert => Some(span(url, "max-age")?.unwrap_or(USUAL_AGE)),
+            Scheme::Row | Scheme::Session => None,
+        };
+        let table = table(url, if age.is_some() { "latchwork_mutex" } else { "latchwork" })?;
         let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
         let (place, user) = (format!("{host}:{port}"), user.to_owned());
-        Ok(Self { config, tls, place, user, scheme, table, pooler })
+        Ok(Self { config, tls, address: (host, port), place, user, age, table, pooler })
     }
-}
-
-fn scheme(url: &EngineUrl) -> Result<Scheme> {
-    let age = span(url, "max-age")?;
-    let known = [
-        ("row", Scheme::Row),
-        ("insert", Scheme::Insert(age.unwrap_or(USUAL_AGE))),
-        ("session", Scheme::Session),
-    ];
-    let scheme = choice(url, "scheme", &known)?;
-    for (option, belongs_to, belongs) in [
-        ("max-age", "insert", matches!(scheme, Scheme::Insert(_))),
-        ("pooler", "row or scheme=insert", scheme != Scheme::Session),
-        ("fenced", "session", scheme == Scheme::Session),
-        ("session-ttl", "session", scheme == Scheme::Session),
-    ] {
-        if !belongs && url.option(option).is_some() {
-            return Err(invalid(url, format!("{option}= goes with scheme={belongs_to}")));
-        }
-    }
-    Ok(scheme)
 }

@@ -26,6 +26,8 @@ const GLANCE: Duration = Duration::from_millis(10);
 const MOST_PORTS: u32 = 20;
 /// A small log is made faster, and nothing here needs a large one.
 const SMALL_LOG: &str = "--innodb-log-file-size=8M";
+/// The package mariadb-server depends on it.
+const GALERA: &str = "--wsrep-provider=/usr/lib/galera/libgalera_smm.so";
 /// The user `owner` may do everything in the database `locks`, and nothing to the server; `app` may enter it, and use nothing of ours.
 const PEOPLE: &str = "CREATE DATABASE locks; CREATE TABLE locks.door (x INT); \
                       CREATE USER owner@'127.0.0.1'; GRANT ALL ON locks.* TO owner@'127.0.0.1'; \
@@ -39,6 +41,8 @@ pub struct MariadbServer {
     is_measured: bool,
     has_tls: bool,
     is_roomy: bool,
+    /// The port on which the others of its cluster would find it.
+    cluster: Option<u16>,
     process: Mutex<Option<Process>>,
 }
 
@@ -51,6 +55,8 @@ pub struct MariadbOptions<'a> {
     pub is_measured: bool,
     /// For more clients at once than a server has room for by default.
     pub is_roomy: bool,
+    /// The only member of a Galera cluster.
+    pub is_clustered: bool,
     /// Who it is, and by whose word. Then the user `app` with the password `s3cr@t` is let in by TLS only, and with a
     /// certificate of the same authority.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
@@ -74,15 +80,16 @@ impl MariadbServer {
             vec![("LD_PRELOAD", clocks.library().to_owned()), clocks.variable()]
         });
         let MariadbOptions { is_measured, is_roomy, .. } = options;
-        let has_tls = options.tls.is_some();
+        let (has_tls, cluster, process) = (options.tls.is_some(), None, Mutex::default());
         let mut server =
-            Self { folder, port: 0, environment, is_measured, has_tls, is_roomy, process: Mutex::default() };
+            Self { folder, port: 0, environment, is_measured, has_tls, is_roomy, cluster, process };
         server.make_data();
         if let Some((certificates, identity)) = options.tls {
             server.copy_identity(certificates, identity);
         }
         for _ in 0..MOST_PORTS {
             server.port = free_port();
+            server.cluster = options.is_clustered.then(free_port);
             if server.launch().is_ok() {
                 server.sql(PEOPLE);
                 if has_tls {
@@ -245,6 +252,15 @@ impl MariadbServer {
         }
         if self.is_roomy {
             command.arg("--max-connections=400");
+        }
+        if let Some(port) = self.cluster {
+            command.args([
+                "--wsrep-on=ON",
+                "--wsrep-cluster-address=gcomm://",
+                "--wsrep-node-address=127.0.0.1",
+            ]);
+            command.args(["--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", GALERA]);
+            command.arg(format!("--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{port}"));
         }
         if self.has_tls {
             let files = [("ssl-ca", "ca.pem"), ("ssl-cert", "cert.pem"), ("ssl-key", "key.pem")];

@@ -1,7 +1,6 @@
 //! One connection with the locks that the server keeps for it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
@@ -12,7 +11,7 @@ use super::super::texts::NOW;
 use super::super::wire::{Prepared, Reply, Trouble};
 use crate::engine::Note;
 use crate::engines::sql::Value;
-use crate::engines::sql::session::{Backend, Connection, Ended, Key, Seen, Tried};
+use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How often the server is asked whether a connection that was ended is gone, with 5 ms of its own time in between.
@@ -83,17 +82,12 @@ pub(super) async fn refuse_unfit(options: &Arc<Options>) -> Result<()> {
 impl Named {
     /// # Errors
     /// What the server says.
-    pub(super) async fn open(
-        options: Arc<Options>,
-        ttl: Duration,
-        slice: Duration,
-        ended: Ended,
-    ) -> Result<Self> {
-        let plain = Plain::open(options.clone()).await?;
+    pub(super) async fn open(options: Arc<Options>, terms: &Terms, moving: &Arc<Moving>) -> Result<Self> {
+        let plain = Plain::open_moved(options.clone(), moving).await?;
         // Whole seconds, as MySQL has it.
-        let slice = slice.as_secs().max(1).to_string();
+        let slice = terms.slice().as_secs().max(1).to_string();
         let limit = if plain.is_mariadb() { "max_statement_time" } else { "max_execution_time" };
-        let set = plain.command(&format!("SET SESSION wait_timeout = {}, {limit} = 0", ttl.as_secs()));
+        let set = plain.command(&format!("SET SESSION wait_timeout = {}, {limit} = 0", terms.ttl.as_secs()));
         let texts = ["SELECT GET_LOCK(?, ?)", "SELECT RELEASE_LOCK(?)", IS_THERE, IS_STILL_THERE, SEEN];
         let [get, release, is_there, is_still_there, seen] = texts.map(|text| plain.prepare(text));
         let me = plain.command(SELF);
@@ -106,11 +100,6 @@ impl Named {
             prepared.map_err(|trouble| refused(&trouble, &options))?;
         let since = first(&me).map(number).unwrap_or_default();
         let backend = Backend { number: plain.thread().into(), since };
-        let closed = plain.closed();
-        tokio::spawn(async move {
-            let _ended = ended;
-            closed.await;
-        });
         let draw = OnceCell::new();
         Ok(Self { plain, backend, get, release, is_there, is_still_there, seen, draw, slice })
     }
@@ -192,8 +181,8 @@ impl Connection for Named {
         self.backend
     }
 
-    fn close(&self) {
-        self.plain.hang_up();
+    fn is_closed(&self) -> bool {
+        self.plain.is_closed()
     }
 
     async fn try_lock(&self, key: Key, fenced: Option<&LockName>, _: &Note) -> Result<Tried> {

@@ -3,25 +3,21 @@
 mod connection;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::connection::Named;
 use super::options::Options;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
 use crate::engines::sql::engine_on_rows;
-use crate::engines::sql::session::{self, Ended, Key, Server, Sessions, in_time};
+use crate::engines::sql::session::{self, Key, Moving, Server, Sessions, Terms};
 use crate::{Guarantees, LockName, Result};
 
 /// The named locks of MySQL and MariaDB: one client's connections to one server.
 #[derive(Clone)]
 pub struct MysqlSession(Sessions<Database>);
 
-/// A server, and how long it keeps a silent connection.
 struct Database {
     options: Arc<Options>,
-    ttl: Duration,
-    fences_all: bool,
+    terms: Terms,
 }
 
 impl MysqlSession {
@@ -32,15 +28,13 @@ impl MysqlSession {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a proxy that shares connections, on a replica and on a member
     /// of a cluster, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let options = Arc::new(Options::of(url, &["fenced", "session-ttl"])?);
-        // The server counts in whole seconds.
-        let ttl = Duration::from_secs(session_ttl(url)?.as_millis().div_ceil(1_000) as u64);
-        let fences_all = choice(url, "fenced", &[("asked", false), ("always", true)])?;
-        Ok(Self(Sessions::connect(Database { options, ttl, fences_all }).await?))
+        let (options, terms) = (Options::of(url, &["fenced", "session-ttl"])?, Terms::of(url)?);
+        let database = Database { options: Arc::new(options), terms: terms.in_whole_seconds() };
+        Ok(Self(Sessions::connect(database).await?))
     }
 
     pub(crate) fn promises() -> Guarantees {
-        session::promises("mariadb-session", SESSION_TTL)
+        session::promises("mariadb-session", Terms::default().ttl)
     }
 }
 
@@ -57,12 +51,8 @@ impl Server for Database {
         &self.options.place
     }
 
-    fn ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    fn fences_all(&self) -> bool {
-        self.fences_all
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// The server has one set of names for all its databases.
@@ -72,10 +62,10 @@ impl Server for Database {
     }
 
     async fn refuse_unfit(&self) -> Result<()> {
-        in_time(self, connection::refuse_unfit(&self.options)).await
+        connection::refuse_unfit(&self.options).await
     }
 
-    async fn open(&self, ended: Ended) -> Result<Named> {
-        in_time(self, Named::open(self.options.clone(), self.ttl, self.slice(), ended)).await
+    async fn open(&self, moving: &Arc<Moving>) -> Result<Named> {
+        Named::open(self.options.clone(), &self.terms, moving).await
     }
 }

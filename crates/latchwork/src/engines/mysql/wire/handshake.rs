@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Trouble;
@@ -40,11 +39,11 @@ pub(in crate::engines::mysql) struct Greeting {
     method: Vec<u8>,
 }
 
-/// Connects and proves who we are.
-pub(super) async fn begin(login: &Login) -> Result<(Box<dyn Stream>, Greeting), Trouble> {
-    let tcp = TcpStream::connect((login.host.as_str(), login.port)).await?;
-    tcp.set_nodelay(true)?;
-    let mut stream: Box<dyn Stream> = Box::new(tcp);
+/// Proves who we are.
+pub(super) async fn begin(
+    login: &Login,
+    mut stream: Box<dyn Stream>,
+) -> Result<(Box<dyn Stream>, Greeting), Trouble> {
     let (packet, mut number) = receive(&mut *stream).await?;
     let greeting = greeting(&packet)?;
     let mut abilities = ABILITIES | if login.database.is_empty() { 0 } else { WITH_DATABASE };

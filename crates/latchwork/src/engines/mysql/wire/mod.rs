@@ -18,6 +18,7 @@ use self::reply::Next;
 pub(super) use self::reply::Reply;
 pub(super) use self::request::Prepared;
 use crate::engines::sql::Value;
+use crate::engines::sql::session::{Moving, Socket};
 use crate::locked::locked;
 
 /// Why there is no answer, or a bad one.
@@ -73,26 +74,28 @@ impl Ended {
 }
 
 impl Wire {
-    /// Connects, encrypts if that was asked for, and logs in. Moves on the runtime it is called on.
+    /// Connects, encrypts if that was asked for, and logs in. Moves on the runtime it is called on, or as `moving` has it.
     ///
     /// # Errors
     /// Nothing was asked then.
-    pub(super) async fn open(login: &Login) -> Result<(Self, Greeting), Trouble> {
-        let (stream, greeting) = handshake::begin(login).await?;
+    pub(super) async fn open(
+        login: &Login,
+        moving: Option<&Arc<Moving>>,
+    ) -> Result<(Self, Greeting), Trouble> {
+        let socket = Socket::connect(&login.host, login.port).await?;
+        let (stream, greeting) = handshake::begin(login, Box::new(socket)).await?;
         let (asked, questions) = mpsc::unbounded_channel();
         let ended = Arc::new(Ended { is_over: watch::Sender::new(false), why: Mutex::default() });
-        tokio::spawn(driver::drive(stream, questions, ended.clone()));
+        let driving = driver::drive(stream, questions, ended.clone());
+        match moving {
+            Some(moving) => moving.start(driving),
+            None => drop(tokio::spawn(driving)),
+        }
         Ok((Self { asked, ended }, greeting))
     }
 
     pub(super) fn is_closed(&self) -> bool {
         *self.ended.is_over.borrow()
-    }
-
-    /// Ends with the connection, whoever ends it.
-    pub(super) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut is_over = self.ended.is_over.subscribe();
-        async move { drop(is_over.wait_for(|is_over| *is_over).await) }
     }
 
     /// Does not trust the connection any more: whoever waits for an answer hears that it ended.

@@ -1,12 +1,14 @@
 //! One connection with the locks that the server keeps for it.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::task::Poll;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OnceCell;
-use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
@@ -14,12 +16,10 @@ use super::super::failure::{failed, refused};
 use super::super::options::Options;
 use super::super::texts::NOW;
 use crate::engine::Note;
-use crate::engines::sql::session::{Backend, Connection, Ended, Key, Seen, Tried};
+use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Socket, Terms, Tried};
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
-/// How long to try to reach the server. The core bounds every request as well.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long the server lets an `end` wait until the other connection is gone, in milliseconds.
 const END_LIMIT: i64 = 3_000;
 /// The longest name of a connection that the server keeps.
@@ -30,7 +30,6 @@ const NAME: &str = "latchwork";
 /// A connection.
 pub(super) struct Advisory {
     client: Client,
-    driver: AbortHandle,
     backend: Backend,
     statements: Statements,
     fence: OnceCell<Fence>,
@@ -56,38 +55,42 @@ struct Fence {
     draw: Statement,
 }
 
-type Driver = std::result::Result<(), tokio_postgres::Error>;
+/// What moves a connection.
+type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Connects, and lets the connection do its work from now on.
-async fn connect(options: &Options, ended: Option<Ended>) -> Result<(Client, AbortHandle)> {
-    let connecting = async {
-        Ok(match &options.tls {
-            Some(tls) => drive(options.config.connect(tls.clone()).await?, ended),
-            None => drive(options.config.connect(NoTls).await?, ended),
-        })
-    };
-    let limit = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
-    let unanswered = |_| {
-        let message = format!("postgres at {}: no answer to the connection", options.place);
+async fn connect(options: &Options) -> Result<(Client, Driving)> {
+    let unreachable = |why: String| {
+        let message = format!("postgres at {}: {why}", options.place);
         Error::new(ErrorKind::Unreachable, message)
     };
-    limit.map_err(unanswered)?.map_err(|error| refused(&error, options))
+    let (host, port) = &options.address;
+    let socket = Socket::connect(host, *port).await.map_err(|error| unreachable(error.to_string()))?;
+    let connected = match &options.tls {
+        Some(tls) => {
+            let tls = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls.clone(), host);
+            let tls = tls.map_err(|error| unreachable(error.to_string()))?;
+            options.config.connect_raw(socket, tls).await.map(drive)
+        }
+        None => options.config.connect_raw(socket, NoTls).await.map(drive),
+    };
+    connected.map_err(|error| refused(&error, options))
 }
 
-fn drive<S, T>(
-    (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
-    ended: Option<Ended>,
-) -> (Client, AbortHandle)
+/// Until it ends. What it was asked is answered by its drop.
+fn drive<T>((client, mut connection): (Client, tokio_postgres::Connection<Socket, T>)) -> (Client, Driving)
 where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let driver = tokio::spawn(async move {
-        let _ended = ended;
-        while let Some(Ok(_)) = poll_fn(|context| connection.poll_message(context)).await {}
-        Driver::Ok(())
+    let driving = poll_fn(move |context| {
+        loop {
+            match connection.poll_message(context) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     });
-    (client, driver.abort_handle())
+    (client, Box::pin(driving))
 }
 
 /// A pooler that gives each transaction another connection of the server takes locks for whoever comes next. Two clients at once
@@ -96,7 +99,12 @@ where
 /// # Errors
 /// [`ErrorKind::Unsupported`] if so; or what the server says.
 pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
-    let ((first, _), (second, _)) = (connect(options, None).await?, connect(options, None).await?);
+    let connected = async || {
+        let (client, driving) = connect(options).await?;
+        tokio::spawn(driving);
+        Ok::<_, Error>(client)
+    };
+    let (first, second) = (connected().await?, connected().await?);
     let before = backend_number(&first, "", options).await?;
     let beside = backend_number(&second, "BEGIN; ", options).await?;
     let is_pooled = before == beside || backend_number(&first, "", options).await? != before;
@@ -124,8 +132,8 @@ async fn backend_number(client: &Client, before: &str, options: &Options) -> Res
 
 /// What makes a lease of a connection: the server ends one that is silent for a ttl, also while its client waits, and notices
 /// one that is gone. Tokens are on disk when they are given out.
-fn settings(ttl: Duration, slice: Duration) -> String {
-    let (ttl, slice) = (ttl.as_millis(), slice.as_millis());
+fn settings(terms: &Terms) -> String {
+    let (ttl, slice) = (terms.ttl.as_millis(), terms.slice().as_millis());
     let (look, seconds) = ((ttl / 4).clamp(50, 1_000), ttl.div_ceil(4_000));
     format!(
         "SET idle_session_timeout = {ttl}; SET lock_timeout = {slice}; SET statement_timeout = 0; \
@@ -138,18 +146,14 @@ fn settings(ttl: Duration, slice: Duration) -> String {
 impl Advisory {
     /// # Errors
     /// What the server says; [`ErrorKind::Unsupported`] if it is a standby, or older than 14.
-    pub(super) async fn open(
-        options: Arc<Options>,
-        ttl: Duration,
-        slice: Duration,
-        ended: Ended,
-    ) -> Result<Self> {
-        let (client, driver) = connect(&options, Some(ended)).await?;
+    pub(super) async fn open(options: Arc<Options>, terms: &Terms, moving: &Arc<Moving>) -> Result<Self> {
+        let (client, driving) = connect(&options).await?;
+        moving.start(driving);
         let unfit = |why: &str| {
             let message = format!("postgres at {}: {why}", options.place);
             Error::new(ErrorKind::Unsupported, message)
         };
-        client.batch_execute(&settings(ttl, slice)).await.map_err(|error| match error.code() {
+        client.batch_execute(&settings(terms)).await.map_err(|error| match error.code() {
             Some(&SqlState::UNDEFINED_OBJECT) => unfit("scheme=session needs PostgreSQL 14 or newer"),
             _ => refused(&error, &options),
         })?;
@@ -165,7 +169,7 @@ impl Advisory {
         }
         let backend = Backend { number: column(&row, 0)?, since: column(&row, 1)? };
         let (fence, note) = (OnceCell::new(), Mutex::default());
-        Ok(Self { client, driver, backend, statements, fence, note, options })
+        Ok(Self { client, backend, statements, fence, note, options })
     }
 
     fn failed(&self, error: &tokio_postgres::Error) -> Error {
@@ -254,8 +258,8 @@ impl Connection for Advisory {
         self.backend
     }
 
-    fn close(&self) {
-        self.driver.abort();
+    fn is_closed(&self) -> bool {
+        self.client.is_closed()
     }
 
     async fn try_lock(&self, key: Key, fenced: Option<&LockName>, note: &Note) -> Result<Tried> {

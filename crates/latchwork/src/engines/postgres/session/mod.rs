@@ -3,25 +3,21 @@
 mod connection;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::connection::Advisory;
-use super::options::Options;
+use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;
-use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
 use crate::engines::sql::engine_on_rows;
-use crate::engines::sql::session::{self, Ended, Key, Server, Sessions, in_time};
+use crate::engines::sql::session::{self, Key, Moving, Server, Sessions, Terms};
 use crate::{Guarantees, LockName, Result};
 
 /// PostgreSQL's advisory locks: one client's connections to one database.
 #[derive(Clone)]
 pub struct PostgresSession(Sessions<Database>);
 
-/// A database, and how long it keeps a silent connection.
 struct Database {
     options: Arc<Options>,
-    ttl: Duration,
-    fences_all: bool,
+    terms: Terms,
 }
 
 impl PostgresSession {
@@ -32,14 +28,12 @@ impl PostgresSession {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a pooler that shares connections, on a standby, and on a server
     /// older than 14, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let (options, ttl) = (Arc::new(Options::of(url)?), session_ttl(url)?);
-        let fences_all = choice(url, "fenced", &[("asked", false), ("always", true)])?;
-        let database = Database { options, ttl, fences_all };
-        Ok(Self(Sessions::connect(database).await?))
+        let (options, terms) = (Arc::new(Options::of(url, Scheme::Session)?), Terms::of(url)?);
+        Ok(Self(Sessions::connect(Database { options, terms }).await?))
     }
 
     pub(crate) fn promises() -> Guarantees {
-        session::promises("postgres-session", SESSION_TTL)
+        session::promises("postgres-session", Terms::default().ttl)
     }
 }
 
@@ -56,12 +50,8 @@ impl Server for Database {
         &self.options.place
     }
 
-    fn ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    fn fences_all(&self) -> bool {
-        self.fences_all
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// The server itself keeps the locks of its databases apart.
@@ -70,10 +60,10 @@ impl Server for Database {
     }
 
     async fn refuse_unfit(&self) -> Result<()> {
-        in_time(self, connection::refuse_pooler(&self.options)).await
+        connection::refuse_pooler(&self.options).await
     }
 
-    async fn open(&self, ended: Ended) -> Result<Advisory> {
-        in_time(self, Advisory::open(self.options.clone(), self.ttl, self.slice(), ended)).await
+    async fn open(&self, moving: &Arc<Moving>) -> Result<Advisory> {
+        Advisory::open(self.options.clone(), &self.terms, moving).await
     }
 }

@@ -1,10 +1,12 @@
 //! What a database must be able to do for session locks.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Key;
-use crate::engine::Note;
+use super::{Key, Moving};
+use crate::engine::{EngineUrl, Note};
+use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// The other end of a connection, as the server names it.
@@ -31,8 +33,43 @@ pub(in crate::engines) enum Tried {
     Busy,
 }
 
-/// Lives in what drives a connection. Dropped with it: whoever has locks on the connection is told.
-pub(in crate::engines) struct Ended(Option<Box<dyn FnOnce() + Send>>);
+/// On what terms it keeps them.
+pub(in crate::engines) struct Terms {
+    /// How long the server keeps a silent connection.
+    pub(in crate::engines) ttl: Duration,
+    /// Whether every claim gets a token, asked for or not.
+    pub(super) fences_all: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { ttl: SESSION_TTL, fences_all: false }
+    }
+}
+
+impl Terms {
+    /// # Errors
+    /// [`ErrorKind::Invalid`], naming the option and what it takes.
+    pub(in crate::engines) fn of(url: &EngineUrl) -> Result<Self> {
+        let fences_all = choice(url, "fenced", &[("asked", false), ("always", true)])?;
+        Ok(Self { ttl: session_ttl(url)?, fences_all })
+    }
+
+    /// For a server that counts so.
+    #[cfg(feature = "mysql")]
+    pub(in crate::engines) fn in_whole_seconds(self) -> Self {
+        let ttl = Duration::from_secs(self.ttl.as_millis().div_ceil(1_000) as u64);
+        Self { ttl, ..self }
+    }
+
+    /// How long one wait in the server may take: a part of the ttl, because certainty counts from when it was sent.
+    pub(in crate::engines) fn slice(&self) -> Duration {
+        self.ttl / 3
+    }
+}
+
+/// Lives with what moves a connection. Dropped with it: whoever has locks on the connection is told.
+pub(super) struct Ended(Option<Box<dyn FnOnce() + Send>>);
 
 impl Ended {
     pub(super) fn new(tell: impl FnOnce() + Send + 'static) -> Self {
@@ -58,16 +95,7 @@ pub(in crate::engines) trait Server: Send + Sync + 'static {
     /// Where it is, as it may be shown.
     fn place(&self) -> &str;
 
-    /// How long the server keeps a silent connection.
-    fn ttl(&self) -> Duration;
-
-    /// How long one wait in the server may take: a part of the ttl, because certainty counts from when it was sent.
-    fn slice(&self) -> Duration {
-        self.ttl() / 3
-    }
-
-    /// Whether every claim gets a token, asked for or not.
-    fn fences_all(&self) -> bool;
+    fn terms(&self) -> &Terms;
 
     fn key(&self, name: &LockName) -> Key;
 
@@ -76,7 +104,7 @@ pub(in crate::engines) trait Server: Send + Sync + 'static {
     fn refuse_unfit(&self) -> impl Future<Output = Result<()>> + Send;
 
     /// Opens a connection, which never comes back to life, on the runtime it is called on.
-    fn open(&self, ended: Ended) -> impl Future<Output = Result<Self::Connection>> + Send;
+    fn open(&self, moving: &Arc<Moving>) -> impl Future<Output = Result<Self::Connection>> + Send;
 }
 
 /// A connection. Requests are carried out in the order in which they are first polled, also those that nobody waits for any
@@ -84,8 +112,8 @@ pub(in crate::engines) trait Server: Send + Sync + 'static {
 pub(in crate::engines) trait Connection: Send + Sync + 'static {
     fn backend(&self) -> Backend;
 
-    /// Ends it from this side.
-    fn close(&self);
+    /// Whether a request would only fail.
+    fn is_closed(&self) -> bool;
 
     /// Takes the lock if it is free; with a token for `fenced`. Never asked for a lock that this connection may have.
     fn try_lock(
@@ -115,13 +143,10 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
 }
 
 /// How long a connection may take until it can be used, or found unfit.
-const OPEN_LIMIT: Duration = Duration::from_secs(10);
+const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection that nobody answers on any more, however far it came, is given up.
-pub(in crate::engines) async fn in_time<T>(
-    server: &impl Server,
-    opening: impl Future<Output = Result<T>>,
-) -> Result<T> {
+pub(super) async fn in_time<T>(server: &impl Server, opening: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(OPEN_LIMIT, opening).await.unwrap_or_else(|_| {
         let message = format!(
             "{} at {}: no answer to the connection within {OPEN_LIMIT:?}",

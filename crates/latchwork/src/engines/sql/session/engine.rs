@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::claims::{Found, State};
-use super::connection::{Connection, Server, Tried};
+use super::connection::{Connection, Server, Tried, in_time};
 use super::line::Line;
 use super::look::state_of;
 use super::office::Office;
@@ -24,7 +24,6 @@ pub(super) struct Inner<S: Server> {
     /// The connection that takes what is free.
     common: Mutex<Option<Arc<Line<S::Connection>>>>,
     opening: tokio::sync::Mutex<()>,
-    thread: Thread,
 }
 
 pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guarantees {
@@ -78,18 +77,16 @@ impl<S: Server> Sessions<S> {
             let message = format!("{}: no thread can be started: {error}", server.engine());
             Error::new(ErrorKind::Unreachable, message)
         })?;
-        let (office, common) = (Office::new(server), Mutex::default());
-        let inner = Inner { office, common, opening: tokio::sync::Mutex::default(), thread };
-        let sessions = Self(Arc::new(inner));
-        let office = sessions.0.office.clone();
-        sessions.0.on_thread(async move { office.server.refuse_unfit().await }).await?;
+        in_time(&server, server.refuse_unfit()).await?;
+        let (office, common) = (Office::new(server, thread), Mutex::default());
+        let sessions = Self(Arc::new(Inner { office, common, opening: tokio::sync::Mutex::default() }));
         sessions.0.common().await?;
         Ok(sessions)
     }
 
     pub(in crate::engines) fn guarantees(&self) -> Guarantees {
         let server = &self.0.office.server;
-        promises(server.engine(), server.ttl())
+        promises(server.engine(), server.terms().ttl)
     }
 
     pub(in crate::engines) fn clock(&self) -> Clock {
@@ -101,7 +98,7 @@ impl<S: Server> Sessions<S> {
         None
     }
 
-    /// The same connections: they live on a thread of their own, and a lock cannot be kept by another.
+    /// The same connections, which the client's own thread moves if their runtime stands still: a lock cannot be kept by another.
     pub(in crate::engines) async fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }
@@ -130,7 +127,7 @@ impl<S: Server> Sessions<S> {
                 let Some(line) = line.filter(|line| line.is_stuck()) else {
                     return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
                 };
-                line.connection.close();
+                line.close();
                 // Nothing was heard of its waiting for a ttl: it waits anew.
                 claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None));
                 return Ok(Verdict::Busy(self.busy(None)));
@@ -200,7 +197,7 @@ impl<S: Server> Sessions<S> {
     }
 
     fn busy(&self, holder: Option<ClaimState>) -> Busy {
-        let mut busy = Busy::new(self.0.office.server.slice());
+        let mut busy = Busy::new(self.0.office.server.terms().slice());
         busy.holder = holder;
         busy
     }
@@ -233,7 +230,7 @@ impl<S: Server> Sessions<S> {
                         }
                     });
                     let waiting = office.clone().wait_in_server(Arc::new(claim.clone()));
-                    self.0.thread.spawn(waiting);
+                    office.thread.spawn(waiting);
                 }
                 State::Waits => {}
             }
@@ -254,8 +251,8 @@ impl<S: Server> Sessions<S> {
         let mut beaten: Vec<(Arc<Line<S::Connection>>, _)> = Vec::new();
         for line in lines.iter().flatten() {
             if !beaten.iter().any(|(other, _)| Arc::ptr_eq(other, line)) {
-                let (alive, young) = (line.clone(), self.0.office.server.ttl() / 6);
-                let beating = self.0.thread.spawn(async move { alive.beat(young).await });
+                let (alive, young) = (line.clone(), self.0.office.server.terms().ttl / 6);
+                let beating = self.0.office.thread.spawn(async move { alive.beat(young).await });
                 beaten.push((line.clone(), beating));
             }
         }
@@ -285,11 +282,11 @@ impl<S: Server> Sessions<S> {
         let (office, claims) = (&self.0.office, &self.0.office.claims);
         let mut found = None;
         claims.update(claim.id, |entry| {
-            found = Some((entry.state.clone(), entry.line.clone()));
+            found = Some((entry.state.clone(), entry.line.clone(), entry.key));
             // From here on nobody tells it that it was granted the lock.
             entry.state = State::Unsure;
         });
-        let Some((state, line)) = found else { return Ok(Released::NotHeld) };
+        let Some((state, line, key)) = found else { return Ok(Released::NotHeld) };
         let released = match (state, line) {
             (State::Idle | State::Waits | State::Waited(_), None) => Released::Freed,
             (_, None) => Released::NotHeld,
@@ -303,7 +300,7 @@ impl<S: Server> Sessions<S> {
                 Released::NotHeld
             }
             (_, Some(line)) => {
-                let was_held = line.ask(line.connection.unlock(office.server.key(&claim.name))).await?;
+                let was_held = line.ask(line.connection.unlock(key)).await?;
                 claims.forget(claim.id);
                 // It holds nothing now, or it goes.
                 if was_held && !self.0.is_common(&line) {
@@ -318,17 +315,6 @@ impl<S: Server> Sessions<S> {
 }
 
 impl<S: Server> Inner<S> {
-    /// Does it where the connections live, also if the caller goes away.
-    async fn on_thread<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        match self.thread.spawn(work).await {
-            Ok(done) => done,
-            Err(_) => Err(self.office.ended()),
-        }
-    }
-
     /// The connection that takes what is free; a new one, if the last ended.
     pub(super) async fn common(&self) -> Result<Arc<Line<S::Connection>>> {
         if let Some(line) = self.working() {
@@ -339,8 +325,7 @@ impl<S: Server> Inner<S> {
             if let Some(line) = self.working() {
                 return Ok(line); // Another task was faster.
             }
-            let office = self.office.clone();
-            let line = Arc::new(self.on_thread(async move { office.open().await }).await?);
+            let line = Arc::new(self.office.open().await?);
             *locked(&self.common) = Some(line.clone());
             Ok(line)
         })

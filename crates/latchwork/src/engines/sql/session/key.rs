@@ -38,7 +38,11 @@ impl Key {
 /// For servers that know them by a text: 64 digits, which no collation merges.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mut digits = String::with_capacity(2 * self.0.len());
+        for nibble in self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
+            digits.extend(char::from_digit(nibble.into(), 16));
+        }
+        f.write_str(&digits)
     }
 }
 

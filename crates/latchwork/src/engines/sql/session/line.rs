@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Connection;
+use super::{Connection, Moving};
 use crate::Result;
 use crate::clock::{Clock, Moment};
 use crate::core::defaults::{less_drift, stop_margin};
@@ -14,6 +14,7 @@ use crate::core::defaults::{less_drift, stop_margin};
 pub(super) struct Line<C> {
     pub(super) connection: C,
     pub(super) facts: Arc<Facts>,
+    pub(super) moving: Arc<Moving>,
 }
 
 /// What is known of a connection on every thread.
@@ -53,6 +54,13 @@ impl Facts {
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
+
+    fn unheard_for(&self) -> Duration {
+        match self.unheard.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            unheard => now().since(Moment::from_micros(unheard)),
+        }
+    }
 }
 
 fn now() -> Moment {
@@ -62,7 +70,7 @@ fn now() -> Moment {
 impl<C: Connection> Line<C> {
     /// Asks, and remembers when that was.
     pub(super) async fn ask<T>(&self, asking: impl Future<Output = Result<T>>) -> Result<T> {
-        let sent = self.facts.sent();
+        let (sent, _visit) = (self.facts.sent(), self.moving.visit());
         let answer = asking.await;
         if answer.is_ok() {
             self.facts.heard(sent);
@@ -83,22 +91,19 @@ impl<C: Connection> Line<C> {
     pub(super) fn is_over(&self) -> bool {
         let ttl = self.facts.ttl;
         let is_uncertain = now().after(stop_margin(ttl, None)) > self.certain_until();
-        if is_uncertain && self.unheard_for() > ttl / 4 {
+        if is_uncertain && self.facts.unheard_for() > ttl / 4 {
             self.close();
         }
-        self.facts.is_closed()
+        self.is_closed()
     }
 
     /// The same for one that waits in the server, where an answer takes its time.
     pub(super) fn is_stuck(&self) -> bool {
-        self.facts.is_closed() || self.unheard_for() > self.facts.ttl * 2
+        self.is_closed() || self.facts.unheard_for() > self.facts.ttl * 2
     }
 
-    fn unheard_for(&self) -> Duration {
-        match self.facts.unheard.load(Ordering::Acquire) {
-            0 => Duration::ZERO,
-            unheard => now().since(Moment::from_micros(unheard)),
-        }
+    fn is_closed(&self) -> bool {
+        self.facts.is_closed() || self.connection.is_closed()
     }
 
     /// A sign of life, unless one younger than this was acknowledged. Whether it surely lives.
@@ -108,7 +113,7 @@ impl<C: Connection> Line<C> {
 
     pub(super) fn close(&self) {
         self.facts.close();
-        self.connection.close();
+        self.moving.end();
     }
 }
 
@@ -116,5 +121,6 @@ impl<C: Connection> Line<C> {
 impl<C> Drop for Line<C> {
     fn drop(&mut self) {
         self.facts.close();
+        self.moving.leave(self.facts.unheard.load(Ordering::Acquire) != 0);
     }
 }

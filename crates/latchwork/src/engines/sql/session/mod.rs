@@ -4,7 +4,8 @@
 //! who waits has one of its own, waits in the server in slices, and keeps the lock on it. The server ends a connection that is
 //! silent for a ttl: that makes a lease of it, and one statement is the sign of life of all locks on a connection.
 //!
-//! The connections live on a thread of their own. What differs between databases is a [`Server`] and its [`Connection`].
+//! A connection lives on the runtime that opened it, and is moved by a thread of the client's own when that runtime stands still or
+//! has ended ([`Moving`]). What differs between databases is a [`Server`] and its [`Connection`].
 
 mod claims;
 mod connection;
@@ -12,8 +13,12 @@ mod engine;
 mod key;
 mod line;
 mod look;
+mod moving;
 mod office;
+mod socket;
 
-pub(in crate::engines) use self::connection::{Backend, Connection, Ended, Seen, Server, Tried, in_time};
+pub(in crate::engines) use self::connection::{Backend, Connection, Seen, Server, Terms, Tried};
 pub(in crate::engines) use self::engine::{Sessions, promises};
 pub(in crate::engines) use self::key::Key;
+pub(in crate::engines) use self::moving::Moving;
+pub(in crate::engines) use self::socket::Socket;

@@ -1,37 +1,49 @@
-//! What the handles of one client share, and what goes on on its thread: opening connections, and waiting in the server.
+//! What the handles of one client share: its claims, opening connections, and waiting in the server.
 
 use std::sync::{Arc, Mutex};
 
 use super::claims::{Claims, State};
+use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
-use super::{Connection, Ended, Server};
+use super::{Connection, Moving, Server};
 use crate::engine::{Claim, ClaimId, Grant, Valid};
+use crate::engines::thread::Thread;
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// How many connections that nobody waits on any more are kept. They hold nothing.
 const MOST_IDLE: usize = 2;
 
+/// A connection that is not set up yet. Dropped, it does not wait for answers that may never come.
+struct HalfOpen<'a>(&'a Moving);
+
+impl Drop for HalfOpen<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// A client's claims and connections.
 pub(super) struct Office<S: Server> {
     pub(super) server: S,
     pub(super) claims: Arc<Claims<S::Connection>>,
     idle: Mutex<Vec<Arc<Line<S::Connection>>>>,
+    pub(super) thread: Thread,
 }
 
 impl<S: Server> Office<S> {
-    pub(super) fn new(server: S) -> Arc<Self> {
-        Arc::new(Self { server, claims: Arc::default(), idle: Mutex::default() })
+    pub(super) fn new(server: S, thread: Thread) -> Arc<Self> {
+        Arc::new(Self { server, claims: Arc::default(), idle: Mutex::default(), thread })
     }
 
     /// Whether a claim gets a token.
     pub(super) fn fences(&self, claim: &Claim) -> bool {
-        claim.fenced || self.server.fences_all()
+        claim.fenced || self.server.terms().fences_all
     }
 
     /// Opens a connection, on the runtime of the caller.
     pub(super) async fn open(&self) -> Result<Line<S::Connection>> {
-        let facts = Facts::new(self.server.ttl());
+        let facts = Facts::new(self.server.terms().ttl);
         let (claims, ended) = (Arc::downgrade(&self.claims), facts.clone());
         let tell = move || {
             ended.close();
@@ -39,8 +51,11 @@ impl<S: Server> Office<S> {
                 claims.line_ended(&ended);
             }
         };
-        let connection = self.server.open(Ended::new(tell)).await?;
-        Ok(Line { connection, facts })
+        let moving = Moving::new(self.thread.clone(), Ended::new(tell));
+        let half_open = HalfOpen(&moving);
+        let connection = in_time(&self.server, self.server.open(&moving)).await?;
+        std::mem::forget(half_open);
+        Ok(Line { connection, facts, moving })
     }
 
     /// Keeps a connection that holds nothing, for the next that waits.
@@ -135,7 +150,7 @@ impl<S: Server> Office<S> {
     /// # Errors
     /// If that has ended meanwhile.
     pub(super) async fn grant(&self, line: &Line<S::Connection>, token: Option<u64>) -> Result<Grant> {
-        line.beat(self.server.ttl() / 2).await;
+        line.beat(self.server.terms().ttl / 2).await;
         if line.is_over() {
             return Err(self.ended().with_effect(Effect::Unknown));
         }

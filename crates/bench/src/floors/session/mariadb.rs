@@ -1,0 +1,56 @@
+//! `GET_LOCK` and `RELEASE_LOCK`, as bytes.
+
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+
+use super::super::mariadb::{self, EXECUTE, PREPARE, receive, send};
+use crate::Result;
+use crate::args::Job;
+
+/// A connection, and the numbers of the two statements on it.
+pub(super) async fn connect(job: &Job) -> Result<(BufReader<TcpStream>, [u32; 2])> {
+    let (mut stream, mut numbers) = (mariadb::connect(job).await?, [0; 2]);
+    for (place, (text, values)) in
+        [("SELECT GET_LOCK(?, ?)", 2), ("SELECT RELEASE_LOCK(?)", 1)].iter().enumerate()
+    {
+        send(&mut stream, 0, &[&[PREPARE], text.as_bytes()].concat()).await?;
+        let answer = receive(&mut stream).await?;
+        numbers[place] = u32::from_le_bytes(answer.get(1..5).ok_or("too short an answer")?.try_into()?);
+        // What its values and its column are called, each list with an end.
+        for _ in 0..values + 3 {
+            receive(&mut stream).await?;
+        }
+    }
+    Ok((stream, numbers))
+}
+
+/// A name as long as the engine's.
+pub(super) fn requests([take, give]: [u32; 2], number: u32, seconds: &str) -> (Vec<u8>, Vec<u8>) {
+    let name = format!("{number:064x}");
+    (execute(take, &[&name, seconds]), execute(give, &[&name]))
+}
+
+fn execute(statement: u32, values: &[&str]) -> Vec<u8> {
+    let mut payload = vec![EXECUTE];
+    payload.extend(statement.to_le_bytes());
+    // No cursor, once; no value is missing; their kinds follow.
+    payload.extend([0, 1, 0, 0, 0, 0, 1]);
+    payload.extend(values.iter().flat_map(|_| [0xfc, 0]));
+    for value in values {
+        payload.push(value.len() as u8);
+        payload.extend(value.as_bytes());
+    }
+    let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
+    packet.extend(payload);
+    packet
+}
+
+/// How many columns, the column, an end, the row, an end.
+pub(super) async fn answer(stream: &mut BufReader<TcpStream>) -> Result<bool> {
+    for _ in 0..3 {
+        receive(stream).await?;
+    }
+    let row = receive(stream).await?;
+    receive(stream).await?;
+    Ok(row.get(..3) == Some(&[0, 0, 1]))
+}

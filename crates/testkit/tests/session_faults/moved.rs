@@ -1,0 +1,74 @@
+//! A connection and the runtime that opened it: no lock depends on whether that runtime runs.
+
+use std::time::Duration;
+
+use latchwork::{Client, Guard, Loss};
+use tokio::runtime::{Builder, Runtime};
+
+use super::scene::{LOCK, LONG, SOON, Scene, connect, hold, now, on_both, pause};
+
+const TTL: Duration = Duration::from_secs(1);
+
+on_both! {
+    a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end;
+    a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up;
+}
+
+/// A client and its lock, and the runtime that both were had on, which stands still now.
+async fn taken_elsewhere(url: String, ttl: Duration) -> (Client, Guard, Runtime) {
+    let taking = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (client, guard) = runtime.block_on(async {
+            let client = connect(&url).await;
+            let guard = hold(&client, ttl).await;
+            (client, guard)
+        });
+        (client, guard, runtime)
+    };
+    tokio::task::spawn_blocking(taking).await.expect("no panic")
+}
+
+/// For several ttls.
+async fn is_kept(guard: &Guard, rival: &Client) {
+    pause(2 * TTL.as_millis() as u64).await;
+    assert!(guard.is_certain());
+    assert!(rival.lock(LOCK).ttl(TTL).try_acquire().await.expect("answers").is_none());
+}
+
+async fn a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end(scene: Scene) {
+    let rival = scene.direct_client("session-ttl=1s").await;
+    let (_client, guard, runtime) = taken_elsewhere(scene.url("session-ttl=1s"), TTL).await;
+    runtime.shutdown_background();
+    is_kept(&guard, &rival).await;
+    guard.release().await.expect("held");
+    hold(&rival, TTL).await.release().await.expect("held");
+    // Renewals come every ten seconds here.
+    let (_client, guard, runtime) = taken_elsewhere(scene.url("session-ttl=30s"), LONG).await;
+    runtime.shutdown_background();
+    pause(100).await;
+    scene.proxy.cut();
+    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+    assert_eq!(loss, Loss::SessionEnded);
+}
+
+async fn a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up(scene: Scene) {
+    let rival = scene.direct_client("session-ttl=1s").await;
+    let (client, guard, runtime) = taken_elsewhere(scene.url("session-ttl=1s"), TTL).await;
+    is_kept(&guard, &rival).await;
+    let other = tokio::time::timeout(SOON, client.lock("another").ttl(TTL).acquire()).await;
+    let other = other.expect("asked from here, on the connection from there").expect("free");
+    let released = async {
+        guard.release().await.expect("held");
+        other.release().await.expect("held");
+    };
+    tokio::time::timeout(SOON, released).await.expect("answered here");
+    hold(&rival, TTL).await.release().await.expect("held");
+    // When nobody uses it any more, it goes without its runtime.
+    drop(client);
+    let until = now().after(LONG);
+    while scene.proxy.connections() > 0 {
+        assert!(now() < until, "{} connections are left", scene.proxy.connections());
+        pause(10).await;
+    }
+    runtime.shutdown_background();
+}
