@@ -6,9 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Barrier;
 use std::time::Duration;
 
-use testkit::Fixture;
-use testkit::fixtures::{MariadbFixture, PostgresFixture};
-use testkit::servers::SqlSession;
+use testkit::servers::{MariadbOptions, MariadbServer, PostgresOptions, PostgresServer, SqlSession};
 
 const PACKETS: i64 = 50;
 const BUYERS: usize = 200;
@@ -101,45 +99,38 @@ impl Shop<'_> {
     }
 }
 
-const TABLE: &str = "DROP TABLE IF EXISTS packet; \
-    CREATE TABLE packet (id int PRIMARY KEY, left_count int NOT NULL, version bigint NOT NULL); \
+const TABLE: &str = "CREATE TABLE packet (id int PRIMARY KEY, left_count int NOT NULL, version bigint NOT NULL); \
     INSERT INTO packet VALUES (1, 0, 0)";
-
-fn begin<F: Fixture>() -> F {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(F::begin())
-}
 
 #[test]
 fn two_hundred_buyers_in_mariadb_get_what_there_is_and_without_a_version_more() {
-    let fixture = begin::<MariadbFixture>();
-    fixture.server().sql(TABLE);
-    let open = || fixture.server().session();
+    let server = MariadbServer::start(MariadbOptions::default());
+    server.sql(TABLE);
+    let open = || server.session();
     Shop { open: &open, changed: in_mariadb }.sells_each_packet_once_and_without_a_version_again_and_again();
 }
 
 #[test]
 fn two_hundred_buyers_in_postgres_get_what_there_is_and_without_a_version_more() {
-    let fixture = begin::<PostgresFixture>();
-    fixture.server().psql(TABLE);
-    let open = || fixture.server().session();
+    let server = PostgresServer::start(PostgresOptions::default());
+    server.psql(TABLE);
+    let open = || server.session();
     Shop { open: &open, changed: in_postgres }.sells_each_packet_once_and_without_a_version_again_and_again();
 }
 
 /// A transaction of MariaDB and MySQL sees what was there when it began to read: repeated inside it, an attempt never succeeds.
 #[test]
 fn an_attempt_needs_a_transaction_of_its_own_in_mariadb() {
-    let fixture = begin::<MariadbFixture>();
-    fixture.server().sql(&TABLE.replace("packet", "parcel"));
-    let (mut one, mut other) = (fixture.server().session(), fixture.server().session());
-    let look = LOOK.replace("packet", "parcel");
+    let server = MariadbServer::start(MariadbOptions::default());
+    server.sql(TABLE);
+    let (mut one, mut other) = (server.session(), server.session());
     let update = |version: u32| {
-        in_mariadb(&format!("UPDATE parcel SET version = version + 1 WHERE id = 1 AND version = {version}"))
+        in_mariadb(&format!("UPDATE packet SET version = version + 1 WHERE id = 1 AND version = {version}"))
     };
-    assert_eq!(one.ask(&format!("START TRANSACTION; {look}")), "0 0");
+    assert_eq!(one.ask(&format!("START TRANSACTION; {LOOK}")), "0 0");
     assert_eq!(other.ask(&update(0)), "1");
     assert_eq!(one.ask(&update(0)), "0", "somebody was faster");
-    assert_eq!(one.ask(&look), "0 0", "and it does not see by whom");
-    assert_eq!(one.ask(&format!("COMMIT; {look}")), "0 1");
+    assert_eq!(one.ask(LOOK), "0 0", "and it does not see by whom");
+    assert_eq!(one.ask(&format!("COMMIT; {LOOK}")), "0 1");
     assert_eq!(one.ask(&update(1)), "1");
 }

@@ -109,7 +109,7 @@ impl Cells for PostgresCells {
         let values: [(&(dyn ToSql + Sync), Type); 4] =
             [(&name, Type::BYTEA), (&value, Type::BYTEA), (&seen, Type::INT8), (&channel, Type::TEXT)];
         let (_beside, connection) = link.beside().await;
-        let rows = self.run(connection, WRITE, &values).await?;
+        let rows = sql::repeat(|| self.run(connection, WRITE, &values)).await?;
         Ok(match (rows.first(), value) {
             (None, _) => Written::Changed,
             (Some(_), None) => Written::Done(Version::ABSENT),
