@@ -10,7 +10,7 @@ use testkit::servers::RedisOptions;
 use super::scene::{SOON, Scene};
 
 /// Written before it is answered: with `everysec`, a kill can cost what waited behind a slow disk.
-fn durable() -> RedisOptions<'static> {
+pub(crate) fn durable() -> RedisOptions<'static> {
     RedisOptions { aof: true, config: vec![("appendfsync".into(), "always".into())], ..Default::default() }
 }
 

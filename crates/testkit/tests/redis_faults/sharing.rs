@@ -6,8 +6,8 @@ use latchwork::engine::Mode;
 use latchwork::{Effect, ErrorKind, Loss};
 use testkit::crowd::{Crowd, TTL};
 use testkit::history::{Fault, RecordedClient};
-use testkit::servers::RedisOptions;
 
+use super::killed::durable;
 use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
 const TURN: Duration = Duration::from_millis(3);
@@ -50,8 +50,7 @@ async fn sharers_whose_connections_are_cut_and_whose_replies_are_lost_again_and_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sharers_go_on_after_the_kill_of_a_server_that_wrote_its_locks_down() {
-    let config = vec![("appendfsync".into(), "always".into())];
-    let scene = Scene::with(RedisOptions { aof: true, config, ..Default::default() });
+    let scene = Scene::with(durable());
     let reads = scene.client().await;
     let other = reads.shared_lock("held throughout", Mode::Read).ttl(TTL);
     let guard = take(&other).await;

@@ -201,6 +201,25 @@ async fn readers_behind_a_writer_that_died_in_the_queue_are_let_in_beside_those_
     assert_eq!(scene.queued(), 0);
 }
 
+#[tokio::test]
+async fn readers_behind_a_writer_that_gives_up_are_told_that_they_are_in() {
+    let scene = Scene::new();
+    let engine = scene.engine("").await;
+    let (reads, behind) = (tries(Mode::Read, LONG), [waits(Mode::Read), waits(Mode::Read)]);
+    for gives_up in [waits(Mode::Write), waits(TWO)] {
+        granted(&engine, &reads).await;
+        busy(&engine, &gives_up).await;
+        let answers = [busy(&engine, &behind[0]).await, busy(&engine, &behind[1]).await];
+        freed(&engine, &gives_up).await;
+        for (reader, answer) in behind.iter().zip(&answers) {
+            pushed(&engine, reader, answer).await;
+        }
+        for reader in behind.iter().chain([&reads]) {
+            freed(&engine, reader).await;
+        }
+    }
+}
+
 /// Somebody deletes the key by hand: those who read are not among those who come after that, however these come in.
 #[tokio::test]
 async fn readers_whose_key_was_deleted_are_lost_and_do_not_count_any_more() {

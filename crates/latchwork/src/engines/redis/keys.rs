@@ -18,7 +18,8 @@ pub(super) struct Keys<'a> {
     is_tagged: bool,
 }
 
-/// The keys beside the shared one.
+/// The keys beside the shared one. Scripts make two more from the queue's, which ends with h or l instead of q: those who hold
+/// together need them, and few locks have such.
 #[derive(Clone, Copy)]
 enum Side {
     Queue,

@@ -170,4 +170,20 @@ mod tests {
         let revoked = holder(format!("!{}", "a".repeat(32)).as_bytes(), fence.as_bytes(), 5);
         assert_eq!((revoked.id, revoked.note.as_str()), (ours.id, "note (revoked)"));
     }
+
+    #[test]
+    fn those_who_share_are_read_and_nothing_else_is_taken_for_them() {
+        let id = "a".repeat(32);
+        assert_eq!(shared_as(format!("r:{id}").as_bytes()), Some(&b"r"[..]));
+        assert_eq!(shared_as(format!("p12:{id}").as_bytes()).and_then(permits), Some(12));
+        for value in
+            ["", "r", "r:", "r:me", &id, &format!("x:{id}"), &format!("r:{id}a"), &format!("p-1:{id}")]
+        {
+            assert_eq!(shared_as(value.as_bytes()), None, "{value}");
+        }
+        let grant = format!("1794800386713116!{id}{}p3\nnote", "c".repeat(16));
+        let revoked = sharer(grant.as_bytes(), 5).expect("a grant");
+        assert_eq!((revoked.token, revoked.note.as_str()), (Some(1_794_800_386_713_116), "note (revoked)"));
+        assert_eq!(revoked.owner, None, "a number is no owner");
+    }
 }
