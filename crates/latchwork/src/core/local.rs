@@ -332,7 +332,10 @@ impl Terms {
     fn could_drive(&self, claim: &Claim) -> bool {
         let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner, &self.tells)
             == (claim.mode, claim.ttl, claim.lifetime, &claim.owner, &claim.tells);
-        is_same && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
+        // The server may have granted it by now. A permit of another client with a greater token may have been held before
+        // this task came, and its own would be the lower one.
+        let is_permit = matches!(self.mode, Mode::Permit { .. });
+        is_same && !is_permit && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
     }
 
     fn could_hold(&self, tenure: &Tenure) -> bool {

@@ -15,7 +15,7 @@ const CHECK: &str = "tokens";
 /// process came to know of them (it was stopped in between, and never certain), acquires may return in another
 /// order than the locks were granted in; there, the lower token must at least have been asked for before the greater
 /// one was held. Readers of one client may hold one grant together, with one token; those that join it may be asked for
-/// later, but not after somebody who excludes them held the lock with a greater one. So may those that take over what
+/// later, but not after somebody who excludes them held the lock with a greater one. So may readers that take over what
 /// another task of their client had asked for before it gave up.
 ///
 /// # Errors
@@ -30,7 +30,7 @@ pub fn tokens(history: &History, excuses: &Excuses) -> Result<Stats, Violation> 
         unique(history, &holds)?;
         let mut greater = Greater::default();
         for (place, (token, hold)) in holds.iter().enumerate().rev() {
-            let inherits = !hold.alone && compatible(hold.mode, hold.mode);
+            let inherits = !hold.alone && hold.mode == Mode::Read;
             let joins = inherits || place > 0 && holds[place - 1].0 == *token;
             let excused = excuses.cover(hold.invoked, hold.end);
             stats.excused += usize::from(excused);
