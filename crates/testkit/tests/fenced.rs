@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use testkit::Fixture;
 use testkit::fixtures::{PostgresFixture, RedisFixture, SqliteFixture};
 use testkit::servers::Reply;
+use testkit::servers::pool::EndsAll;
 
 /// As docs/recipes.md has it.
 const FENCED_WRITE: &str = "UPDATE report SET body = ?2, fence = ?1 WHERE id = 1 AND fence <= ?1";
@@ -31,6 +32,7 @@ fn runtime() -> tokio::runtime::Runtime {
 #[test]
 fn a_script_of_redis_refuses_a_former_holder() {
     runtime().block_on(async {
+        let _pooled = EndsAll;
         let fixture = RedisFixture::begin().await;
         let (former, newest) = two_tokens(&fixture.client().await).await;
         let set = |token: &str, value: &str| {
@@ -76,6 +78,7 @@ fn a_transaction_of_sqlite_refuses_a_former_holder() {
 #[test]
 fn a_transaction_of_postgres_refuses_a_former_holder() {
     runtime().block_on(async {
+        let _pooled = EndsAll;
         let fixture = PostgresFixture::begin().await;
         let (former, newest) = two_tokens(&fixture.client().await).await;
         let server = fixture.server();

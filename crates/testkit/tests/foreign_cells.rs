@@ -6,6 +6,7 @@ use latchwork::{Cell, Version, Written};
 use testkit::Fixture;
 use testkit::fixtures::{EtcdFixture, PostgresFixture, RedisFixture, ZooKeeperFixture};
 use testkit::servers::Reply;
+use testkit::servers::pool::EndsAll;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,6 +18,7 @@ async fn value(cell: &Cell) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcdctl_reads_and_sets_what_is_in_a_cell() {
+    let _pooled = EndsAll;
     let fixture = EtcdFixture::begin().await;
     let cell = fixture.client().await.cell("shared/config");
     let key = format!("{}shared/config.cell", fixture.namespace());
@@ -40,6 +42,7 @@ async fn etcdctl_reads_and_sets_what_is_in_a_cell() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_deleted_and_made_again_is_not_the_one_that_was_seen() {
+    let _pooled = EndsAll;
     let fixture = ZooKeeperFixture::begin().await;
     let cell = fixture.client().await.cell("shared/config");
     let (admin, path) = (fixture.admin().await, format!("{}/%cells/shared/config", fixture.chroot()));
@@ -86,6 +89,7 @@ async fn two_watchers(cell: &Cell) -> [tokio::task::JoinHandle<()>; 2] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
     // As a user who may do no more than the documentation says.
+    let _pooled = EndsAll;
     let acl = RedisFixture::KINDS.iter().find(|kind| kind.name == "redis-acl").expect("a kind");
     let fixture = RedisFixture::begin_as(acl).await;
     let cell = fixture.client().await.cell("watched");
@@ -110,6 +114,7 @@ async fn redis_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_is_not_asked_to_tell_of_a_cell_that_nobody_watches_any_more() {
+    let _pooled = EndsAll;
     let fixture = PostgresFixture::begin().await;
     let cell = fixture.client().await.cell("watched");
     // Only a session itself knows what it listens to; but everybody knows what it said last.

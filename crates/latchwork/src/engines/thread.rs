@@ -1,6 +1,6 @@
 //! A thread of an engine's own, so that user code that blocks every worker cannot end its connections.
 
-use tokio::runtime::{self, Builder, Handle};
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -33,7 +33,8 @@ impl Thread {
     }
 
     /// Its runtime's.
-    pub(super) fn id(&self) -> runtime::Id {
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(super) fn id(&self) -> tokio::runtime::Id {
         self.runtime.id()
     }
 

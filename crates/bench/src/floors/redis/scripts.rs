@@ -11,8 +11,11 @@ use crate::contend::AsyncLock;
 
 /// The engine's script to claim, put together as it does it.
 pub(crate) fn claim_script() -> String {
-    let take = include_str!("../../../../latchwork/src/engines/redis/lua/take_set.lua");
-    compose(&[take, include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua")])
+    compose(&[
+        include_str!("../../../../latchwork/src/engines/redis/lua/take_set.lua"),
+        include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua"),
+        include_str!("../../../../latchwork/src/engines/redis/lua/queue.lua"),
+    ])
 }
 
 /// The same to release.
@@ -22,7 +25,8 @@ pub(crate) fn release_script() -> String {
 
 fn compose(parts: &[&str]) -> String {
     let hand_over = include_str!("../../../../latchwork/src/engines/redis/lua/hand_over.lua");
-    let text = parts.concat().replace("--{{hand_over}}", hand_over);
+    let sharing = include_str!("../../../../latchwork/src/engines/redis/lua/sharing.lua");
+    let text = parts.concat().replace("--{{hand_over}}", hand_over).replace("--{{sharing}}", sharing);
     text.replace("{{gap}}", GAP).replace("{{most}}", MOST_WAITERS)
 }
 
