@@ -22,7 +22,7 @@ fn main() {
     // Before any server starts: what it does not understand ends the process.
     let mut arguments = Arguments::from_args();
     // Most of a case is waiting for leases to end.
-    arguments.test_threads.get_or_insert(10);
+    arguments.test_threads.get_or_insert(12);
     let pooled = EndsAll;
     let (mut trials, mut alone_trials) = (Vec::new(), Vec::new());
     let (mut schemes, mut rules) = (BTreeSet::new(), BTreeSet::new());

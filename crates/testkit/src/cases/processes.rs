@@ -152,7 +152,9 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
 
 pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
-    let mut holder = Worker::start(&["hold", &url(&*fixture), "stopped", "1000"]);
+    // No shorter than its session, where there is one.
+    let ttl = F::SHORT.max(Duration::from_secs(1)).as_millis().to_string();
+    let mut holder = Worker::start(&["hold", &url(&*fixture), "stopped", &ttl]);
     assert_eq!(holder.line().await, "started");
     assert!(holder.line().await.starts_with("held"));
     holder.signal(Signal::SIGSTOP);

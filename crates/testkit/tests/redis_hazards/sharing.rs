@@ -391,6 +391,56 @@ async fn one_of_several_is_taken_away_and_the_others_stay() {
     assert!(look().await.is_none() && scene.value(LOCK).is_none(), "all that were named");
 }
 
+/// The newest grant names it for as long as nobody else comes.
+#[tokio::test]
+async fn who_has_left_is_revoked_without_those_who_stayed() {
+    for how in [Revoke::Now, Revoke::AtLeaseEnd] {
+        for mode in [Mode::Read, TWO] {
+            let scene = Scene::new();
+            let engine = scene.engine("").await;
+            let (stays, leaves) = (tries(mode, LONG), tries(mode, LONG));
+            granted(&engine, &stays).await;
+            granted(&engine, &leaves).await;
+            let filter = Filter::Name(trying(LONG).name);
+            let mut state = engine.inspect(&filter).await.expect("it answers").remove(0);
+            state.holders.retain(|holder| holder.id == leaves.id);
+            freed(&engine, &leaves).await;
+            assert_eq!(engine.revoke(&state, how).await.expect("it answers"), Revoked::NotHeld);
+            busy(&engine, &tries(Mode::Write, LONG)).await;
+            assert_eq!(renewed(&engine, &stays).await, Renewal::Kept(Valid::For(LONG)));
+            freed(&engine, &stays).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_the_last_who_was_revoked_ends_with_its_lease() {
+    let scene = Scene::new();
+    let engine = scene.engine("").await;
+    granted(&engine, &tries(Mode::Read, SHORT)).await;
+    let filter = Filter::Name(trying(LONG).name);
+    let state = engine.inspect(&filter).await.expect("it answers").remove(0);
+    assert_eq!(engine.revoke(&state, Revoke::AtLeaseEnd).await.expect("it answers"), Revoked::Done);
+    let keys = scene.server.command(&["KEYS", "*latchwork1:[hl]"]);
+    let keys: Vec<_> = keys.array().iter().map(|key| key.text()).collect();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    for key in keys {
+        assert!(scene.pttl(&key) > 0, "{key} would stay for ever");
+    }
+}
+
+/// The gap after a release is for those who poll, beside those of ours who wait.
+#[tokio::test]
+async fn nobody_leaves_a_gap_who_did_not_wait() {
+    let scene = Scene::new();
+    let engine = scene.engine("handover=wake&gap=5s").await;
+    for mode in [Mode::Read, TWO, Mode::Read] {
+        let claim = tries(mode, LONG);
+        granted(&engine, &claim).await;
+        freed(&engine, &claim).await;
+    }
+}
+
 #[tokio::test]
 async fn the_older_schemes_say_who_can_share() {
     let scene = Scene::new();

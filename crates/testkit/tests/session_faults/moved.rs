@@ -12,6 +12,7 @@ const TTL: Duration = Duration::from_secs(1);
 on_both! {
     a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end;
     a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up;
+    what_was_asked_before_its_runtime_stood_still_is_undone_all_the_same;
 }
 
 /// A client and its lock, and the runtime that both were had on, which stands still now.
@@ -49,6 +50,29 @@ async fn a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end(scene: 
     scene.proxy.cut();
     let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
+}
+
+/// Its answer comes when nobody runs there any more.
+async fn what_was_asked_before_its_runtime_stood_still_is_undone_all_the_same(scene: Scene) {
+    let rival = scene.direct_client("session-ttl=30s").await;
+    let url = scene.url("session-ttl=30s");
+    let (client, guard, runtime) = taken_elsewhere(url, LONG).await;
+    guard.release().await.expect("held");
+    scene.proxy.delay(Duration::from_millis(300));
+    let asking = move || {
+        let asked = runtime.block_on(async {
+            let lock = client.lock(LOCK).ttl(LONG);
+            tokio::time::timeout(Duration::from_millis(100), lock.acquire()).await
+        });
+        assert!(asked.is_err(), "nobody could have answered");
+        (client, runtime)
+    };
+    let (client, runtime) = tokio::task::spawn_blocking(asking).await.expect("no panic");
+    let asked = now();
+    hold(&rival, LONG).await.release().await.expect("held");
+    assert!(now().since(asked) < Duration::from_secs(6), "given back long before a request is given up");
+    drop(client);
+    runtime.shutdown_background();
 }
 
 async fn a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up(scene: Scene) {

@@ -220,7 +220,9 @@ impl Link {
     }
 
     fn grpc(&self) -> Grpc<Transport> {
-        Grpc::with_origin(Transport(self.sender.clone()), self.origin.clone())
+        // A page of claims may be as large as the values that leaders tell; the requests bound how many are read.
+        let grpc = Grpc::with_origin(Transport(self.sender.clone()), self.origin.clone());
+        grpc.max_decoding_message_size(usize::MAX)
     }
 
     fn signed<T>(&self, message: T) -> tonic::Request<T> {

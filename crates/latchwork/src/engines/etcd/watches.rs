@@ -166,9 +166,13 @@ impl Drop for Reading {
 async fn read(opening: Boxed<Result<Streaming<WatchResponse>, Status>>, reading: Reading) {
     let Ok(mut answers) = opening.await else { return };
     while let Ok(Some(answer)) = answers.message().await {
+        // Refused, and by a number that is nobody's: the stream is another user's by now, and all begin anew.
+        if answer.created && answer.canceled {
+            return;
+        }
         let watched = locked(&reading.table.watched).get(&answer.watch_id).cloned();
         let Some(watched) = watched else { continue };
-        if answer.created && !answer.canceled {
+        if answer.created {
             watched.created();
         }
         if answer.canceled || !answer.events.is_empty() {

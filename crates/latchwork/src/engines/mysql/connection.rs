@@ -62,8 +62,14 @@ impl Connection {
             }
             Ok((wire, is_mariadb, greeting.thread))
         };
-        let opened = tokio::time::timeout(CONNECT_LIMIT, opening).await;
-        let opened = opened.map_err(|_| unreachable("no answer to the connection"))?;
+        let opened = match moving {
+            // Whoever moves it keeps the time as well.
+            Some(_) => opening.await,
+            None => {
+                let opened = tokio::time::timeout(CONNECT_LIMIT, opening).await;
+                opened.map_err(|_| unreachable("no answer to the connection"))?
+            }
+        };
         let (wire, is_mariadb, thread) = opened.map_err(|trouble| refused(&trouble, &options))?;
         Ok(Self { wire, options, is_mariadb, thread })
     }

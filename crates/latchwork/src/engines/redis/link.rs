@@ -241,7 +241,11 @@ impl Link {
 
     /// Sends any other command.
     pub(super) async fn command(&self, command: &Cmd, options: &Options) -> Result<Value> {
-        self.send(command).await.map_err(|error| self.failed(&error, options))
+        // Whoever only reads may be the only one who uses this connection, and must leave it when nobody answers.
+        let unheard = unheard::Unheard::of(|| self.pulse.close());
+        let answer = self.send(command).await;
+        unheard.heard();
+        answer.map_err(|error| self.failed(&error, options))
     }
 
     async fn send(&self, command: &Cmd) -> RedisResult<Value> {

@@ -393,10 +393,14 @@ impl Engine for Redis {
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
         let mut done = Revoked::NotHeld;
+        // Once for all: the scripts look for themselves whether whom they take it from still holds.
+        let seen = self.look_at(&link, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
+        let is_shared = member::shared_as(&seen.state.value).is_some();
         for holder in &lock.holders {
-            let seen = self.look_at(&link, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
             let revoked = match (seen.sharer(holder.id), how) {
                 (Some(member), how) => self.revoke_shared(&link, keys, member, how).await?,
+                // It has left those who hold together, who are not to be disturbed. The newest grant may still name it.
+                (None, _) if is_shared => false,
                 (None, _) if seen.state.holder().is_none_or(|seen| seen.id != holder.id) => false,
                 (None, Revoke::Now) => {
                     let value = &seen.state.value;

@@ -58,12 +58,13 @@ local function room(kind)
 end
 
 -- Lets in those at the head of the queue who may hold together with those for whom `value` stands in the key: a thousand
--- per call.
+-- per call, of whom not all may listen. The others ask.
 local function let_in(value)
   local kind, came = shared_as(value), false
   if not kind then return end
-  local left = math.min(room(kind), 1000)
-  while left > 0 do
+  local left, tries = room(kind), 1000
+  while left > 0 and tries > 0 do
+    tries = tries - 1
     local member, lease_end = first_alive()
     if not member or kind_of(member) ~= kind then break end
     leave_queue(member)

@@ -10,4 +10,8 @@ call('ZREM', L, member)
 call('ZREM', T, member)
 call('ZADD', L, lease_end, '!' .. member)
 call('ZADD', T, token, '!' .. member)
+-- It may have been the only one, and both were gone for a moment.
+local left = math.max(call('PTTL', KEYS[1]), 0) + 5000
+call('PEXPIRE', L, left)
+call('PEXPIRE', T, left)
 return 1

@@ -52,12 +52,18 @@ end
 if held_as == kind and tonumber(call('ZSCORE', L, member) or 0) > ms then
   call('ZADD', L, ms + ttl, member)
   last_as_long(K, holder, T, L, ms)
-  return string.format('%.0f', call('ZSCORE', T, member))
+  local token = call('ZSCORE', T, member)
+  if not token then -- Evicted.
+    token = stamp(member)
+    call('ZADD', T, token, member)
+  end
+  return string.format('%.0f', token)
 end
 
 local first = first_alive()
 if first == member or not first and call('EXISTS', Q) == 0 then
-  local gap_left = gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) - ms or 0
+  -- Only who has waited leaves the gap to others.
+  local gap_left = first and gap > 0 and tonumber(call('ZSCORE', W, 'gap') or 0) - ms or 0
   local begins = is_free and not (gap_left > 0 and gap_left <= gap)
   if begins then
     holder = kind .. ':' .. me

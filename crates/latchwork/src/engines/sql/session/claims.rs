@@ -152,6 +152,17 @@ impl<C> Claims<C> {
         true
     }
 
+    /// Notes on which connection it is about to be sent. False if another came in the meantime that has this lock, or may have
+    /// it: on one connection the server would give it to both.
+    pub(super) fn is_sent_on(&self, id: ClaimId, key: Key, line: &Arc<Line<C>>) -> bool {
+        let mut entries = locked(&self.entries);
+        if entries.rival(key, id).is_some() {
+            return false;
+        }
+        entries.by_id.get_mut(&id).into_iter().for_each(|entry| entry.line = Some(line.clone()));
+        true
+    }
+
     /// Nothing of it is left on the server.
     pub(super) fn forget(&self, id: ClaimId) {
         let mut entries = locked(&self.entries);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Key, Moving};
 use crate::engine::{EngineUrl, Note};
 use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
+use crate::engines::thread::Thread;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// The other end of a connection, as the server names it.
@@ -146,8 +147,20 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection that nobody answers on any more, however far it came, is given up.
-pub(super) async fn in_time<T>(server: &impl Server, opening: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(OPEN_LIMIT, opening).await.unwrap_or_else(|_| {
+///
+/// The time is kept on the client's own thread: what nobody waits for any more goes on elsewhere, and its runtime may end.
+pub(super) async fn in_time<T>(
+    server: &impl Server,
+    thread: &Thread,
+    opening: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut limit = thread.spawn(async { tokio::time::sleep(OPEN_LIMIT).await });
+    let opened = tokio::select! {
+        opened = opening => Some(opened),
+        _ = &mut limit => None,
+    };
+    limit.abort();
+    opened.unwrap_or_else(|| {
         let message = format!(
             "{} at {}: no answer to the connection within {OPEN_LIMIT:?}",
             server.engine(),

@@ -77,7 +77,7 @@ impl<S: Server> Sessions<S> {
             let message = format!("{}: no thread can be started: {error}", server.engine());
             Error::new(ErrorKind::Unreachable, message)
         })?;
-        in_time(&server, server.refuse_unfit()).await?;
+        in_time(&server, &thread, server.refuse_unfit()).await?;
         let (office, common) = (Office::new(server, thread), Mutex::default());
         let sessions = Self(Arc::new(Inner { office, common, opening: tokio::sync::Mutex::default() }));
         sessions.0.common().await?;
@@ -150,7 +150,10 @@ impl<S: Server> Sessions<S> {
                 return Err(error.with_effect(Effect::None));
             }
         };
-        claims.update(claim.id, |entry| entry.line = Some(line.clone()));
+        if !claims.is_sent_on(claim.id, key, &line) {
+            self.not_asked(claim);
+            return Ok(Verdict::Busy(self.busy(None)));
+        }
         let fenced = office.fences(claim).then_some(&claim.name);
         match line.ask(line.connection.try_lock(key, fenced, &claim.note)).await {
             Ok(Tried::Held(token)) => {

@@ -70,8 +70,8 @@ fn now() -> Moment {
 impl<C: Connection> Line<C> {
     /// Asks, and remembers when that was.
     pub(super) async fn ask<T>(&self, asking: impl Future<Output = Result<T>>) -> Result<T> {
-        let (sent, _visit) = (self.facts.sent(), self.moving.visit());
-        let answer = asking.await;
+        let sent = self.facts.sent();
+        let answer = self.moving.moved(asking).await;
         if answer.is_ok() {
             self.facts.heard(sent);
         }

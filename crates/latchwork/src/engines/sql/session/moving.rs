@@ -1,8 +1,8 @@
 //! What moves a connection: a task on the runtime that opened it, so that no request changes threads; and the client's own
 //! thread, while somebody elsewhere asks or that runtime stands still.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -78,8 +78,21 @@ impl Moving {
         }
     }
 
-    /// For a request that is sent now: `Some` if it comes from another runtime than its own, which may stand still.
-    pub(super) fn visit(self: &Arc<Self>) -> Option<Visit<'_>> {
+    /// Waits for an answer, and sees to it that somebody brings it in. Asked at every turn: a request that nobody waits for any
+    /// more goes on on another runtime, and the one that it began on may stand still from then on.
+    pub(super) async fn moved<T>(self: &Arc<Self>, asking: impl Future<Output = T>) -> T {
+        let (mut visit, mut asking) = (None, pin!(asking));
+        poll_fn(|context| {
+            if visit.is_none() {
+                visit = self.visit();
+            }
+            asking.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// For a request that is under way: `Some` if it comes from another runtime than its own, which may stand still.
+    fn visit(self: &Arc<Self>) -> Option<Visit<'_>> {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         self.begin_visit(here).then(|| Visit(self))
     }

@@ -53,7 +53,7 @@ impl<S: Server> Office<S> {
         };
         let moving = Moving::new(self.thread.clone(), Ended::new(tell));
         let half_open = HalfOpen(&moving);
-        let connection = in_time(&self.server, self.server.open(&moving)).await?;
+        let connection = in_time(&self.server, &self.thread, moving.moved(self.server.open(&moving))).await?;
         std::mem::forget(half_open);
         Ok(Line { connection, facts, moving })
     }
