@@ -162,7 +162,7 @@ async fn a_writer_waits_for_a_dead_reader_as_long_as_its_lease_and_not_as_that_o
     let left = scene.pttl(LOCK);
     assert!((1..=SHORT.as_millis() as i64).contains(&left), "{left} ms");
     let answer = busy(&engine, &waits(Mode::Write)).await;
-    assert!(answer.again_in <= SHORT, "{:?}", answer.again_in);
+    assert!(answer.again_in <= SHORT + Duration::from_millis(2), "{:?}", answer.again_in);
 }
 
 #[tokio::test]
