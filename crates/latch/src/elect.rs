@@ -19,7 +19,7 @@ use crate::voice::Voice;
 #[command(after_help = "Examples:\n  \
                   latch elect main --value web1:80 -- ./serve   runs ./serve on one machine at a time\n  \
                   latch cell watch main                         the term, and who leads\n  \
-                  etcdctl elect -l main                         the same on etcd, which keeps it with the lock\n\n\
+                  etcdctl elect -l main                         who leads, on etcd\n\n\
                   The command sees LATCH_NAME, LATCH_TOKEN (its term: greater than every earlier leader's), LATCH_TTL and \
                   LATCH_URL. Exit codes as those of latch run.")]
 pub(crate) struct ElectOptions {

@@ -61,8 +61,8 @@ pub trait Engine: Send + Sync + Sized + 'static {
     fn clock(&self) -> Clock;
 
     /// A second handle on the same session, whose progress does not depend on the runtime of the first: with a
-    /// connection of its own on the runtime it is called on, or as a clone where the session lives on a thread of its
-    /// own. The keeper renews through it, so that blocked user code cannot starve renewals.
+    /// connection of its own on the runtime it is called on, or as a clone where a thread of the client's own
+    /// moves the session. The keeper renews through it, so that blocked user code cannot starve renewals.
     fn fork(&self) -> impl Future<Output = Result<Self>> + Send;
 
     /// Asks for the lock. If it is busy and `claim.wait_lease` is not zero, the claim takes (or keeps) its place in the queue.

@@ -15,8 +15,8 @@ impl Observer {
         Self { changes, term: None }
     }
 
-    /// The latest leader that has said so: the first time at once, if there ever was one, and then each time when there is
-    /// another.
+    /// The latest leader that has said so: the first time at once, if there ever was one (on etcd, if one leads now), and then
+    /// each time when there is another.
     ///
     /// # Guarantees
     /// Terms only rise. A leader that still leads is not missed; one that was replaced meanwhile may be. That a leader is gone

@@ -1,6 +1,6 @@
 //! What a database must be able to do for session locks.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ pub(super) async fn in_time<T>(
     thread: &Thread,
     opening: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let mut limit = thread.spawn(async { tokio::time::sleep(OPEN_LIMIT).await });
+    let mut limit = thread.spawn(async { tokio::time::timeout(OPEN_LIMIT, pending::<()>()).await });
     let opened = tokio::select! {
         opened = opening => Some(opened),
         _ = &mut limit => None,
