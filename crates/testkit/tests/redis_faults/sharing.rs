@@ -7,6 +7,7 @@ use latchwork::{Effect, ErrorKind, Loss};
 use testkit::crowd::{Crowd, TTL};
 use testkit::history::{Fault, RecordedClient};
 
+use super::cut::cut_again_and_again;
 use super::killed::durable;
 use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
@@ -33,19 +34,7 @@ async fn gather(scene: &Scene) -> (Vec<RecordedClient>, Crowd) {
 async fn sharers_whose_connections_are_cut_and_whose_replies_are_lost_again_and_again_lose_no_lock() {
     let scene = Scene::new();
     let (clients, crowd) = gather(&scene).await;
-    for round in 0..9 {
-        crowd.works(20).await;
-        scene.strike(Fault::Partition, || match round % 3 {
-            0 => scene.proxy.cut(),
-            1 => scene.proxy.lose_replies(3),
-            _ => scene.proxy.cut_before_next_request(),
-        });
-    }
-    crowd.works(20).await;
-    let tally = crowd.home().await;
-    assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
-    let judged = scene.judge(&clients, SOON).await;
-    assert!(judged.exclusive() >= 200 && judged.excused() == 0, "nobody is excused");
+    cut_again_and_again(&scene, &clients, crowd, 9, 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
