@@ -114,8 +114,10 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
 }
 
 /// Lives in what drives the connection, and is dropped with it.
+#[cfg(feature = "postgres")]
 pub(super) struct CellNewsDriven(pub(super) Arc<CellNews>);
 
+#[cfg(feature = "postgres")]
 impl Drop for CellNewsDriven {
     fn drop(&mut self) {
         self.0.tell_all();

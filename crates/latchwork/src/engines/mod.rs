@@ -2,10 +2,21 @@
 
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod cell_news;
+#[cfg(any(
+    feature = "etcd",
+    feature = "memcached",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "zookeeper"
+))]
+mod dial;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod digits;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod lane;
 #[cfg(any(
     feature = "etcd",
     feature = "memcached",
@@ -26,7 +37,7 @@ pub mod mysql;
 mod news;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(feature = "postgres")]
 mod pulse;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod quarantine;
@@ -54,6 +65,7 @@ mod thread;
     feature = "memcached",
     feature = "mysql",
     feature = "postgres",
+    feature = "redis",
     feature = "zookeeper"
 ))]
 mod tls;

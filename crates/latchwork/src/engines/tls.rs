@@ -11,16 +11,17 @@ use super::settings::{invalid, pem};
 use crate::Result;
 use crate::engine::EngineUrl;
 
-/// How to talk to the servers, if the URL says `scheme+tls`.
+/// How to talk to the servers, if the URL says `scheme+tls` or `rediss`.
 ///
 /// # Errors
 /// For a file that cannot be used, and for files without TLS.
 pub(super) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
     let files = ["ca", "cert", "key"].map(|option| url.option(option).map(Path::new));
-    if !url.scheme().ends_with("+tls") {
-        return match files.iter().any(Option::is_some) {
-            true => Err(invalid(url, format!("ca, cert and key are for TLS; write {}+tls://", url.scheme()))),
-            false => Ok(None),
+    if !(url.scheme().ends_with("+tls") || url.scheme() == "rediss") {
+        return match (files.iter().any(Option::is_some), url.scheme()) {
+            (false, _) => Ok(None),
+            (true, "redis" | "redis+unix") => Err(not_secured(url, "rediss")),
+            (true, scheme) => Err(not_secured(url, &format!("{scheme}+tls"))),
         };
     }
     let [ca, cert, key] = files;
@@ -61,6 +62,10 @@ fn certificates(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<Certif
     let text = pem(url, option, path)?;
     let read = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     read.map_err(|_| invalid(url, format!("{option}= is no certificate in PEM form")))
+}
+
+fn not_secured(url: &EngineUrl, scheme: &str) -> crate::Error {
+    invalid(url, format!("ca, cert and key are for TLS; write {scheme}://"))
 }
 
 fn unusable(url: &EngineUrl, error: &rustls::Error) -> crate::Error {

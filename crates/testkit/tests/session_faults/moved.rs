@@ -13,6 +13,8 @@ on_both! {
     a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end;
     a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up;
     what_was_asked_before_its_runtime_stood_still_is_undone_all_the_same;
+    a_waiter_whose_runtime_ends_is_granted_nothing;
+    a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_stands_still;
 }
 
 /// A client and its lock, and the runtime that both were had on, which stands still now.
@@ -50,6 +52,55 @@ async fn a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end(scene: 
     scene.proxy.cut();
     let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
+}
+
+/// It stands in the server's queue, before others, when nobody is left who would hear of it.
+async fn a_waiter_whose_runtime_ends_is_granted_nothing(scene: Scene) {
+    let (holder, next) =
+        (scene.direct_client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+    let (guard, url) = (hold(&holder, LONG).await, scene.url("session-ttl=30s"));
+    let waiting = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let client = runtime.block_on(async {
+            let client = connect(&url).await;
+            let lock = client.lock(LOCK).ttl(LONG);
+            tokio::spawn(async move { lock.acquire().await });
+            pause(500).await;
+            client
+        });
+        runtime.shutdown_background();
+        client
+    };
+    let _client = tokio::task::spawn_blocking(waiting).await.expect("no panic");
+    guard.release().await.expect("held");
+    let asked = now();
+    hold(&next, LONG).await.release().await.expect("held");
+    assert!(now().since(asked) < Duration::from_secs(6), "long before a silent connection is ended");
+}
+
+async fn a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_stands_still(scene: Scene) {
+    let (holder, client) =
+        (scene.direct_client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+    for ends in [true, false] {
+        let (guard, lock) = (hold(&holder, LONG).await, client.lock(LOCK).ttl(LONG));
+        let mut waiting = Box::pin(async move { lock.acquire().await });
+        let begin = move || {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let waited = async { tokio::time::timeout(Duration::from_millis(500), &mut waiting).await };
+            assert!(runtime.block_on(waited).is_err(), "it is held");
+            (waiting, runtime)
+        };
+        let (waiting, runtime) = tokio::task::spawn_blocking(begin).await.expect("no panic");
+        if ends {
+            runtime.shutdown_background();
+        } else {
+            // Until the process ends.
+            std::mem::forget(runtime);
+        }
+        guard.release().await.expect("held");
+        let got = tokio::time::timeout(Duration::from_secs(6), waiting).await.expect("soon");
+        got.expect("its turn").release().await.expect("held");
+    }
 }
 
 /// Its answer comes when nobody runs there any more.

@@ -12,7 +12,6 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -29,6 +28,7 @@ use super::wire::{
     AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, STATUS, StatusRequest, StatusResponse,
 };
 use crate::engine::Boxed;
+use crate::engines::dial::dial;
 use crate::engines::links::Connection;
 use crate::locked::locked;
 use crate::{Error, Result};
@@ -91,10 +91,8 @@ impl Link {
 
     async fn greet(options: &Options, member: &Member) -> Result<Self> {
         let place = member.place();
-        let connecting = TcpStream::connect((member.host.as_str(), member.port));
+        let connecting = dial(&member.host, member.port);
         let stream = connecting.await.map_err(|error| failure::unreachable(&place, error))?;
-        // A request is one write: nothing is won by waiting for more.
-        stream.set_nodelay(true).map_err(|error| failure::unreachable(&place, error))?;
         let closed = Arc::<Closed>::default();
         let (sender, scheme) = match &options.tls {
             None => (drive(stream, &closed, &place).await?, "http"),

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::greeting::{Greeting, Trouble, question};
 use super::link::Link;
 use super::options::Place;
 use super::wire::Strange;
+use crate::engines::dial::dial;
 use crate::engines::links::Links;
 use crate::engines::quarantine::{Lives, Quarantine};
 use crate::locked::locked;
@@ -71,30 +71,29 @@ impl Server {
 
     async fn meet(&self) -> Result<Link> {
         let Place { host, port, .. } = &self.place;
-        let connecting = TcpStream::connect((host.as_str(), *port)).await;
-        // A request is one write: nothing is won by waiting for more.
-        let stream = connecting.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
-        let stream = stream.map_err(|error| self.unreachable(error))?;
+        let mut stream = dial(host, *port).await.map_err(|error| self.unreachable(error))?;
         match &self.place.tls {
-            None => self.greet(stream).await,
+            None => {
+                let greeting = self.greet(&mut stream).await?;
+                Ok(Link::over(stream.into_split(), &greeting, &self.place.text))
+            }
             Some((config, name)) => {
                 let secured = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
-                self.greet(secured.map_err(|error| self.not_secured(&error))?).await
+                let mut secured = secured.map_err(|error| self.not_secured(&error))?;
+                let greeting = self.greet(&mut secured).await?;
+                Ok(Link::over(tokio::io::split(secured), &greeting, &self.place.text))
             }
         }
     }
 
-    async fn greet<S>(&self, mut stream: S) -> Result<Link>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let greeting = ask(&mut stream).await.map_err(|trouble| self.not_met(trouble))?;
+    async fn greet(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<Greeting> {
+        let greeting = ask(stream).await.map_err(|trouble| self.not_met(trouble))?;
         greeting.check(&self.place.text)?;
         let mut known = locked(&self.known);
         known.lives.met(&greeting.life.to_string(), greeting.uptime, true, self.rule);
         known.warnings = greeting.warnings(&self.place.text);
         drop(known);
-        Ok(Link::over(stream, &greeting, &self.place.text))
+        Ok(greeting)
     }
 
     fn not_met(&self, trouble: NotMet) -> Error {

@@ -7,6 +7,8 @@ use std::time::Duration;
 const LONGEST_LINE: usize = 512;
 /// The longest value that is read: what a server stores at a key unless it was told to store more (`-I`).
 const LONGEST_VALUE: usize = 1024 * 1024;
+/// The longest reply.
+pub(super) const LONGEST_REPLY: usize = LONGEST_LINE + LONGEST_VALUE + 2;
 /// From so many seconds on, memcached takes an expiry for a date.
 const A_DATE: u64 = 60 * 60 * 24 * 30;
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
-
 use super::Redis;
 use super::keys::Keys;
 use super::link::Link;
 use super::reply::strange;
 use super::scripts::Script;
+use super::wire::{Command, Value};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{LockName, Result};
 
@@ -19,9 +18,7 @@ pub(super) const CHANNEL: &str = "latchwork:cell:";
 
 impl Redis {
     async fn read_cell(&self, link: &Link, key: &str) -> Result<Option<CellState>> {
-        let mut get = Cmd::new();
-        get.arg("GET").arg(key);
-        match link.command(&get, self.options()).await? {
+        match link.command(Command::of(&["GET", key]), self.options()).await? {
             Value::Nil => Ok(None),
             Value::BulkString(stored) => parse(&stored),
             _ => Err(strange()),
@@ -64,13 +61,13 @@ impl Cells for Redis {
         let seen = format!("{:0DIGITS$}", seen.get());
         let link = self.session.link().await?;
         let mut command = link.script(Script::CellWrite, 1, key.len() + value.map_or(0, <[u8]>::len));
-        command.arg(&key).arg(seen);
+        command.arg(&key[..]).arg(&seen[..]);
         match value {
-            Some(value) => command.arg([b"=", value].concat()),
-            None => command.arg("-"),
-        };
-        command.arg([CHANNEL, &key].concat());
-        match link.call(Script::CellWrite, &command, self.options()).await? {
+            Some(value) => command.parts(&[b"=", value]),
+            None => command.parts(&[b"-"]),
+        }
+        command.parts(&[CHANNEL.as_bytes(), key.as_bytes()]);
+        match link.call(Script::CellWrite, command, self.options()).await? {
             Value::Int(0) => Ok(Written::Changed),
             Value::BulkString(_) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
             Value::BulkString(digits) => Ok(Written::Done(version(&digits)?)),

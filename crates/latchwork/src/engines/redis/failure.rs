@@ -1,8 +1,7 @@
 //! What a failed request means: whether the server may have acted, and what the caller can do about it.
 
-use redis::{ConnectionAddr, RedisError};
-
 use super::options::Options;
+use super::wire::Trouble;
 use crate::{Effect, Error, ErrorKind};
 
 /// A kind of failure.
@@ -37,14 +36,14 @@ const NOT_NOW: [&str; 10] = [
 ];
 
 impl Failure {
-    pub(super) fn of(error: &RedisError) -> Self {
-        match code(error) {
+    pub(super) fn of(trouble: &Trouble) -> Self {
+        match code(trouble) {
             Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
-            _ if has(error, "switch database") => Self::NoDatabase,
+            Some("ERR") if has(trouble, "DB index") => Self::NoDatabase,
+            Some("ERR") if has(trouble, "max number of clients") => Self::NotNow,
             Some(_) => Self::Strange,
-            None if error.kind() == redis::ErrorKind::AuthenticationFailed => Self::Denied,
             None => Self::Connection,
         }
     }
@@ -61,28 +60,27 @@ impl Failure {
 }
 
 /// A request that never got as far as the server's data.
-pub(super) fn refused(error: &RedisError, options: &Options) -> Error {
-    told(Failure::of(error), error, options)
+pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
+    told(Failure::of(trouble), trouble, options)
 }
 
 /// A request that may have.
-pub(super) fn unanswered(failure: Failure, error: &RedisError, options: &Options) -> Error {
+pub(super) fn unanswered(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
     let effect = match failure {
         Failure::NotNow | Failure::Cluster | Failure::NoDatabase => Effect::None,
         // A script may be stopped half-way.
         Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
     };
-    told(failure, error, options).with_effect(effect)
+    told(failure, trouble, options).with_effect(effect)
 }
 
-fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
-    let (place, user) = (&options.place, options.client.get_connection_info().redis_settings().username());
-    let user = user.unwrap_or("default");
-    let hint = match (failure, code(error)) {
+fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
+    let (place, user) = (&options.place, options.login.user.as_deref().unwrap_or("default"));
+    let hint = match (failure, code(trouble)) {
         (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
         (_, Some("READONLY")) => "it is a replica; name the master",
-        (Failure::Connection, _) if speaks_tls(options) => tls_hint(error),
-        (Failure::Connection, _) if error.is_timeout() => {
+        (Failure::Connection, _) if options.address.speaks_tls() => tls_hint(trouble),
+        (Failure::Connection, _) if matches!(trouble, Trouble::TimedOut(_)) => {
             "does it speak plain text on this port, or is it hung?"
         }
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md has the grant this user needs",
@@ -92,8 +90,8 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
         _ => "",
     };
     let mut message = match failure {
-        Failure::Denied => format!("redis at {place} refuses user {user:?}: {error}"),
-        _ => format!("redis at {place}: {error}"),
+        Failure::Denied => format!("redis at {place} refuses user {user:?}: {trouble}"),
+        _ => format!("redis at {place}: {trouble}"),
     };
     if !hint.is_empty() {
         message = format!("{message}; {hint}");
@@ -102,32 +100,31 @@ fn told(failure: Failure, error: &RedisError, options: &Options) -> Error {
 }
 
 /// What to do about a handshake that failed. The library only has words for why.
-fn tls_hint(error: &RedisError) -> &'static str {
-    match error {
-        error if has(error, "UnknownIssuer") => "ca= in the URL names the authority to trust",
-        error if has(error, "CertificateRequired") => {
+fn tls_hint(trouble: &Trouble) -> &'static str {
+    match trouble {
+        Trouble::TimedOut(_) => "does it speak TLS on this port?",
+        trouble if has(trouble, "UnknownIssuer") => "ca= in the URL names the authority to trust",
+        trouble if has(trouble, "CertificateRequired") => {
             "it wants to know who this client is: cert= and key= in the URL"
         }
-        error if has(error, "InvalidContentType") || error.is_timeout() => "does it speak TLS on this port?",
+        trouble if has(trouble, "InvalidContentType") => "does it speak TLS on this port?",
         _ => "",
     }
 }
 
 /// The code of what went wrong. Before Redis 7.0 it stands in the text, if it was a command of a script:
 /// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -OOM command not allowed`.
-pub(super) fn code(error: &RedisError) -> Option<&str> {
-    let outer = error.code()?;
-    let inner = error.detail().and_then(|text| text.split_once(": -")?.1.split(' ').next());
+pub(super) fn code(trouble: &Trouble) -> Option<&str> {
+    let outer = trouble.code()?;
+    let Trouble::Refused(words) = trouble else { return None };
+    let inner = words.split_once(": -").and_then(|(_, words)| words.split(' ').next());
     Some(inner.filter(|_| outer == "ERR" || outer.starts_with('@')).unwrap_or(outer))
 }
 
 /// Whether its message says so.
-fn has(error: &RedisError, words: &str) -> bool {
-    error.to_string().contains(words)
-}
-
-fn speaks_tls(options: &Options) -> bool {
-    matches!(options.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
+fn has(trouble: &Trouble, words: &str) -> bool {
+    let (Trouble::Refused(why) | Trouble::Ended(why) | Trouble::TimedOut(why)) = trouble;
+    why.contains(words)
 }
 
 #[cfg(test)]
@@ -136,10 +133,7 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_in_a_script_is_known_by_its_own_code_whatever_the_version() {
-        let failed = |reply: &str| {
-            let value = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).expect("a reply");
-            Failure::of(&value.extract_error().expect_err("an error"))
-        };
+        let failed = |reply: &str| Failure::of(&Trouble::Refused(reply.to_owned()));
         let in_7_0 =
             "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.";
         let in_6_2 = "ERR Error running script (call to f_17c1): @user_script:3: @user_script: 3: -OOM command not \

@@ -8,11 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::{Cmd, Value};
-
 use super::options::{Options, Scheme};
 use super::scripts::Script;
 use super::session::Session;
+use super::wire::{Command, Value};
 use super::{SILENT_FIRST, SILENT_LONGEST, millis, reply};
 use crate::clock::{self, Clock};
 use crate::engine::{
@@ -135,8 +134,13 @@ impl GetSet {
     async fn call(&self, script: Script, keys: &[String], values: &[u64]) -> Result<Value> {
         let link = self.shared.session.link().await?;
         let mut command = link.script(script, keys.len(), 64 * keys.len());
-        command.arg(keys).arg(values);
-        link.call(script, &command, &self.shared.session.options).await
+        for key in keys {
+            command.arg(&key[..]);
+        }
+        for value in values {
+            command.arg(value);
+        }
+        link.call(script, command, &self.shared.session.options).await
     }
 
     fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
@@ -283,9 +287,8 @@ impl Engine for GetSet {
 impl GetSet {
     /// The time that stands in the key, and how far away it is, if it is still to come.
     async fn value(&self, name: &LockName) -> Result<Option<(u64, Duration)>> {
-        let (session, mut get) = (&self.shared.session, Cmd::new());
-        get.arg("GET").arg(self.key(name));
-        let Value::BulkString(value) = session.link().await?.command(&get, &session.options).await? else {
+        let (session, get) = (&self.shared.session, Command::of(&["GET", &self.key(name)]));
+        let Value::BulkString(value) = session.link().await?.command(get, &session.options).await? else {
             return Ok(None);
         };
         let value = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());

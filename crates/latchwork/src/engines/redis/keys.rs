@@ -1,9 +1,6 @@
 //! Where a lock lives: the key that other clients share, and the keys beside it that only we use.
 
-use std::io::Write;
-
-use redis::{Cmd, RedisWrite};
-
+use super::wire::Command;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// In every key of ours beside the shared one. The number is the layout's version.
@@ -64,22 +61,22 @@ impl<'a> Keys<'a> {
     }
 
     /// Writes the same.
-    pub(super) fn write_holder(&self, command: &mut Cmd) {
-        write_parts(command, &[self.prefix, self.name]);
+    pub(super) fn write_holder(&self, command: &mut Command) {
+        command.parts(&[self.prefix.as_bytes(), self.name.as_bytes()]);
     }
 
     /// Writes all four, in the order in which the scripts take them: holder, queue, waiters by the end of their wait
     /// lease, fence.
-    pub(super) fn write(&self, command: &mut Cmd) {
+    pub(super) fn write(&self, command: &mut Command) {
         self.write_holder(command);
         for key in [Side::Queue, Side::Waiters, Side::Fence] {
-            write_parts(command, &self.side(key));
+            command.parts(&self.side(key).map(str::as_bytes));
         }
     }
 
     /// Writes the newest token's, which also says whom it was granted to.
-    pub(super) fn write_fence(&self, command: &mut Cmd) {
-        write_parts(command, &self.side(Side::Fence));
+    pub(super) fn write_fence(&self, command: &mut Command) {
+        command.parts(&self.side(Side::Fence).map(str::as_bytes));
     }
 
     /// Where the cell of this name is, which has nothing to do with the lock.
@@ -114,14 +111,6 @@ impl<'a> Keys<'a> {
             None => side.strip_suffix(MARK)?.strip_prefix('{')?.strip_suffix('}')?,
         };
         LockName::new(holder.strip_prefix(prefix)?).ok()
-    }
-}
-
-/// One argument, without putting it together elsewhere before.
-pub(super) fn write_parts(out: &mut (impl RedisWrite + ?Sized), parts: &[&str]) {
-    let mut argument = out.writer_for_next_arg();
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        argument.write_all(part.as_bytes()).expect("a command grows as it has to");
     }
 }
 
@@ -167,11 +156,11 @@ mod tests {
         for name in ["a", "{a}"] {
             let name = LockName::new(name).unwrap();
             let keys = Keys::of("", &name).unwrap();
-            let (mut written, mut named) = (Cmd::new(), Cmd::new());
+            let (mut written, mut named) = (Command::of(&["GET"]), Command::of(&["GET"]));
             keys.write(&mut written);
-            named.arg(keys.holder()).arg(keys.side(Side::Queue).concat());
-            named.arg(keys.side(Side::Waiters).concat()).arg(keys.side(Side::Fence).concat());
-            assert_eq!(written.get_packed_command(), named.get_packed_command());
+            named.arg(&keys.holder()[..]).arg(&keys.side(Side::Queue).concat()[..]);
+            named.arg(&keys.side(Side::Waiters).concat()[..]).arg(&keys.side(Side::Fence).concat()[..]);
+            assert_eq!(written.packed(), named.packed());
         }
     }
 

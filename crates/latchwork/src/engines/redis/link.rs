@@ -1,41 +1,33 @@
 //! One connection: commands, and the wake-ups that the server pushes.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{
-    Arg, AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisResult, ServerErrorKind,
-    Value,
-};
 use tokio::sync::OnceCell;
 
 use super::beats::Beats;
 use super::failure::{Failure, code, refused, unanswered};
-use super::options::Options;
+use super::news::Hearing;
+use super::options::{Login, Options};
 use super::scripts::Script;
-use crate::engine::ClaimId;
-use crate::engines::cell_news::{CellNews, CellNewsDriven};
+use super::wire::{Command, Trouble, Value};
+use crate::engines::cell_news::CellNews;
+use crate::engines::lane::{Answer, Lane};
 use crate::engines::links::Connection;
-use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::pulse::{Driven, Pulse};
+use crate::engines::mailbox::Mailbox;
 use crate::engines::unheard;
 use crate::{Error, Result};
 
-/// How long to try to reach the server. The core bounds every request as well.
+/// How long to try to reach the server, and how long it may take to say who it is. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Requests that may wait to be written. More wait for room.
-const REQUESTS: usize = 1_024;
 
 /// A connection to the server. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
-    connection: MultiplexedConnection,
+    lane: Lane<Hearing>,
     /// In the order of the scripts.
     shas: Vec<String>,
     /// Of those that few need.
     shared_shas: OnceCell<Vec<String>>,
-    pulse: Arc<Pulse>,
     /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
     pub(super) beats: Beats,
     /// What it said of cells that are watched.
@@ -45,85 +37,28 @@ pub(super) struct Link {
     tracking: OnceCell<bool>,
 }
 
-fn received(pulse: &Pulse, cells: &CellNews, push: &PushInfo) {
-    if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
-        && channel.starts_with(super::cells::CHANNEL.as_bytes())
-    {
-        return cells.tell(&String::from_utf8_lossy(channel));
-    }
-    match (&push.kind, push.data.get(1)) {
-        (PushKind::Message, Some(Value::BulkString(message))) => {
-            if let Some((id, news)) = read_message(message) {
-                pulse.mailbox.deliver(id, news);
-            }
-        }
-        (PushKind::Invalidate, _) => changed(&pulse.mailbox, push.data.first()),
-        (PushKind::Disconnection, _) => pulse.close(),
-        _ => {}
-    }
-}
-
-/// What the server says of keys that [`Link::watch`] asked about.
-fn changed(mailbox: &Mailbox, keys: Option<&Value>) {
-    match keys {
-        Some(Value::Array(keys)) => {
-            let keys = keys.iter().filter_map(|key| match key {
-                Value::BulkString(key) => Some(key),
-                _ => None,
-            });
-            keys.for_each(|key| mailbox.changed(key));
-        }
-        // All of them: the database was flushed.
-        _ => mailbox.recheck_all(),
-    }
-}
-
-/// A claim's id, and its token if it was granted.
-fn read_message(message: &[u8]) -> Option<(ClaimId, News)> {
-    let (id, token) = message.split_at_checked(32)?;
-    let id = super::member::parse_id(id)?;
-    match token {
-        [] => Some((id, News::Recheck)),
-        token => Some((id, News::Granted(std::str::from_utf8(token).ok()?.parse().ok()?))),
-    }
-}
+/// What came of a request, before anybody thought about what it means.
+type Asked<T> = std::result::Result<T, Trouble>;
 
 impl Connection for Link {
     fn is_closed(&self) -> bool {
-        self.pulse.is_closed()
+        self.lane.is_retired()
     }
 }
 
 impl Link {
     /// Connects, and asks the server about itself.
     pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
-        let pulse = Pulse::new(mailbox);
-        let driven = Driven(pulse.clone());
         let cells = Arc::<CellNews>::default();
-        let cells_driven = CellNewsDriven(cells.clone());
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_LIMIT))
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(REQUESTS)
-            .set_push_sender(move |push: PushInfo| {
-                received(&driven.0, &cells_driven.0, &push);
-                Ok::<(), ()>(())
-            });
-        let connecting = options.client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = connecting.await.map_err(|error| refused(&error, options))?;
-        let mut greeting = redis::pipe();
-        greeting.cmd("INFO");
-        load(&mut greeting, Script::of(options), options);
-        let answers = tokio::time::timeout(CONNECT_LIMIT, greeting.query_async(&mut connection)).await;
-        let answers: RedisResult<Vec<String>> = answers.unwrap_or_else(|_| Err(timed_out()));
-        let mut answers = answers.map_err(|error| refused(&error, options))?.into_iter();
-        let info = answers.next().unwrap_or_default();
-        let shas = answers.collect();
+        let hearing = Hearing { mailbox: mailbox.clone(), cells: cells.clone() };
+        let connected = in_time(async { Ok(options.address.connect(hearing).await?) }).await;
+        let lane = connected.map_err(|trouble| refused(&trouble, options))?;
+        let greeted = in_time(greet(&lane, options)).await;
+        let (info, shas) = greeted.map_err(|trouble| refused(&trouble, options))?;
         let link = Self {
-            connection,
+            lane,
             shas,
             shared_shas: OnceCell::new(),
-            pulse,
             beats: Beats::default(),
             cells,
             listening: OnceCell::new(),
@@ -139,15 +74,13 @@ impl Link {
     /// If it cannot be told. Nothing was done then.
     pub(super) async fn learn_to_share(&self, options: &Options) -> Result<()> {
         let learn = || async {
-            let mut scripts = redis::pipe();
-            load(&mut scripts, Script::SHARED, options);
-            let unheard = Unheard(&self.pulse);
-            let shas = scripts.query_async(&mut self.connection.clone()).await;
+            let unheard = Unheard(&self.lane);
+            let shas = ask_all(&self.lane, load(Script::SHARED, options)).await.map(texts);
             unheard.heard();
             shas
         };
-        let learnt: RedisResult<_> = self.shared_shas.get_or_try_init(learn).await;
-        learnt.map(|_| ()).map_err(|error| refused(&error, options))
+        let learnt = self.shared_shas.get_or_try_init(learn).await;
+        learnt.map(|_| ()).map_err(|trouble| refused(&trouble, options))
     }
 
     fn sha(&self, script: Script) -> &str {
@@ -166,128 +99,194 @@ impl Link {
     /// nobody is lost, and its receiver taken for dead.
     pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
         let subscribe = || async {
-            let unheard = Unheard(&self.pulse);
-            let subscribed = self.connection.clone().subscribe(channel).await;
+            let unheard = Unheard(&self.lane);
+            let subscribed = self.send(&mut Command::of(&["SUBSCRIBE", channel])).await;
             unheard.heard();
-            subscribed
+            subscribed.map(drop)
         };
         let listening = self.listening.get_or_try_init(subscribe).await;
-        listening.map(|_| ()).map_err(|error| refused(&error, options))
+        listening.map(|_| ()).map_err(|trouble| refused(&trouble, options))
     }
 
     /// Makes sure that what is said on the channel of a cell arrives here.
     pub(super) async fn subscribe(&self, channel: &str, options: &Options) -> Result<()> {
         // Whoever watches a cell may stop at any time.
-        let unheard = unheard::Unheard::of(|| self.pulse.close());
-        let subscribed = self.connection.clone().subscribe(channel).await;
+        let unheard = unheard::Unheard::of(|| self.lane.retire());
+        let subscribed = self.send(&mut Command::of(&["SUBSCRIBE", channel])).await;
         unheard.heard();
-        subscribed.map_err(|error| refused(&error, options))
+        subscribed.map(drop).map_err(|trouble| refused(&trouble, options))
     }
 
     /// Nobody wants to hear any more what is said there. A user who may not say so goes on hearing it.
     pub(super) async fn unsubscribe(&self, channel: &str) {
-        let _ = self.connection.clone().unsubscribe(channel).await;
+        let _ = self.send(&mut Command::of(&["UNSUBSCRIBE", channel])).await;
     }
 
     /// Asks the server to tell of the next change of `key`, and returns whether it is there now. `None` if the server does
     /// not do that, or does not let this user: then somebody has to look.
     pub(super) async fn watch(&self, key: &str) -> Option<bool> {
         let track = || async {
-            let mut track = Cmd::new();
-            track.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-            self.send(&track).await.is_ok()
+            self.send(&mut Command::of(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"])).await.is_ok()
         };
         if !*self.tracking.get_or_init(track).await {
             return None;
         }
-        let mut look = redis::pipe();
-        look.cmd("CLIENT").arg("CACHING").arg("YES").ignore().cmd("EXISTS").arg(key);
-        let unheard = Unheard(&self.pulse);
-        let looked: RedisResult<(bool,)> = look.query_async(&mut self.connection.clone()).await;
+        // The first is about the next command of this connection, whosever that is.
+        let look = vec![Command::of(&["CLIENT", "CACHING", "YES"]), Command::of(&["EXISTS", key])];
+        let unheard = Unheard(&self.lane);
+        let looked = ask_all(&self.lane, look).await;
         unheard.heard();
-        looked.ok().map(|(is_there,)| is_there)
+        match looked.ok()?.pop()? {
+            Value::Int(count) => Some(count > 0),
+            _ => None,
+        }
     }
 
     /// Starts a call of `script`, one of those of its options, with `keys` keys to come.
-    pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Cmd {
-        let mut command = Cmd::with_capacity(keys * 3 + 8, bytes + 96);
-        command.arg("EVALSHA").arg(self.sha(script)).arg(keys);
-        command
+    pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Command {
+        Command::script(self.sha(script), keys, bytes)
     }
 
     /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing, and is asked again with the text: in
     /// one step, or it could forget in between.
-    pub(super) async fn call(&self, script: Script, command: &Cmd, options: &Options) -> Result<Value> {
+    pub(super) async fn call(
+        &self,
+        script: Script,
+        mut command: Command,
+        options: &Options,
+    ) -> Result<Value> {
         // Whoever only looks may stop at any time: that says nothing of the connection.
-        let unheard = (!matches!(script, Script::Inspect | Script::CellWrite)).then(|| Unheard(&self.pulse));
+        let unheard = (!matches!(script, Script::Inspect | Script::CellWrite)).then(|| Unheard(&self.lane));
         // Who writes a cell may stop as well, and is not one whom the core let wait for as long as it may take.
         let unheard_cell =
-            matches!(script, Script::CellWrite).then(|| unheard::Unheard::of(|| self.pulse.close()));
-        let answer = match self.send(command).await {
-            Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
+            matches!(script, Script::CellWrite).then(|| unheard::Unheard::of(|| self.lane.retire()));
+        let answer = match self.send(&mut command).await {
+            Err(trouble) if trouble.code() == Some("NOSCRIPT") => {
                 // Boxed, because it is rare, and all requests would be as large.
-                Box::pin(self.send_spelled_out(script, command, options)).await
+                Box::pin(self.send_spelled_out(script, &command, options)).await
             }
             answer => answer,
         };
         unheard.into_iter().for_each(Unheard::heard);
         unheard_cell.into_iter().for_each(unheard::Unheard::heard);
-        answer.map_err(|error| self.failed(&error, options))
+        answer.map_err(|trouble| self.failed(&trouble, options))
     }
 
-    async fn send_spelled_out(&self, script: Script, command: &Cmd, options: &Options) -> RedisResult<Value> {
-        self.send(&spelled_out(command, &script.source(options))).await
+    async fn send_spelled_out(&self, script: Script, command: &Command, options: &Options) -> Asked<Value> {
+        self.send(&mut command.spelled_out(&script.source(options))).await
     }
 
     /// Sends any other command.
-    pub(super) async fn command(&self, command: &Cmd, options: &Options) -> Result<Value> {
+    pub(super) async fn command(&self, mut command: Command, options: &Options) -> Result<Value> {
         // Whoever only reads may be the only one who uses this connection, and must leave it when nobody answers.
-        let unheard = unheard::Unheard::of(|| self.pulse.close());
-        let answer = self.send(command).await;
+        let unheard = unheard::Unheard::of(|| self.lane.retire());
+        let answer = self.send(&mut command).await;
         unheard.heard();
-        answer.map_err(|error| self.failed(&error, options))
+        answer.map_err(|trouble| self.failed(&trouble, options))
     }
 
-    async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        // The crate gives a server's error as a value here.
-        self.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
+    async fn send(&self, command: &mut Command) -> Asked<Value> {
+        let answered = self.lane.send(command.packed()).ok_or_else(|| ended(&self.lane))?;
+        answer(&self.lane, answered).await
     }
 
-    fn failed(&self, error: &RedisError, options: &Options) -> Error {
-        let failure = Failure::of(error);
+    fn failed(&self, trouble: &Trouble, options: &Options) -> Error {
+        let failure = Failure::of(trouble);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
-        if failure == Failure::Connection || code(error) == Some("READONLY") {
-            self.pulse.close();
+        if failure == Failure::Connection || code(trouble) == Some("READONLY") {
+            self.lane.retire();
         }
-        unanswered(failure, error, options)
+        unanswered(failure, trouble, options)
     }
 }
 
-fn load(pipe: &mut Pipeline, scripts: &[Script], options: &Options) {
-    for script in scripts {
-        pipe.cmd("SCRIPT").arg("LOAD").arg(script.source(options));
+/// Logs in, and asks all that has to be known, in one round trip.
+async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<String>)> {
+    let Login { user, password, database } = &options.login;
+    let mut hello = Command::of(&["HELLO", "3"]);
+    if let Some(password) = password {
+        hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(&password[..]);
     }
-}
-
-fn timed_out() -> RedisError {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CONNECT_LIMIT:?}")).into()
-}
-
-/// The same call with the script's text instead of its digest.
-fn spelled_out(command: &Cmd, text: &str) -> Cmd {
-    let mut spelled_out = Cmd::new();
-    spelled_out.arg("EVAL").arg(text);
-    for arg in command.args_iter().skip(2) {
-        if let Arg::Simple(arg) = arg {
-            spelled_out.arg(arg);
+    let name = |what, value| Command::of(&["CLIENT", "SETINFO", what, value]);
+    let mut greeting = vec![hello];
+    greeting.extend([name("LIB-NAME", "latchwork"), name("LIB-VER", env!("CARGO_PKG_VERSION"))]);
+    // Only if it is another than everybody begins with: a user may not be let.
+    greeting.extend((*database > 0).then(|| Command::of(&["SELECT", &database.to_string()])));
+    greeting.push(Command::of(&["INFO"]));
+    greeting.extend(load(Script::of(options), options));
+    let mut answers = send_all(lane, greeting)?.into_iter();
+    let mut next = async || match answers.next() {
+        Some(answered) => answer(lane, answered).await.map(Some),
+        None => Ok(None),
+    };
+    next().await?;
+    for _ in ["LIB-NAME", "LIB-VER"] {
+        // For people to read: an older server does not know it, and a user may not be let.
+        if let Err(trouble @ (Trouble::Ended(_) | Trouble::TimedOut(_))) = next().await {
+            return Err(trouble);
         }
     }
-    spelled_out
+    if *database > 0 {
+        next().await?;
+    }
+    let info = next().await?.map(text).unwrap_or_default();
+    let mut shas = Vec::new();
+    while let Some(sha) = next().await? {
+        shas.push(text(sha));
+    }
+    Ok((info, shas))
+}
+
+fn load(scripts: &[Script], options: &Options) -> Vec<Command> {
+    scripts.iter().map(|script| Command::of(&["SCRIPT", "LOAD", &script.source(options)])).collect()
+}
+
+/// Sends these without any other between them.
+fn send_all(lane: &Lane<Hearing>, mut commands: Vec<Command>) -> Asked<Vec<Answer<Value>>> {
+    let count = commands.len();
+    let bytes = commands.iter_mut().flat_map(|command| command.packed().iter().copied());
+    lane.send_all(&bytes.collect::<Vec<_>>(), count).ok_or_else(|| ended(lane))
+}
+
+async fn ask_all(lane: &Lane<Hearing>, commands: Vec<Command>) -> Asked<Vec<Value>> {
+    let mut answers = Vec::with_capacity(commands.len());
+    for answered in send_all(lane, commands)? {
+        answers.push(answer(lane, answered).await?);
+    }
+    Ok(answers)
+}
+
+async fn answer(lane: &Lane<Hearing>, answered: Answer<Value>) -> Asked<Value> {
+    match answered.await {
+        Ok(Value::Refused(why)) => Err(Trouble::Refused(why)),
+        Ok(answer) => Ok(answer),
+        Err(_) => Err(ended(lane)),
+    }
+}
+
+fn ended(lane: &Lane<Hearing>) -> Trouble {
+    Trouble::Ended(lane.why())
+}
+
+async fn in_time<T>(asking: impl Future<Output = Asked<T>>) -> Asked<T> {
+    let late = || Trouble::TimedOut(format!("no answer within {CONNECT_LIMIT:?}"));
+    tokio::time::timeout(CONNECT_LIMIT, asking).await.unwrap_or_else(|_| Err(late()))
+}
+
+fn texts(values: Vec<Value>) -> Vec<String> {
+    values.into_iter().map(text).collect()
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        _ => String::new(),
+    }
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off
 /// without a word, so the next request opens another.
-struct Unheard<'a>(&'a Pulse);
+struct Unheard<'a>(&'a Lane<Hearing>);
 
 impl Unheard<'_> {
     fn heard(self) {
@@ -297,6 +296,6 @@ impl Unheard<'_> {
 
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.retire();
     }
 }

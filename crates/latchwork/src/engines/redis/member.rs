@@ -3,9 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use redis::{RedisWrite, ToRedisArgs};
-
-use super::keys::write_parts;
+use super::wire::{Arg, Command};
 use crate::engine::{Claim, ClaimState, Mode, Note};
 use crate::engines::digits::{ID, stranger_id};
 pub(super) use crate::engines::digits::{digits, parse_id};
@@ -25,19 +23,30 @@ pub(super) fn draw_channel() -> String {
 /// What follows the id of a claim; with the channel of its session.
 pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
 
-impl ToRedisArgs for Tail<'_> {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+impl Tail<'_> {
+    /// All of it.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.in_parts(|parts| parts.concat())
+    }
+
+    fn in_parts<T>(&self, read: impl FnOnce(&[&[u8]]) -> T) -> T {
         let Self(claim, channel) = self;
-        let note = claim.note.as_str();
+        let (channel, note) = (channel.as_bytes(), claim.note.as_str().as_bytes());
         match (claim.mode, &claim.owner) {
-            (Mode::Exclusive, None) => write_parts(out, &[channel, "x\n", note]),
+            (Mode::Exclusive, None) => read(&[channel, b"x\n", note]),
             (Mode::Exclusive, Some(owner)) => {
-                write_parts(out, &[channel, ALONE, owner.as_str(), "\n", note]);
+                read(&[channel, ALONE.as_bytes(), owner.as_str().as_bytes(), b"\n", note])
             }
-            (Mode::Write, _) => write_parts(out, &[channel, "w\n", note]),
-            (Mode::Read, _) => write_parts(out, &[channel, "r\n", note]),
-            (Mode::Permit { of }, _) => write_parts(out, &[channel, "p", &of.to_string(), "\n", note]),
+            (Mode::Write, _) => read(&[channel, b"w\n", note]),
+            (Mode::Read, _) => read(&[channel, b"r\n", note]),
+            (Mode::Permit { of }, _) => read(&[channel, b"p", of.to_string().as_bytes(), b"\n", note]),
         }
+    }
+}
+
+impl Arg for Tail<'_> {
+    fn write(&self, command: &mut Command) {
+        self.in_parts(|parts| command.parts(parts));
     }
 }
 

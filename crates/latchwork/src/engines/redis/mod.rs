@@ -12,18 +12,19 @@ mod getset;
 mod keys;
 mod link;
 mod member;
+mod news;
 mod options;
+mod place;
 mod redlock;
 mod reply;
 mod scripts;
 mod server;
 mod session;
 mod shared;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
-
-use redis::{Cmd, ToRedisArgs, Value};
 
 use self::beats::Due;
 use self::keys::Keys;
@@ -31,6 +32,7 @@ use self::link::Link;
 use self::options::{Options, Scheme};
 use self::scripts::Script;
 use self::session::Session;
+use self::wire::{Arg, Command, Value};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
@@ -94,7 +96,7 @@ impl Redis {
     }
 
     /// Starts a call of `script` on one lock: its four keys, and the claim.
-    fn call_on(&self, link: &Link, script: Script, keys: Keys<'_>) -> Cmd {
+    fn call_on(&self, link: &Link, script: Script, keys: Keys<'_>) -> Command {
         let mut command = link.script(script, 4, keys.bytes() + 320);
         keys.write(&mut command);
         command
@@ -105,10 +107,10 @@ impl Redis {
         let mut command = self.call_on(link, script, keys);
         command
             .arg(&member::digits(claim.id)[..])
-            .arg(member::Tail(claim, self.session.mark()))
-            .arg(millis(claim.ttl))
-            .arg(millis(wait_lease(claim)));
-        match reply::claimed(link.call(script, &command, options).await?)? {
+            .arg(&member::Tail(claim, self.session.mark()))
+            .arg(&millis(claim.ttl))
+            .arg(&millis(wait_lease(claim)));
+        match reply::claimed(link.call(script, command, options).await?)? {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
             }
@@ -171,9 +173,9 @@ impl Redis {
         }
         for Due { claim, .. } in due {
             let tail = member::Tail(claim, self.session.mark());
-            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(wait_lease(claim)));
+            command.arg(&member::digits(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
         }
-        reply::beats(link.call(Script::Beat, &command, self.options()).await?, due.len())
+        reply::beats(link.call(Script::Beat, command, self.options()).await?, due.len())
     }
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
@@ -231,17 +233,16 @@ impl Redis {
         for name in names {
             Keys::of(&self.options().prefix, name)?.write(&mut command);
         }
-        command.arg(waiters);
-        reply::inspected(link.call(Script::Inspect, &command, self.options()).await?, names.len())
+        command.arg(&(waiters as u64));
+        reply::inspected(link.call(Script::Inspect, command, self.options()).await?, names.len())
     }
 
     /// Every lock that ever had a token in the last day, found in steps: the server is never stopped to list its keys.
     async fn names(&self, link: &Link, filter: &Filter) -> Result<Vec<LockName>> {
         let (mut names, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
-            let mut scan = Cmd::new();
-            scan.arg("SCAN").arg(&cursor).arg("MATCH").arg(Keys::fence_pattern()).arg("COUNT").arg(1_000);
-            let (next, fences) = reply::scanned(link.command(&scan, self.options()).await?)?;
+            let scan = Command::of(&["SCAN", &cursor, "MATCH", &Keys::fence_pattern(), "COUNT", "1000"]);
+            let (next, fences) = reply::scanned(link.command(scan, self.options()).await?)?;
             let found = fences.iter().filter_map(|fence| Keys::name_of(&self.options().prefix, fence));
             names.extend(found.filter(|name| filter.matches(name)));
             cursor = next;
@@ -378,7 +379,7 @@ impl Engine for Redis {
         if shared::is_shared(claim.mode) {
             Box::pin(link.learn_to_share(self.options())).await?;
         }
-        self.release_value(&link, script, keys, &member::digits(claim.id), tail).await
+        self.release_value(&link, script, keys, &member::digits(claim.id), &tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -440,8 +441,10 @@ impl Redis {
         for value in values {
             command.arg(value.as_ref());
         }
-        command.arg(claims.iter().map(|claim| millis(claim.ttl)).collect::<Vec<_>>());
-        reply::renewed(link.call(Script::Renew, &command, options).await?, claims)
+        for claim in claims {
+            command.arg(&millis(claim.ttl));
+        }
+        reply::renewed(link.call(Script::Renew, command, options).await?, claims)
     }
 
     async fn release_value(
@@ -450,11 +453,11 @@ impl Redis {
         script: Script,
         keys: Keys<'_>,
         value: &[u8],
-        tail: impl ToRedisArgs,
+        tail: &(impl Arg + ?Sized),
     ) -> Result<Released> {
         let mut command = self.call_on(link, script, keys);
         command.arg(value).arg(tail);
-        match link.call(script, &command, self.options()).await? {
+        match link.call(script, command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),
             _ => Err(reply::strange()),
@@ -465,7 +468,7 @@ impl Redis {
         let mut command = link.script(Script::Revoke, 1, 128);
         keys.write_holder(&mut command);
         command.arg(value);
-        match link.call(Script::Revoke, &command, self.options()).await? {
+        match link.call(Script::Revoke, command, self.options()).await? {
             Value::Int(-1) => {
                 let message =
                     "its holder set no expiry, so it would be held for ever; take it away now instead";

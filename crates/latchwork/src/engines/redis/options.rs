@@ -1,19 +1,16 @@
 //! What a URL says: where the server is, and how to lock on it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{
-    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    RedisConnectionInfo, TlsCertificates,
-};
-
+use super::place::Place;
 use super::redlock::Roster;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engines::quarantine::Quarantine;
-use crate::engines::settings::{choice, host_and_port, invalid, number, pem, span};
+use crate::engines::settings::{choice, host_and_port, invalid, number, span};
+use crate::engines::tls::tls;
 
 const KNOWN: [&str; 11] = [
     "ca",
@@ -43,11 +40,19 @@ pub(super) enum Scheme {
     Redlock,
 }
 
+/// Who this is to the server, and where its keys are.
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: u16,
+}
+
 /// A server, and how to lock on it.
 pub(super) struct Options {
-    pub(super) client: Client,
-    /// The server's address, as it may be shown.
+    pub(super) address: Place,
+    /// The same, as it may be shown.
     pub(super) place: String,
+    pub(super) login: Login,
     /// Before every lock's name.
     pub(super) prefix: String,
     pub(super) scheme: Scheme,
@@ -67,15 +72,12 @@ impl Options {
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         let (address, place) = address(url)?;
-        let redis = redis_settings(url)?;
-        let info = address.into_connection_info().map(|info| info.set_redis_settings(redis));
-        let info = info.map_err(|_| invalid(url, "this address cannot be used".to_owned()))?;
-        let client = client(url, info)?;
         let (quarantine, max_ttl) = Quarantine::of(url)?;
         let wakes = choice(url, "handover", &[("direct", false), ("wake", true)])?;
         Ok(Self {
-            client,
+            address,
             place,
+            login: login(url)?,
             prefix: url.option("prefix").unwrap_or_default().to_owned(),
             scheme: choice(
                 url,
@@ -95,7 +97,8 @@ impl Options {
     }
 }
 
-fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
+fn address(url: &EngineUrl) -> Result<(Place, String)> {
+    let tls = tls(url)?.map(Arc::new);
     if url.scheme() == "redis+unix" {
         let path = PathBuf::from(url.path());
         if !path.is_absolute() || url.hosts().next().is_some() {
@@ -105,7 +108,7 @@ fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
             ));
         }
         let place = path.display().to_string();
-        return Ok((ConnectionAddr::Unix(path), place));
+        return Ok((Place::Unix(path), place));
     }
     let mut hosts = url.hosts();
     let host = hosts.next().unwrap_or("127.0.0.1");
@@ -116,59 +119,25 @@ fn address(url: &EngineUrl) -> Result<(ConnectionAddr, String)> {
     let (host, port) = host_and_port(host, PORT)
         .ok_or_else(|| invalid(url, "the port is no number from 1 to 65535".to_owned()))?;
     let place = format!("{host}:{port}");
-    let address = match url.scheme() {
-        "rediss" => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-        _ => ConnectionAddr::Tcp(host, port),
+    let address = match tls {
+        Some(config) => Place::Tls { host, port, config },
+        None => Place::Tcp { host, port },
     };
     Ok((address, place))
 }
 
-fn redis_settings(url: &EngineUrl) -> Result<RedisConnectionInfo> {
-    let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+fn login(url: &EngineUrl) -> Result<Login> {
     let path =
         (url.scheme() != "redis+unix").then(|| url.path().trim_matches('/')).filter(|db| !db.is_empty());
-    if let Some(db) = path.or(url.option("db")) {
-        let db = db.parse::<u16>().map_err(|_| {
-            invalid(url, "the database is no number; write redis://host/0 or db=0".to_owned())
-        })?;
-        settings = settings.set_db(db.into());
+    let database = path.or(url.option("db")).map(|db| {
+        let no_number = || invalid(url, "the database is no number; write redis://host/0 or db=0".to_owned());
+        db.parse().map_err(|_| no_number())
+    });
+    let (user, password) = (url.user().map(str::to_owned), url.password().map(str::to_owned));
+    // It is not shown: it may be meant as the password.
+    if user.is_some() && password.is_none() {
+        let why = "a user without a password; write redis://user:password@host, or redis://:password@host";
+        return Err(invalid(url, why.to_owned()));
     }
-    match (url.user(), url.password()) {
-        (user, Some(password)) => {
-            settings = settings.set_password(password);
-            Ok(user.into_iter().fold(settings, |settings, user| settings.set_username(user)))
-        }
-        (None, None) => Ok(settings),
-        // The crate would not mention the user to the server. It is not shown: it may be meant as the password.
-        (Some(_), None) => {
-            let why =
-                "a user without a password; write redis://user:password@host, or redis://:password@host";
-            Err(invalid(url, why.to_owned()))
-        }
-    }
-}
-
-fn client(url: &EngineUrl, info: ConnectionInfo) -> Result<Client> {
-    let files = ["ca", "cert", "key"].map(|option| url.option(option).map(Path::new));
-    if url.scheme() != "rediss" {
-        if files.iter().any(Option::is_some) {
-            return Err(invalid(url, "ca, cert and key are for TLS; write rediss://".to_owned()));
-        }
-        return Client::open(info).map_err(|error| invalid(url, error.to_string()));
-    }
-    let [ca, cert, key] = files;
-    let client_tls = match (cert, key) {
-        (Some(cert), Some(key)) => {
-            Some(ClientTlsConfig { client_cert: pem(url, "cert", cert)?, client_key: pem(url, "key", key)? })
-        }
-        (None, None) => None,
-        _ => return Err(invalid(url, "cert and key go together; give both or neither".to_owned())),
-    };
-    let root_cert = ca.map(|path| pem(url, "ca", path)).transpose()?;
-    // rustls would panic if an application compiled in two providers and chose none.
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    Client::build_with_tls(info, TlsCertificates { client_tls, root_cert })
-        .map_err(|error| invalid(url, format!("ca, cert or key cannot be used: {error}")))
+    Ok(Login { user, password, database: database.transpose()?.unwrap_or_default() })
 }

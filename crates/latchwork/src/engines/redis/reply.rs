@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use redis::Value;
-
 use super::member;
+use super::wire::Value;
 use crate::engine::{Claim, ClaimId, ClaimState, Renewal, Valid};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use redis::Value;
-
 use super::keys::Keys;
 use super::link::Link;
 use super::scripts::Script;
+use super::wire::Value;
 use super::{Redis, each, member, millis, reply};
 use crate::Result;
 use crate::engine::{Claim, Mode, Released, Renewal, Revoke};
@@ -55,9 +54,9 @@ impl Redis {
         }
         for claim in claims {
             let tail = member::Tail(claim, self.session.mark());
-            command.arg(&member::digits(claim.id)[..]).arg(tail).arg(millis(claim.ttl));
+            command.arg(&member::digits(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
         }
-        reply::renewed(link.call(Script::RenewShared, &command, options).await?, claims)
+        reply::renewed(link.call(Script::RenewShared, command, options).await?, claims)
     }
 
     /// Takes the lock away from one of those who hold it together.
@@ -75,7 +74,7 @@ impl Redis {
         }
         let mut command = self.call_on(link, Script::RevokeShared, keys);
         command.arg(member);
-        match link.call(Script::RevokeShared, &command, self.options()).await? {
+        match link.call(Script::RevokeShared, command, self.options()).await? {
             Value::Int(done) => Ok(done == 1),
             _ => Err(reply::strange()),
         }

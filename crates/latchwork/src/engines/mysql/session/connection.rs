@@ -31,13 +31,13 @@ const SEEN: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.
 pub(super) struct Named {
     plain: Plain,
     backend: Backend,
+    try_get: Prepared,
     get: Prepared,
     release: Prepared,
     is_there: Prepared,
     is_still_there: Prepared,
     seen: Prepared,
     draw: OnceCell<Prepared>,
-    slice: String,
 }
 
 /// Something that shares its connections between clients, a server that follows another, and one of a cluster, whose locks the
@@ -85,23 +85,25 @@ impl Named {
     pub(super) async fn open(options: Arc<Options>, terms: &Terms, moving: &Arc<Moving>) -> Result<Self> {
         let plain = Plain::open_moved(options.clone(), moving).await?;
         // Whole seconds, as MySQL has it.
-        let slice = terms.slice().as_secs().max(1).to_string();
+        let slice = terms.slice().as_secs().max(1);
         let limit = if plain.is_mariadb() { "max_statement_time" } else { "max_execution_time" };
         let set = plain.command(&format!("SET SESSION wait_timeout = {}, {limit} = 0", terms.ttl.as_secs()));
-        let texts = ["SELECT GET_LOCK(?, ?)", "SELECT RELEASE_LOCK(?)", IS_THERE, IS_STILL_THERE, SEEN];
-        let [get, release, is_there, is_still_there, seen] = texts.map(|text| plain.prepare(text));
+        let (wait, release) = (format!("SELECT GET_LOCK(?, {slice})"), "SELECT RELEASE_LOCK(?)");
+        let texts = ["SELECT GET_LOCK(?, 0)", &wait, release, IS_THERE, IS_STILL_THERE, SEEN];
+        let [try_get, get, release, is_there, is_still_there, seen] = texts.map(|text| plain.prepare(text));
         let me = plain.command(SELF);
         let prepared = async {
             set.await?;
-            Ok((get.await?, release.await?, is_there.await?, is_still_there.await?, seen.await?, me.await?))
+            let (try_get, get, release) = (try_get.await?, get.await?, release.await?);
+            Ok((try_get, get, release, is_there.await?, is_still_there.await?, seen.await?, me.await?))
         };
         let prepared: Asked<_> = prepared.await;
-        let (get, release, is_there, is_still_there, seen, me) =
+        let (try_get, get, release, is_there, is_still_there, seen, me) =
             prepared.map_err(|trouble| refused(&trouble, &options))?;
         let since = first(&me).map(number).unwrap_or_default();
         let backend = Backend { number: plain.thread().into(), since };
         let draw = OnceCell::new();
-        Ok(Self { plain, backend, get, release, is_there, is_still_there, seen, draw, slice })
+        Ok(Self { plain, backend, try_get, get, release, is_there, is_still_there, seen, draw })
     }
 
     async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
@@ -110,27 +112,23 @@ impl Named {
 
     /// Whether the server says 1. It says nothing if it could not do it.
     async fn yes(&self, statement: Prepared, values: &[Value]) -> Result<Option<bool>> {
-        let reply = self.answer(self.plain.execute(statement, values)).await?;
-        Ok(match first(&reply) {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(number(value) == 1),
-        })
+        Ok(is_yes(&self.answer(self.plain.execute(statement, values)).await?))
     }
 
-    async fn get(&self, key: Key, seconds: &str) -> Result<bool> {
-        let (values, options) = ([text(key), Value::Bytes(seconds.into())], self.plain.options());
+    async fn get(&self, statement: Prepared, key: Key) -> Result<bool> {
+        let options = self.plain.options();
         if self.plain.is_closed() {
             let message = format!("{} at {}: the connection ended before", options.engine, options.place);
             return Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::None));
         }
-        match self.yes(self.get, &values).await {
+        match self.plain.execute(statement, &[text(key)]).await.map(|reply| is_yes(&reply)) {
             Ok(Some(is_held)) => Ok(is_held),
             Ok(None) => {
                 let message = format!("{} at {}: GET_LOCK failed", options.engine, options.place);
                 Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
             }
             // A lock does not go with the statement that took it.
-            Err(error) => Err(error.with_effect(Effect::Unknown)),
+            Err(trouble) => Err(failed(&trouble, options).with_effect(Effect::Unknown)),
         }
     }
 
@@ -158,8 +156,15 @@ impl Named {
     }
 }
 
+fn is_yes(reply: &Reply) -> Option<bool> {
+    match first(reply) {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(number(value) == 1),
+    }
+}
+
 fn text(key: Key) -> Value {
-    Value::Bytes(key.to_string().into_bytes())
+    Value::Bytes(key.digits().to_vec())
 }
 
 fn first(reply: &Reply) -> Option<&Value> {
@@ -186,22 +191,22 @@ impl Connection for Named {
     }
 
     async fn try_lock(&self, key: Key, fenced: Option<&LockName>, _: &Note) -> Result<Tried> {
-        if !self.get(key, "0").await? {
+        if !self.get(self.try_get, key).await? {
             return Ok(Tried::Busy);
         }
         match fenced {
             None => Ok(Tried::Held(None)),
             // The lock does not go with a token that could not be drawn.
             Some(name) => {
-                let token =
-                    self.draw_token(name).await.map_err(|error| error.with_effect(Effect::Unknown))?;
+                let drawing = Box::pin(self.draw_token(name));
+                let token = drawing.await.map_err(|error| error.with_effect(Effect::Unknown))?;
                 Ok(Tried::Held(Some(token)))
             }
         }
     }
 
     async fn wait_lock(&self, key: Key, _: &Note) -> Result<bool> {
-        self.get(key, &self.slice).await
+        self.get(self.get, key).await
     }
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
@@ -221,7 +226,8 @@ impl Connection for Named {
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {
-        Ok(self.yes(self.release, &[text(key)]).await? == Some(true))
+        let reply = self.answer(self.plain.execute(self.release, &[text(key)])).await?;
+        Ok(is_yes(&reply) == Some(true))
     }
 
     async fn beat(&self) -> Result<()> {

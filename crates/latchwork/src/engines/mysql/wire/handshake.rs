@@ -9,13 +9,15 @@ use tokio_rustls::TlsConnector;
 use super::Trouble;
 use super::auth::{in_the_clear, proof};
 use super::bytes::{Reader, strange};
-use super::reply::refusal;
+use super::reply::{Ends, refusal};
 use super::stream::{Stream, receive, send};
 
 /// Long passwords, matched rows are counted (not only changed ones), long flags, protocol 4.1, transactions, proofs by method.
 const ABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
 const WITH_DATABASE: u32 = 0x8;
 const WITH_TLS: u32 = 0x800;
+/// Lists of columns have no end of their own.
+const WITHOUT_ENDS: u32 = 0x100_0000;
 /// utf8mb4_general_ci, which every version knows.
 const CHARACTERS: u8 = 45;
 
@@ -35,6 +37,8 @@ pub(in crate::engines::mysql) struct Greeting {
     /// The number by which `KILL` and the list of processes know this connection.
     pub(in crate::engines::mysql) thread: u32,
     abilities: u32,
+    /// Where lists of columns end, if that is not said.
+    pub(super) ends: Ends,
     nonce: Vec<u8>,
     method: Vec<u8>,
 }
@@ -46,7 +50,10 @@ pub(super) async fn begin(
 ) -> Result<(Box<dyn Stream>, Greeting), Trouble> {
     let (packet, mut number) = receive(&mut *stream).await?;
     let greeting = greeting(&packet)?;
-    let mut abilities = ABILITIES | if login.database.is_empty() { 0 } else { WITH_DATABASE };
+    let mut abilities = ABILITIES | greeting.abilities & WITHOUT_ENDS;
+    if !login.database.is_empty() {
+        abilities |= WITH_DATABASE;
+    }
     if let Some(tls) = &login.tls {
         if greeting.abilities & WITH_TLS == 0 {
             let why = "the server does not speak TLS; mysql:// or mariadb:// in the URL sends everything in the clear";
@@ -140,5 +147,6 @@ fn greeting(packet: &[u8]) -> Result<Greeting, Trouble> {
     let rest = reader.take(usize::from(nonce_length).saturating_sub(8).max(13))?;
     nonce.extend(rest.strip_suffix(&[0]).unwrap_or(rest));
     let method = reader.until_zero().to_vec();
-    Ok(Greeting { version, thread, abilities, nonce, method })
+    let ends = if abilities & WITHOUT_ENDS == 0 { Ends::Told } else { Ends::Untold };
+    Ok(Greeting { version, thread, abilities, ends, nonce, method })
 }

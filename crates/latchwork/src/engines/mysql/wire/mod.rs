@@ -2,6 +2,7 @@
 
 mod auth;
 mod bytes;
+mod desk;
 mod driver;
 mod handshake;
 mod reply;
@@ -9,17 +10,16 @@ mod request;
 mod stream;
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot, watch};
-
+use self::desk::Desk;
+use self::driver::Driver;
 pub(super) use self::handshake::{Greeting, Login};
 use self::reply::Next;
 pub(super) use self::reply::Reply;
 pub(super) use self::request::Prepared;
 use crate::engines::sql::Value;
 use crate::engines::sql::session::{Moving, Socket};
-use crate::locked::locked;
 
 /// Why there is no answer, or a bad one.
 #[derive(Clone, Debug)]
@@ -40,37 +40,7 @@ impl From<std::io::Error> for Trouble {
 
 /// A connection. It never comes back to life: whoever finds it closed opens another. It ends when nobody has it any more.
 pub(super) struct Wire {
-    asked: mpsc::UnboundedSender<Asked>,
-    ended: Arc<Ended>,
-}
-
-/// A question for the driver.
-struct Asked {
-    packet: Vec<u8>,
-    next: Next,
-    /// Whether the connection cannot be used any more if it is refused.
-    is_vital: bool,
-    answer: oneshot::Sender<Result<Reply, Trouble>>,
-}
-
-/// Whether a connection has ended, and why if the server said so.
-struct Ended {
-    is_over: watch::Sender<bool>,
-    why: Mutex<Option<Trouble>>,
-}
-
-impl Ended {
-    fn because(&self, trouble: Trouble) {
-        *locked(&self.why) = Some(trouble);
-    }
-
-    fn end(&self) {
-        self.is_over.send_replace(true);
-    }
-
-    fn why(&self) -> Trouble {
-        locked(&self.why).clone().unwrap_or_else(|| Trouble::Ended("the connection ended".to_owned()))
-    }
+    desk: Arc<Desk>,
 }
 
 impl Wire {
@@ -83,24 +53,24 @@ impl Wire {
         moving: Option<&Arc<Moving>>,
     ) -> Result<(Self, Greeting), Trouble> {
         let socket = Socket::connect(&login.host, login.port).await?;
+        let twin = if login.tls.is_none() { Some(socket.twin()?) } else { None };
         let (stream, greeting) = handshake::begin(login, Box::new(socket)).await?;
-        let (asked, questions) = mpsc::unbounded_channel();
-        let ended = Arc::new(Ended { is_over: watch::Sender::new(false), why: Mutex::default() });
-        let driving = driver::drive(stream, questions, ended.clone());
+        let desk = Arc::new(Desk::new(twin, greeting.ends));
+        let driving = Driver::new(stream, desk.clone());
         match moving {
             Some(moving) => moving.start(driving),
             None => drop(tokio::spawn(driving)),
         }
-        Ok((Self { asked, ended }, greeting))
+        Ok((Self { desk }, greeting))
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        *self.ended.is_over.borrow()
+        self.desk.is_over()
     }
 
     /// Does not trust the connection any more: whoever waits for an answer hears that it ended.
     pub(super) fn hang_up(&self) {
-        self.ended.end();
+        self.desk.end();
     }
 
     /// A command without values. It is on its way when this returns, and carried out whether its answer is waited for or not;
@@ -113,8 +83,7 @@ impl Wire {
     /// it gets no answer.
     pub(super) fn demand(&self, text: &str) {
         let (packet, next) = request::query(text);
-        let (answer, _) = oneshot::channel();
-        let _ = self.asked.send(Asked { packet, next, is_vital: true, answer });
+        drop(self.desk.ask(&packet, next, true));
     }
 
     pub(super) fn execute(
@@ -137,16 +106,20 @@ impl Wire {
         &self,
         (packet, next): (Vec<u8>, Next),
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        let (answer, answered) = oneshot::channel();
         let is_too_long = stream::is_too_long(&packet);
-        let sent = !is_too_long && self.asked.send(Asked { packet, next, is_vital: false, answer }).is_ok();
-        let ended = self.ended.clone();
+        let answered = (!is_too_long).then(|| self.desk.ask(&packet, next, false));
+        let desk = self.desk.clone();
         async move {
-            match answered.await {
-                Ok(answer) if sent => answer,
-                _ if is_too_long => Err(Trouble::Unable("a statement of more than 16 MB".to_owned())),
-                _ => Err(ended.why()),
+            match answered {
+                Some(answered) => answered.await.unwrap_or_else(|_| Err(desk.why())),
+                None => Err(Trouble::Unable("a statement of more than 16 MB".to_owned())),
             }
         }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.desk.leave();
     }
 }

@@ -20,6 +20,14 @@ pub(in crate::engines::mysql) struct Reply {
     pub(super) statement: u32,
 }
 
+/// Whether the end of a list of columns is told by a packet of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ends {
+    #[default]
+    Told,
+    Untold,
+}
+
 /// What is expected of the next packet.
 #[derive(Debug)]
 pub(super) enum Next {
@@ -45,14 +53,15 @@ pub(super) struct Column {
 #[derive(Debug)]
 pub(super) struct Arriving {
     next: Next,
+    ends: Ends,
     reply: Reply,
     /// What it takes so far, in about as many bytes.
     size: usize,
 }
 
 impl Arriving {
-    pub(super) fn new(next: Next) -> Self {
-        Self { next, reply: Reply::default(), size: 0 }
+    pub(super) fn new(next: Next, ends: Ends) -> Self {
+        Self { next, ends, reply: Reply::default(), size: 0 }
     }
 
     /// Takes a packet. `Some`: it was the last.
@@ -65,7 +74,8 @@ impl Arriving {
         if self.size > MOST {
             return Err(Trouble::Ended(format!("an answer of more than {} MB", MOST >> 20)));
         }
-        let is_end = packet.first() == Some(&0xfe) && packet.len() < 9;
+        // A row cannot begin so: its first column would be longer than a packet.
+        let is_end = packet.first() == Some(&0xfe);
         if packet.first() == Some(&0xff) {
             return Ok(Some(Err(refusal(&packet[1..])?)));
         }
@@ -76,7 +86,9 @@ impl Arriving {
                     return Ok(Some(Ok(std::mem::take(&mut self.reply))));
                 }
                 _ => match Reader(packet).length()? {
-                    count @ 1..=MOST_COLUMNS => Next::Columns(Vec::new(), count, is_binary),
+                    count @ 1..=MOST_COLUMNS => {
+                        Next::Columns(Vec::with_capacity(count as usize), count, is_binary)
+                    }
                     _ => return Err(strange()),
                 },
             },
@@ -84,16 +96,18 @@ impl Arriving {
                 let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
                 self.reply.statement = reader.number(4)? as u32;
                 let (columns, values) = (reader.number(2)? as u32, reader.number(2)? as u32);
-                // Each list has an end of its own.
-                let packets = |count: u32| if count == 0 { 0 } else { count + 1 };
+                // Each list has an end of its own, unless ends are not told.
+                let end = u32::from(self.ends == Ends::Told);
+                let packets = |count: u32| if count == 0 { 0 } else { count + end };
                 Next::Skip(packets(columns) + packets(values))
             }
             Next::Skip(left) => Next::Skip(left.saturating_sub(1)),
             Next::Columns(mut columns, count, is_binary) => {
                 columns.push(column(packet)?);
-                match columns.len() as u64 == count {
-                    true => Next::EndOfColumns(columns, is_binary),
-                    false => Next::Columns(columns, count, is_binary),
+                match (columns.len() as u64 == count, self.ends) {
+                    (true, Ends::Told) => Next::EndOfColumns(columns, is_binary),
+                    (true, Ends::Untold) => Next::Rows(columns, is_binary),
+                    (false, _) => Next::Columns(columns, count, is_binary),
                 }
             }
             Next::EndOfColumns(columns, is_binary) if is_end => Next::Rows(columns, is_binary),
@@ -195,7 +209,11 @@ mod tests {
     }
 
     fn answer(next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
-        let mut arriving = Arriving::new(next);
+        answer_with(Ends::Told, next, packets)
+    }
+
+    fn answer_with(ends: Ends, next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
+        let mut arriving = Arriving::new(next, ends);
         for (place, packet) in packets.iter().enumerate() {
             if let Some(answer) = arriving.take(packet)? {
                 assert_eq!(place + 1, packets.len(), "it was over before");
@@ -219,6 +237,20 @@ mod tests {
     }
 
     #[test]
+    fn without_ends_the_last_column_is_followed_by_rows_or_by_none() {
+        let (small, done) = (column_of(0x01, 0x20), [0xfe, 0, 0, 2, 0, 0, 0]);
+        let rows: [&[u8]; 4] = [&[1], &small, &[0, 0, 7], &done];
+        let reply = answer_with(Ends::Untold, Next::First { is_binary: true }, &rows).expect("a row");
+        assert_eq!(reply.rows, [[Value::Int(7)]]);
+        let none: [&[u8]; 3] = [&[1], &small, &done];
+        let reply = answer_with(Ends::Untold, Next::First { is_binary: false }, &none).expect("no row");
+        assert!(reply.rows.is_empty());
+        let prepared: [&[u8]; 2] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0)];
+        let reply = answer_with(Ends::Untold, Next::FirstOfPrepared, &prepared).expect("prepared");
+        assert_eq!(reply.statement, 7);
+    }
+
+    #[test]
     fn what_was_done_refused_and_prepared_is_told_apart() {
         let done = answer(Next::First { is_binary: true }, &[&[0, 1, 0xfd, 1, 2, 3, 2, 0]]).expect("done");
         assert_eq!((done.matched, done.insert_id), (1, 0x03_02_01));
@@ -232,7 +264,7 @@ mod tests {
     /// A server that wants a file of ours, and bytes without any sense.
     #[test]
     fn what_the_protocol_does_not_have_ends_the_connection_without_a_panic() {
-        let mut arriving = Arriving::new(Next::First { is_binary: false });
+        let mut arriving = Arriving::new(Next::First { is_binary: false }, Ends::Told);
         assert!(arriving.take(b"\xfb/etc/passwd").is_err());
         let mut seed = 1_u64;
         let mut draw = move || {
@@ -244,7 +276,8 @@ mod tests {
                 0 => Next::FirstOfPrepared,
                 kind => Next::First { is_binary: kind == 1 },
             };
-            let mut arriving = Arriving::new(next);
+            let ends = if draw() % 2 == 0 { Ends::Told } else { Ends::Untold };
+            let mut arriving = Arriving::new(next, ends);
             for _ in 0..8 {
                 let packet: Vec<u8> = (0..draw() % 24).map(|_| draw() % 12).collect();
                 if !matches!(arriving.take(&packet), Ok(None)) {

@@ -28,16 +28,21 @@ pub(super) fn prepare(text: &str) -> (Vec<u8>, Next) {
 }
 
 pub(super) fn execute(statement: Prepared, values: &[Value]) -> (Vec<u8>, Next) {
-    let mut packet = vec![EXECUTE];
+    let bytes = values.iter().map(|value| match value {
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Text(text) => text.len(),
+        Value::Null | Value::Int(_) => 0,
+    });
+    let mut packet = Vec::with_capacity(16 + 12 * values.len() + bytes.sum::<usize>());
+    packet.push(EXECUTE);
     packet.extend(statement.0.to_le_bytes());
     // No cursor; once.
     packet.extend([0, 1, 0, 0, 0]);
     if !values.is_empty() {
-        let mut nulls = vec![0; values.len().div_ceil(8)];
-        for (index, _) in values.iter().enumerate().filter(|(_, value)| **value == Value::Null) {
-            nulls[index / 8] |= 1 << (index % 8);
+        for eight in values.chunks(8) {
+            let bit = |(index, value): (usize, &Value)| u8::from(*value == Value::Null) << index;
+            packet.push(eight.iter().enumerate().map(bit).sum());
         }
-        packet.extend(nulls);
         packet.push(1);
         for value in values {
             packet.extend([

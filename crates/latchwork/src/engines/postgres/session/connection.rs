@@ -204,8 +204,8 @@ impl Advisory {
     async fn tell(&self, note: &Note) {
         let is_known = std::mem::replace(&mut *locked(&self.note), note.clone()) == *note;
         if !is_known {
-            // For people to read: that it could not be told does no harm.
-            let _ = self.client.query(&self.statements.name, &[&name_of(note)]).await;
+            // For people to read: that it could not be told does no harm. Boxed, because it is rare.
+            let _ = Box::pin(self.client.query(&self.statements.name, &[&name_of(note)])).await;
         }
     }
 
@@ -275,7 +275,7 @@ impl Connection for Advisory {
                 Err(error) => Err(self.failed(&error)),
             };
         };
-        let fence = self.fence().await?;
+        let fence = Box::pin(self.fence()).await?;
         let (name, key) = (name.as_str().as_bytes(), key.number());
         let values: [&(dyn ToSql + Sync); 2] = [&key, &name];
         let (row, ()) = tokio::join!(self.client.query_opt(&fence.try_lock, &values), self.tell(note));

@@ -1,8 +1,7 @@
 //! What the masters said besides yes and no.
 
-use redis::Value;
-
 use super::super::reply;
+use super::super::wire::Value;
 use super::tally::Said;
 use crate::engine::{ClaimId, ClaimState};
 use crate::{Effect, Error, ErrorKind, Result};

@@ -19,8 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::{ToRedisArgs, Value};
-
 use self::gate::Keeper;
 use self::heard::Heard;
 use self::node::{Ask, Node};
@@ -28,6 +26,7 @@ use self::options::Manner;
 use self::round::Round;
 use self::tally::{Decision, Said, Tally};
 use super::scripts::Script;
+use super::wire::Value;
 use super::{member, millis};
 use crate::clock::{self, Clock};
 use crate::engine::{
@@ -130,7 +129,7 @@ impl Redlock {
     /// The claim as it stands on the masters: its value, and its member.
     fn written(&self, claim: &Claim, attempt: u32) -> [Vec<u8>; 2] {
         let digits = member::digits(claim.id);
-        let tail = member::Tail(claim, self.shared.nodes[0].session().mark()).to_redis_args().concat();
+        let tail = member::Tail(claim, self.shared.nodes[0].session().mark()).bytes();
         [value(claim.id, attempt), [&digits[..], &tail].concat()]
     }
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
-
 use super::super::Redis;
 use super::super::keys::Keys;
 use super::super::options::Options;
 use super::super::scripts::Script;
 use super::super::session::Session;
+use super::super::wire::Value;
 use super::gate::Gate;
 use crate::clock::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -87,7 +86,7 @@ impl Node {
         for arg in &ask.args {
             command.arg(&arg[..]);
         }
-        let request = link.call(ask.script, &command, options);
+        let request = link.call(ask.script, command, options);
         let Some(gate) = &ask.gate else { return request.await };
         let too_late =
             || Error::new(ErrorKind::Unreachable, format!("redis at {} came too late", self.place()));

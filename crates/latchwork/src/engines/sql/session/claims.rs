@@ -1,8 +1,9 @@
 //! What this client knows of its own claims.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use tokio::runtime;
 use tokio::sync::Notify;
 
 use super::Key;
@@ -10,6 +11,7 @@ use super::line::{Facts, Line};
 use crate::engine::{Busy, Claim, ClaimId};
 use crate::engines::news::News;
 use crate::locked::locked;
+use crate::names::AsItIs;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// Every claim that was sent and not yet given back.
@@ -19,19 +21,22 @@ pub(super) struct Claims<C> {
 }
 
 struct Entries<C> {
-    by_id: HashMap<ClaimId, Entry<C>>,
+    by_id: HashMap<ClaimId, Entry<C>, AsItIs>,
     /// Who has a lock, or may have it. A connection is given its own locks again, so this is what keeps two claims of one client
     /// apart (C7).
-    by_key: HashMap<Key, HashSet<ClaimId>>,
+    by_key: HashMap<Key, Vec<ClaimId>, AsItIs>,
 }
 
 impl<C> Entries<C> {
     /// Notes whether a claim has the lock, or may have it.
     fn mark(&mut self, key: Key, id: ClaimId, may_hold: bool) {
         if may_hold {
-            self.by_key.entry(key).or_default().insert(id);
+            let ids = self.by_key.entry(key).or_default();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
         } else if let Some(ids) = self.by_key.get_mut(&key) {
-            ids.remove(&id);
+            ids.retain(|other| *other != id);
             if ids.is_empty() {
                 self.by_key.remove(&key);
             }
@@ -54,6 +59,8 @@ pub(super) struct Entry<C> {
     pub(super) state: State,
     /// The connection that it was last sent on.
     pub(super) line: Option<Arc<Line<C>>>,
+    /// The runtime on which it waits in the server.
+    pub(super) waits_on: Option<runtime::Id>,
     /// What it was last told.
     pub(super) busy: Option<Busy>,
     /// Rung when its waiting in the server is over.
@@ -64,7 +71,7 @@ impl<C> Clone for Entry<C> {
     fn clone(&self) -> Self {
         let (name, key, state) = (self.name.clone(), self.key, self.state.clone());
         let (line, busy, bell) = (self.line.clone(), self.busy.clone(), self.bell.clone());
-        Self { name, key, state, line, busy, bell }
+        Self { name, key, state, line, waits_on: self.waits_on, busy, bell }
     }
 }
 
@@ -82,6 +89,12 @@ pub(super) enum State {
     Held(Option<u64>),
 }
 
+impl State {
+    fn may_hold(&self) -> bool {
+        matches!(self, Self::Unsure | Self::Held(_))
+    }
+}
+
 /// What a claim finds.
 pub(super) enum Found<C> {
     /// It holds already.
@@ -96,7 +109,7 @@ pub(super) enum Found<C> {
 
 impl<C> Default for Claims<C> {
     fn default() -> Self {
-        let entries = Mutex::new(Entries { by_id: HashMap::new(), by_key: HashMap::new() });
+        let entries = Mutex::new(Entries { by_id: HashMap::default(), by_key: HashMap::default() });
         Self { entries, news: News::default() }
     }
 }
@@ -119,6 +132,7 @@ impl<C> Claims<C> {
             key,
             state: State::Idle,
             line: None,
+            waits_on: None,
             busy: None,
             bell: Arc::default(),
         });
@@ -146,9 +160,12 @@ impl<C> Claims<C> {
     pub(super) fn update(&self, id: ClaimId, change: impl FnOnce(&mut Entry<C>)) -> bool {
         let mut entries = locked(&self.entries);
         let Some(entry) = entries.by_id.get_mut(&id) else { return false };
+        let before = entry.state.may_hold();
         change(entry);
-        let (key, may_hold) = (entry.key, matches!(entry.state, State::Unsure | State::Held(_)));
-        entries.mark(key, id, may_hold);
+        let (key, may_hold) = (entry.key, entry.state.may_hold());
+        if may_hold != before {
+            entries.mark(key, id, may_hold);
+        }
         true
     }
 

@@ -1,7 +1,12 @@
 //! Which request answers which verb.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use super::claims::{Found, State};
 use super::connection::{Connection, Server, Tried, in_time};
@@ -106,7 +111,7 @@ impl<S: Server> Sessions<S> {
     pub(in crate::engines) async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let (office, claims) = (&self.0.office, &self.0.office.claims);
         self.refuse_others(claim)?;
-        let key = office.server.key(&claim.name);
+        let key = office.key(&claim.name);
         match claims.enter(claim, key)? {
             Found::Held(line, token) if !line.is_over() => {
                 return office.grant(&line, token).await.map(Verdict::Granted);
@@ -114,7 +119,8 @@ impl<S: Server> Sessions<S> {
             // The server may not have noticed yet.
             Found::Held(line, _) => {
                 claims.update(claim.id, |entry| entry.state = State::Unsure);
-                self.0.end(&line).await?;
+                // Boxed, like all that a free lock does not need: this future is made for every claim.
+                Box::pin(self.0.end(&line)).await?;
             }
             Found::Taken => {
                 if claim.wait_lease.is_zero() {
@@ -136,11 +142,11 @@ impl<S: Server> Sessions<S> {
             // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
             Found::Ask(Some(former)) if former.is_over() => {
                 claims.update(claim.id, |entry| entry.line = Some(former.clone()));
-                self.0.end(&former).await?;
+                Box::pin(self.0.end(&former)).await?;
             }
             Found::Ask(Some(former)) => {
                 claims.update(claim.id, |entry| entry.line = Some(former.clone()));
-                former.ask(former.connection.unlock(key)).await?;
+                Box::pin(former.ask(former.connection.unlock(key))).await?;
             }
         }
         let line = match self.0.common().await {
@@ -155,7 +161,9 @@ impl<S: Server> Sessions<S> {
             return Ok(Verdict::Busy(self.busy(None)));
         }
         let fenced = office.fences(claim).then_some(&claim.name);
-        match line.ask(line.connection.try_lock(key, fenced, &claim.note)).await {
+        // In place: what is handed on by value is kept at each step.
+        let trying = pin!(line.connection.try_lock(key, fenced, &claim.note));
+        match line.ask(trying).await {
             Ok(Tried::Held(token)) => {
                 claims.update(claim.id, |entry| entry.state = State::Held(token));
                 office.grant(&line, token).await.map(Verdict::Granted)
@@ -165,7 +173,7 @@ impl<S: Server> Sessions<S> {
                 let holder = match claim.wait_lease.is_zero() {
                     true => None,
                     // For people: that it is not known does no harm.
-                    false => line.ask(line.connection.seen(key)).await.ok(),
+                    false => Box::pin(line.ask(line.connection.seen(key))).await.ok(),
                 };
                 let holder = holder.and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
                 let busy = self.busy(holder.map(|seen| state_of(&seen)));
@@ -208,6 +216,7 @@ impl<S: Server> Sessions<S> {
     pub(in crate::engines) async fn wait(&self, claim: &Claim, _: &Busy) -> Result<Wake> {
         let (office, claims) = (&self.0.office, &self.0.office.claims);
         loop {
+            let here = Handle::current().id();
             let Some(entry) = claims.get(claim.id) else { return Ok(Wake::Recheck) };
             match entry.state {
                 State::Held(token) => {
@@ -229,15 +238,36 @@ impl<S: Server> Sessions<S> {
                 State::Idle => {
                     claims.update(claim.id, |entry| {
                         if matches!(entry.state, State::Idle) {
-                            entry.state = State::Waits;
+                            (entry.state, entry.waits_on) = (State::Waits, Some(here));
                         }
                     });
-                    let waiting = office.clone().wait_in_server(Arc::new(claim.clone()));
-                    office.thread.spawn(waiting);
+                    // In a task, since this may be dropped at any await; on this runtime, so that who gets the lock changes no
+                    // thread for it.
+                    tokio::spawn(office.clone().wait_in_server(Arc::new(claim.clone())));
+                }
+                // Whoever left it the place waits elsewhere, where nothing may move any more. It is asked for anew, which ends that
+                // connection first: until then it stays known, since the server may grant the lock there.
+                State::Waits if entry.waits_on != Some(here) => {
+                    let mut left = None;
+                    claims.update(claim.id, |entry| {
+                        // It may have got the lock there just now.
+                        if matches!(entry.state, State::Waits) {
+                            entry.state = State::Unsure;
+                            left = entry.line.clone();
+                        }
+                    });
+                    left.iter().for_each(|line| line.close());
+                    return Ok(Wake::Recheck);
                 }
                 State::Waits => {}
             }
-            entry.bell.notified().await;
+            // Or until it finds itself on another runtime.
+            let mut rung = pin!(entry.bell.notified());
+            poll_fn(|context| match Handle::current().id() == here {
+                true => rung.as_mut().poll(context),
+                false => Poll::Ready(()),
+            })
+            .await;
         }
     }
 
@@ -295,21 +325,22 @@ impl<S: Server> Sessions<S> {
             (_, None) => Released::NotHeld,
             // It may be granted the lock at any moment; a connection that is gone is granted nothing.
             (State::Waits, Some(line)) => {
-                self.0.end(&line).await?;
+                Box::pin(self.0.end(&line)).await?;
                 Released::Freed
             }
             (_, Some(line)) if line.is_over() => {
-                self.0.end(&line).await?;
+                Box::pin(self.0.end(&line)).await?;
                 Released::NotHeld
             }
             (_, Some(line)) => {
-                let was_held = line.ask(line.connection.unlock(key)).await?;
+                let unlocking = pin!(line.connection.unlock(key));
+                let was_held = line.ask(unlocking).await?;
                 claims.forget(claim.id);
                 // It holds nothing now, or it goes.
                 if was_held && !self.0.is_common(&line) {
-                    office.keep(line);
+                    office.keep(line.clone());
                 }
-                if was_held { Released::Freed } else { Released::NotHeld }
+                return Ok(if was_held { Released::Freed } else { Released::NotHeld });
             }
         };
         claims.forget(claim.id);

@@ -27,6 +27,17 @@ impl Key {
         self
     }
 
+    /// For servers that know them by a text: 64 digits, which no collation merges.
+    pub(in crate::engines) fn digits(&self) -> [u8; 64] {
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(
+                &[byte >> 4, byte & 15].map(|nibble| b"0123456789abcdef"[usize::from(nibble)]),
+            );
+        }
+        digits
+    }
+
     /// The first 64 bits.
     #[cfg(feature = "postgres")]
     pub(in crate::engines) fn number(&self) -> i64 {
@@ -35,14 +46,9 @@ impl Key {
     }
 }
 
-/// For servers that know them by a text: 64 digits, which no collation merges.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut digits = String::with_capacity(2 * self.0.len());
-        for nibble in self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
-            digits.extend(char::from_digit(nibble.into(), 16));
-        }
-        f.write_str(&digits)
+        self.digits().iter().try_for_each(|digit| write!(f, "{}", char::from(*digit)))
     }
 }
 

@@ -20,6 +20,10 @@ pub(super) struct Line<C> {
 /// What is known of a connection on every thread.
 pub(super) struct Facts {
     ttl: Duration,
+    /// For how long it is certain after a request that was answered.
+    certain_for: Duration,
+    /// How long before the end of that nothing on it is certain any more.
+    margin: Duration,
     closed: AtomicBool,
     /// When the newest request that was answered was sent, in microseconds.
     acknowledged: AtomicU64,
@@ -32,7 +36,8 @@ impl Facts {
         let (closed, unheard) = (AtomicBool::new(false), AtomicU64::new(0));
         // Whoever opens it asks something first.
         let acknowledged = AtomicU64::new(now().as_micros());
-        Arc::new(Self { ttl, closed, acknowledged, unheard })
+        let (certain_for, margin) = (less_drift(ttl), stop_margin(ttl, None));
+        Arc::new(Self { ttl, certain_for, margin, closed, acknowledged, unheard })
     }
 
     pub(super) fn close(&self) {
@@ -80,7 +85,7 @@ impl<C: Connection> Line<C> {
 
     /// Until when the server surely keeps it: it counts its silence from the end of a request, which is after it was sent.
     pub(super) fn certain_until(&self) -> Moment {
-        self.acknowledged().after(less_drift(self.facts.ttl))
+        self.acknowledged().after(self.facts.certain_for)
     }
 
     pub(super) fn acknowledged(&self) -> Moment {
@@ -89,9 +94,10 @@ impl<C: Connection> Line<C> {
 
     /// Whether it is closed; closes it if nothing on it is certain any more, and an answer has been missing for a while.
     pub(super) fn is_over(&self) -> bool {
-        let ttl = self.facts.ttl;
-        let is_uncertain = now().after(stop_margin(ttl, None)) > self.certain_until();
-        if is_uncertain && self.facts.unheard_for() > ttl / 4 {
+        // Looked at first: where every answer is there, nobody has to look at the clock.
+        if self.facts.unheard_for() > self.facts.ttl / 4
+            && now().after(self.facts.margin) > self.certain_until()
+        {
             self.close();
         }
         self.is_closed()
@@ -108,7 +114,9 @@ impl<C: Connection> Line<C> {
 
     /// A sign of life, unless one younger than this was acknowledged. Whether it surely lives.
     pub(super) async fn beat(&self, young: Duration) -> bool {
-        now().since(self.acknowledged()) < young || self.ask(self.connection.beat()).await.is_ok()
+        let is_young = now().since(self.acknowledged()) < young;
+        // Boxed: most are, and the others have to wait anyway.
+        is_young || Box::pin(self.ask(self.connection.beat())).await.is_ok()
     }
 
     pub(super) fn close(&self) {

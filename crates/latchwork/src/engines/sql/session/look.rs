@@ -12,7 +12,7 @@ impl<S: Server> Sessions<S> {
             );
         };
         let line = self.0.common().await?;
-        let seen = line.ask(line.connection.seen(self.0.office.server.key(name))).await?;
+        let seen = line.ask(line.connection.seen(self.0.office.key(name))).await?;
         let mut lock = LockState::new(name.clone());
         for seen in seen {
             match seen.is_held {
@@ -31,7 +31,7 @@ impl<S: Server> Sessions<S> {
             return Err(self.unsupported(why));
         }
         let line = self.0.common().await?;
-        let now = line.ask(line.connection.seen(self.0.office.server.key(&lock.name))).await?;
+        let now = line.ask(line.connection.seen(self.0.office.key(&lock.name))).await?;
         let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
             let still = now.iter().find(|seen| seen.is_held && id_of(seen.backend) == holder.id);

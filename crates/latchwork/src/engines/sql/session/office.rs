@@ -1,18 +1,23 @@
 //! What the handles of one client share: its claims, opening connections, and waiting in the server.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::claims::{Claims, State};
 use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
-use super::{Connection, Moving, Server};
+use super::{Connection, Key, Moving, Server};
 use crate::engine::{Claim, ClaimId, Grant, Valid};
 use crate::engines::thread::Thread;
 use crate::locked::locked;
-use crate::{Effect, Error, ErrorKind, Result};
+use crate::names::AsItIs;
+use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How many connections that nobody waits on any more are kept. They hold nothing.
 const MOST_IDLE: usize = 2;
+
+/// The keys of how many names are remembered.
+const MOST_KEYS: usize = 1_024;
 
 /// A connection that is not set up yet. Dropped, it does not wait for answers that may never come.
 struct HalfOpen<'a>(&'a Moving);
@@ -23,17 +28,46 @@ impl Drop for HalfOpen<'_> {
     }
 }
 
+/// One who waits in the server. Dropped with its runtime, it lets the claim ask again, and ends the connection that it waited on.
+struct Untold<'a, S: Server> {
+    office: &'a Office<S>,
+    id: ClaimId,
+}
+
+impl<S: Server> Drop for Untold<'_, S> {
+    fn drop(&mut self) {
+        self.office.tell(self.id, State::Waited(None), None);
+    }
+}
+
 /// A client's claims and connections.
 pub(super) struct Office<S: Server> {
     pub(super) server: S,
     pub(super) claims: Arc<Claims<S::Connection>>,
+    /// Of names that were used lately: to make one takes longer than anything else that a free lock needs here.
+    keys: Mutex<HashMap<LockName, Key, AsItIs>>,
     idle: Mutex<Vec<Arc<Line<S::Connection>>>>,
     pub(super) thread: Thread,
 }
 
 impl<S: Server> Office<S> {
     pub(super) fn new(server: S, thread: Thread) -> Arc<Self> {
-        Arc::new(Self { server, claims: Arc::default(), idle: Mutex::default(), thread })
+        let (keys, idle) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { server, claims: Arc::default(), keys, idle, thread })
+    }
+
+    /// What the server knows a lock by.
+    pub(super) fn key(&self, name: &LockName) -> Key {
+        let mut keys = locked(&self.keys);
+        if let Some(key) = keys.get(name) {
+            return *key;
+        }
+        if keys.len() >= MOST_KEYS {
+            keys.clear();
+        }
+        let key = self.server.key(name);
+        keys.insert(name.clone(), key);
+        key
     }
 
     /// Whether a claim gets a token.
@@ -74,7 +108,11 @@ impl<S: Server> Office<S> {
     /// Waits in the server for a slice, and says so to the claim. If that is gone by then, its connection ends, and with it
     /// whatever it was granted.
     pub(super) async fn wait_in_server(self: Arc<Self>, claim: Arc<Claim>) {
-        let waited = match self.wait_on_a_line(&claim).await {
+        let untold = Untold { office: &self, id: claim.id };
+        let waited = self.wait_on_a_line(&claim).await;
+        // Whoever is told may wait again at once, and is not to be disturbed then.
+        std::mem::forget(untold);
+        let waited = match waited {
             Ok(Some((line, token))) => {
                 let is_told = self.tell(claim.id, State::Held(token), Some(line.clone()));
                 if !is_told {
@@ -116,7 +154,7 @@ impl<S: Server> Office<S> {
             self.keep(line);
             return Ok(None);
         }
-        let key = self.server.key(&claim.name);
+        let key = self.key(&claim.name);
         if !line.ask(line.connection.wait_lock(key, &claim.note)).await? {
             // No longer this claim's when it is told: its connection may be the next one's by then.
             let mut is_left = false;

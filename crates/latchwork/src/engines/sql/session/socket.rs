@@ -1,12 +1,16 @@
 //! A socket that is heard on whichever runtime asks.
 
 use std::io;
+#[cfg(feature = "mysql")]
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::{self, Handle};
+
+use crate::engines::dial::dial;
 
 /// A socket. A runtime that stands still hears nothing, so whoever polls this takes it over to its own.
 pub(in crate::engines) struct Socket {
@@ -19,9 +23,18 @@ impl Socket {
     /// # Errors
     /// What the system says.
     pub(in crate::engines) async fn connect(host: &str, port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect((host, port)).await?;
-        stream.set_nodelay(true)?;
+        let stream = dial(host, port).await?;
         Ok(Self { stream: Some(stream), runtime: Handle::current().id() })
+    }
+
+    /// The same socket once more, for who writes without waiting.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[cfg(feature = "mysql")]
+    pub(in crate::engines) fn twin(&self) -> io::Result<std::net::TcpStream> {
+        let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(stream.as_fd().try_clone_to_owned()?.into())
     }
 
     fn here(&mut self) -> io::Result<Pin<&mut TcpStream>> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::jute::{In, Out, next_message};
 use crate::clock::{Clock, Moment};
+use crate::engines::dial::dial;
 
 /// The request number of a user's credentials.
 pub(super) const AUTH_XID: i32 = -4;
@@ -107,9 +107,7 @@ impl Place {
     async fn open(&self, server: usize, ticket: &Ticket) -> Result<Connection, NoConnection> {
         let (host, port) = &self.hosts[server];
         let unreachable = |error: std::io::Error| NoConnection::Unreachable(error.to_string());
-        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
-        // A small request must not wait for the acknowledgement of the one before.
-        stream.set_nodelay(true).map_err(unreachable)?;
+        let stream = dial(host, *port).await.map_err(unreachable)?;
         let mut stream: Box<dyn Stream> = match &self.tls {
             None => Box::new(stream),
             Some(config) => {

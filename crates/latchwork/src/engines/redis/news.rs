@@ -1,0 +1,87 @@
+//! What the server says without being asked.
+
+use std::sync::Arc;
+
+use super::cells::CHANNEL;
+use super::wire::{self, Value};
+use crate::engine::ClaimId;
+use crate::engines::cell_news::CellNews;
+use crate::engines::lane::Protocol;
+use crate::engines::mailbox::{Mailbox, News};
+
+/// Whom it is for.
+pub(super) struct Hearing {
+    pub(super) mailbox: Arc<Mailbox>,
+    /// What is said of cells that are watched.
+    pub(super) cells: Arc<CellNews>,
+}
+
+impl Protocol for Hearing {
+    type Reply = Value;
+
+    const LONGEST: usize = wire::LONGEST_REPLY;
+
+    fn read(&self, bytes: &[u8]) -> Result<Option<(Value, usize)>, String> {
+        wire::read(bytes)
+    }
+
+    fn hear(&self, reply: Value) -> Option<Value> {
+        let Value::Push(said) = &reply else { return Some(reply) };
+        match &said[..] {
+            [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(message)]
+                if kind == b"message" =>
+            {
+                self.told(channel, message);
+                None
+            }
+            [Value::BulkString(kind), keys] if kind == b"invalidate" => {
+                self.changed(keys);
+                None
+            }
+            // How many channels there are now: the answer to whoever subscribed.
+            [Value::BulkString(kind), ..] if kind.ends_with(b"subscribe") => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// Maybe some news went with it: everybody asks.
+    fn ended(&self) {
+        self.mailbox.recheck_all();
+        self.cells.tell_all();
+    }
+}
+
+impl Hearing {
+    fn told(&self, channel: &[u8], message: &[u8]) {
+        if channel.starts_with(CHANNEL.as_bytes()) {
+            self.cells.tell(&String::from_utf8_lossy(channel));
+        } else if let Some((id, news)) = read_message(message) {
+            self.mailbox.deliver(id, news);
+        }
+    }
+
+    /// Keys that [`Link::watch`](super::link::Link::watch) asked about.
+    fn changed(&self, keys: &Value) {
+        match keys {
+            Value::Array(keys) => {
+                let keys = keys.iter().filter_map(|key| match key {
+                    Value::BulkString(key) => Some(key),
+                    _ => None,
+                });
+                keys.for_each(|key| self.mailbox.changed(key));
+            }
+            // All of them: the database was flushed.
+            _ => self.mailbox.recheck_all(),
+        }
+    }
+}
+
+/// A claim's id, and its token if it was granted.
+fn read_message(message: &[u8]) -> Option<(ClaimId, News)> {
+    let (id, token) = message.split_at_checked(32)?;
+    let id = super::member::parse_id(id)?;
+    match token {
+        [] => Some((id, News::Recheck)),
+        token => Some((id, News::Granted(std::str::from_utf8(token).ok()?.parse().ok()?))),
+    }
+}

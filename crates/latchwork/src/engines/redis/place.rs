@@ -1,0 +1,43 @@
+//! Where a server is, and how to get there.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::UnixStream;
+use tokio_rustls::TlsConnector;
+
+use crate::engines::dial::dial;
+use crate::engines::lane::{Lane, Protocol};
+
+/// A server's address.
+pub(super) enum Place {
+    Tcp { host: String, port: u16 },
+    Tls { host: String, port: u16, config: Arc<ClientConfig> },
+    Unix(PathBuf),
+}
+
+impl Place {
+    pub(super) fn speaks_tls(&self) -> bool {
+        matches!(self, Self::Tls { .. })
+    }
+
+    /// Connects. Nothing was said yet.
+    ///
+    /// # Errors
+    /// What the system says, or why the server is not trusted.
+    pub(super) async fn connect<P: Protocol>(&self, protocol: P) -> io::Result<Lane<P>> {
+        Ok(match self {
+            Self::Tcp { host, port } => Lane::over(protocol, dial(host, *port).await?.into_split()),
+            Self::Tls { host, port, config } => {
+                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+                let stream =
+                    TlsConnector::from(config.clone()).connect(name, dial(host, *port).await?).await?;
+                Lane::over(protocol, tokio::io::split(stream))
+            }
+            Self::Unix(path) => Lane::over(protocol, UnixStream::connect(path).await?.into_split()),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! RESP3, Redis' protocol, as far as locks need it.
+
+mod command;
+mod value;
+
+pub(super) use self::command::{Arg, Command};
+pub(super) use self::value::{Value, read};
+
+/// The longest reply that is read. Ours are far shorter: whoever lists locks does it in steps.
+pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
+
+/// Why there is no answer, or a bad one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The server said no: a code, and words.
+    Refused(String),
+    /// The connection ended, or there was none.
+    Ended(String),
+    /// Nothing was heard for too long.
+    TimedOut(String),
+}
+
+impl Trouble {
+    /// The first word of what the server said.
+    pub(super) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(words) => words.split(' ').next(),
+            Self::Ended(_) | Self::TimedOut(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Refused(why) | Self::Ended(why) | Self::TimedOut(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Ended(error.to_string())
+    }
+}
