@@ -5,6 +5,7 @@ use std::sync::Arc;
 use latchwork::{ErrorKind, connect};
 use testkit::rivals::Rivals;
 use testkit::servers::Pgbouncer;
+use tokio::task::JoinHandle;
 
 const RIVALS: Rivals = Rivals { processes: 3, clients: 5, turns: 8 };
 
@@ -20,24 +21,76 @@ async fn contenders_behind_a_pooler_have_their_turns_in_order() {
     contest.is_fair();
 }
 
+/// With the answer to a statement the pooler gives its connection to another client, and what it has passed on of the next one by
+/// then stays there in two halves (pgbouncer's issue 759). So nothing may follow a statement before that is answered: while the
+/// server stands still, each of the pooler's five connections has one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_tasks_behind_a_pooler_never_send_into_each_others_answers() {
+    let pooler = Arc::new(Pgbouncer::start());
+    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("it runs");
+    let all_take_turns = async |round: &str| {
+        let turns = (0..100).map(|task| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let name = format!("{task}-{}", "x".repeat(400));
+                let guard = client.lock(&name).try_acquire().await.map_err(|error| error.to_string())?;
+                guard.ok_or("taken")?.release().await.map_err(|error| error.to_string())
+            })
+        });
+        for turn in turns.collect::<Vec<_>>() {
+            let turn: Result<_, String> = turn.await.expect("no panic");
+            turn.unwrap_or_else(|error| panic!("{round}: {error}"));
+        }
+    };
+    for round in 0..10 {
+        all_take_turns(&format!("round {round}")).await;
+    }
+    let standstill = Standstill::of(&pooler).await;
+    tokio::join!(all_take_turns("at a standstill"), standstill.until(5, STATEMENTS_THAT_WAIT));
+}
+
+const STATEMENTS_THAT_WAIT: &str = "pg_locks WHERE NOT granted";
+
+/// Nobody gets at the tables for two seconds.
+struct Standstill {
+    pooler: Arc<Pgbouncer>,
+    holding_up: JoinHandle<String>,
+}
+
+impl Standstill {
+    async fn of(pooler: &Arc<Pgbouncer>) -> Self {
+        let (pooler, behind) = (pooler.clone(), pooler.clone());
+        let hold_up =
+            move || behind.server().psql("BEGIN; LOCK TABLE latchwork_lock; SELECT pg_sleep(2); COMMIT");
+        let standstill = Self { pooler, holding_up: tokio::task::spawn_blocking(hold_up) };
+        let held = "pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'latchwork_lock'::regclass";
+        standstill.until(1, held).await;
+        standstill
+    }
+
+    /// Waits until the server counts so many of something.
+    async fn until(&self, count: usize, of: &'static str) {
+        let count = count.to_string();
+        loop {
+            let pooler = self.pooler.clone();
+            let look = move || pooler.server().psql(&format!("SELECT count(*) FROM {of}"));
+            if tokio::task::spawn_blocking(look).await.expect("no panic") == count {
+                return;
+            }
+            assert!(!self.holding_up.is_finished(), "there are never {count} of {of}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
     let pooler = Arc::new(Pgbouncer::start());
     let url = |options: &str| pooler.server().url(pooler.address(), options);
     let [mistaken, other] = [connect(&url("pooler=no")).await, connect(&url("")).await];
     let (mistaken, other) = (mistaken.expect("it can be reached"), other.expect("it can be reached"));
-    let behind = pooler.clone();
-    let hold_up =
-        move || behind.server().psql("BEGIN; LOCK TABLE latchwork_lock; SELECT pg_sleep(2); COMMIT");
-    let holding_up = tokio::task::spawn_blocking(hold_up);
-    let until_one = |of: &str| {
-        while pooler.server().psql(&format!("SELECT count(*) FROM {of}")) != "1" {
-            assert!(!holding_up.is_finished(), "there is never one of {of}");
-        }
-    };
-    until_one("pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'latchwork_lock'::regclass");
+    let standstill = Standstill::of(&pooler).await;
     let waiting = tokio::spawn(async move { other.lock("x").try_acquire().await });
-    until_one("pg_locks WHERE NOT granted");
+    standstill.until(1, STATEMENTS_THAT_WAIT).await;
     // The connection on which everything was prepared has something to do.
     let error = mistaken.lock("x").try_acquire().await.expect_err("nothing is prepared on the next one");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

@@ -85,7 +85,11 @@ fn version(number: i64) -> Version {
 impl Cells for PostgresCells {
     /// Changes are told, except through a pooler that lets nobody listen.
     fn look_in(&self, unchanged_for: Duration) -> Duration {
-        if self.0.is_pooled() { sql::look_at_cell_in(unchanged_for) } else { Duration::from_secs(5) }
+        if self.0.shared.is_known_pooled() {
+            sql::look_at_cell_in(unchanged_for)
+        } else {
+            Duration::from_secs(5)
+        }
     }
 
     async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
@@ -122,7 +126,7 @@ impl Cells for PostgresCells {
         let listen = async {
             let (_beside, connection) = link.beside().await;
             // To listen twice is to listen once. Behind a pooler nobody hears anything, and the core looks.
-            if !self.0.is_pooled() {
+            if !self.0.shared.is_known_pooled() {
                 connection.command(&format!("LISTEN {channel}")).await?;
             }
             Ok(())
@@ -131,7 +135,7 @@ impl Cells for PostgresCells {
             let (_beside, connection) = link.beside().await;
             Ok(self.version_of(connection, name).await? != seen)
         };
-        let (leaves, left, is_pooled) = (link.clone(), channel.clone(), self.0.is_pooled());
+        let (leaves, left, is_pooled) = (link.clone(), channel.clone(), self.0.shared.is_known_pooled());
         let end = move || async move {
             let (_beside, connection) = leaves.beside().await;
             if !is_pooled {

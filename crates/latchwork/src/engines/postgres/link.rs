@@ -1,10 +1,15 @@
 //! The connections of one runtime. One is enough for most clients: statements share it, and a transaction has it alone, if
 //! nothing else is under way on it. Only what must not wait for others opens more.
+//!
+//! Behind a pooler a statement has a connection alone as well. With its answer the pooler gives the server to another client, and if it
+//! has passed on a part of the next one by then, that stays there in two halves (pgbouncer's issue 759).
 
+use std::slice;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{
-    OnceCell, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
+    OnceCell, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore,
 };
 
 use super::Shared;
@@ -26,7 +31,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeou
 /// The connections of one runtime.
 pub(super) struct Link {
     main: Arc<Connection>,
-    /// Read by statements on the main connection, written by a transaction on it.
+    /// Read by statements on the main connection, written by whoever must have it alone.
     alone: Arc<RwLock<()>>,
     listening: OnceCell<()>,
     idle: Mutex<Vec<Arc<Connection>>>,
@@ -65,8 +70,12 @@ impl Link {
     }
 
     /// The connection that statements share, for as long as no transaction has it: what is sent would be a part of that.
-    pub(super) async fn beside(&self) -> (RwLockReadGuard<'_, ()>, &Connection) {
-        (self.alone.read().await, &self.main)
+    pub(super) async fn beside(&self) -> (Beside<'_>, &Connection) {
+        let beside = match self.shared.is_known_pooled() {
+            true => Beside::Alone(self.alone.write().await),
+            false => Beside::Others(self.alone.read().await),
+        };
+        (beside, &self.main)
     }
 
     /// What the server says of cells that are watched.
@@ -76,6 +85,9 @@ impl Link {
 
     /// Statements that each stand for themselves.
     pub(super) async fn run(self: Arc<Self>, asks: &[Ask]) -> Result<Vec<Answer>> {
+        if self.shared.is_known_pooled() {
+            return self.run_one_by_one(asks).await;
+        }
         if let Ok(_beside) = self.alone.try_read() {
             return self.main.run(asks).await;
         }
@@ -86,13 +98,21 @@ impl Link {
         Ok(answers)
     }
 
+    /// All of them, whatever becomes of those before: as when they are sent together.
+    async fn run_one_by_one(self: Arc<Self>, asks: &[Ask]) -> Result<Vec<Answer>> {
+        let alone = self.alone().await?;
+        let mut answers = Vec::with_capacity(asks.len());
+        for ask in asks {
+            answers.push(alone.connection().run(slice::from_ref(ask)).await);
+        }
+        alone.end();
+        let answers: Result<Vec<_>> = answers.into_iter().collect();
+        Ok(answers?.concat())
+    }
+
     /// Begins a transaction with these.
     pub(super) async fn begin(self: Arc<Self>, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
-        let alone = self.alone.clone().try_write_owned();
-        let transaction = match alone {
-            Ok(alone) => OpenTransaction { place: Place::Main(alone), link: self, is_over: false },
-            Err(_) => self.spare().await?,
-        };
+        let transaction = self.alone().await?;
         match transaction.connection().run_between(BEGIN, asks, "").await {
             Ok(answers) => Ok((transaction, answers)),
             Err(error) => {
@@ -103,7 +123,15 @@ impl Link {
         }
     }
 
-    /// A spare connection for whoever needs one alone.
+    /// A connection for whoever needs one alone.
+    async fn alone(self: Arc<Self>) -> Result<OpenTransaction> {
+        match self.alone.clone().try_write_owned() {
+            Ok(alone) => Ok(OpenTransaction { place: Place::Main(alone), link: self, is_over: false }),
+            Err(_) => self.spare().await,
+        }
+    }
+
+    /// One that nobody else uses.
     async fn spare(self: Arc<Self>) -> Result<OpenTransaction> {
         // Never closed.
         let room = self.room.clone().acquire_owned().await.expect("a semaphore that nobody closes");
@@ -114,6 +142,13 @@ impl Link {
         };
         Ok(OpenTransaction { place: Place::Spare(connection, room), link: self, is_over: false })
     }
+}
+
+/// What keeps a transaction away from the main connection, and behind a pooler everybody else.
+#[allow(dead_code, reason = "kept until the end")]
+pub(super) enum Beside<'a> {
+    Others(RwLockReadGuard<'a, ()>),
+    Alone(RwLockWriteGuard<'a, ()>),
 }
 
 /// A connection that is used alone, mostly for a transaction. Dropped before its end it is closed, and the server rolls back.

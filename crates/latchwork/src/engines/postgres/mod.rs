@@ -1,7 +1,7 @@
 //! `postgres:` locks as rows of two tables in a PostgreSQL database (14 or newer).
 //!
 //! The algorithm is that of every database with rows (`engines/sql`). Here the next holder is told by `NOTIFY`, on the one
-//! connection that a client's own statements go through anyway, pipelined.
+//! connection that a client's own statements go through anyway, pipelined (unless a pooler stands between).
 
 mod cells;
 mod connection;
@@ -59,6 +59,11 @@ impl Shared {
             }
         });
         pooled.await.copied()
+    }
+
+    /// The same since the first connection, without which there is no client.
+    fn is_known_pooled(&self) -> bool {
+        self.pooled.get().is_some_and(|pooled| *pooled)
     }
 }
 
@@ -129,11 +134,6 @@ impl Server {
     async fn link(&self) -> Result<Arc<Link>> {
         self.links.get(|| Link::open(self.shared.clone())).await
     }
-
-    /// Known since the first connection, without which there is no client.
-    fn is_pooled(&self) -> bool {
-        self.shared.pooled.get().is_some_and(|pooled| *pooled)
-    }
 }
 
 impl Database for Server {
@@ -142,14 +142,14 @@ impl Database for Server {
 
     fn promises(&self) -> Guarantees {
         match self.shared.options.age {
-            None => sql::promises("postgres", !self.is_pooled()),
-            Some(_) if self.is_pooled() => sql::promises_of_insert("postgres-insert"),
+            None => sql::promises("postgres", !self.shared.is_known_pooled()),
+            Some(_) if self.shared.is_known_pooled() => sql::promises_of_insert("postgres-insert"),
             Some(_) => PostgresInsert::promises(),
         }
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {
-        if self.is_pooled() {
+        if self.shared.is_known_pooled() {
             return Ok(None);
         }
         self.link().await?.listen().await?;
