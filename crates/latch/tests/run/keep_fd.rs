@@ -10,9 +10,9 @@ use crate::support::{Place, assert_clean_error, end};
 fn the_lock_stays_while_a_grandchild_lives_and_is_free_afterwards() {
     let place = Place::new();
     let script = "sleep 60 > /dev/null 2>&1 & echo $! > left.pid; exit 4";
-    let ended = end(&mut place.script("x", &["--keep-fd", "--ttl", "200ms"], script));
+    let ended = end(&mut place.script("x", &["--keep-fd", "--ttl", "1s"], script));
     assert_eq!((ended.code, ended.err.as_str()), (Some(4), ""));
-    std::thread::sleep(std::time::Duration::from_millis(500)); // nobody renews: it must outlive the ttl
+    std::thread::sleep(std::time::Duration::from_millis(1500)); // nobody renews: it must outlive the ttl
     assert_clean_error(&end(&mut place.script("x", &["--no-wait"], "true")), 75, "held by pid");
     let next = place.script("x", &[], "echo mine").stdout(Stdio::piped()).spawn().unwrap();
     signal::kill(place.pid("left.pid"), Signal::SIGKILL).unwrap();

@@ -1,5 +1,7 @@
 //! The lock is taken away while the command runs.
 
+use std::fs::{self, File};
+
 use latchwork::engine::{Filter, Revoke, Revoked};
 use nix::sys::signal::Signal;
 
@@ -20,7 +22,7 @@ const STUBBORN: &str = "trap '' TERM; exec > /dev/null 2>&1; \
 #[test]
 fn a_lock_taken_away_ends_the_whole_command_at_once() {
     let place = Place::new();
-    let holder = place.hold("x", &["--ttl", "600ms"], STUBBORN);
+    let holder = place.hold("x", &["--ttl", "3s"], STUBBORN);
     let victims = [place.pid("grandchild.pid"), place.pid("leaver.pid")];
     revoke(&place, "x", Revoke::Now);
     let ended = holder.finish();
@@ -60,18 +62,17 @@ fn a_command_that_ignores_the_warning_is_killed_inside_the_lease() {
 #[test]
 fn a_warning_is_enough_if_the_user_says_so() {
     let place = Place::new();
-    let holder = place.hold(
-        "x",
-        &["--ttl", "300ms", "--on-lost", "warn"],
-        "while [ ! -e go ]; do sleep 0.02; done; exit 7",
-    );
+    let script = "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 7";
+    let mut latch = place.script("x", &["--ttl", "3s", "--on-lost", "warn"], script);
+    let mut holder = latch.stderr(File::create(place.path("said")).unwrap()).spawn().unwrap();
+    eventually("the holder starts", || place.path("up").exists());
     revoke(&place, "x", Revoke::Now);
     place.with_client(async |client| client.lock("x").acquire().await.unwrap().release().await.unwrap());
-    std::thread::sleep(std::time::Duration::from_millis(600)); // two ttls: the loss is known by then
-    std::fs::write(place.path("go"), "").unwrap();
-    let ended = holder.finish();
-    assert_eq!(ended.code, Some(7), "{ended:?}");
-    assert!(ended.err.contains("is lost") && ended.err.contains("runs on"), "{ended:?}");
+    eventually("the loss is told", || place.read("said").ends_with('\n'));
+    fs::write(place.path("go"), "").unwrap();
+    assert_eq!(holder.wait().unwrap().code(), Some(7));
+    let said = place.read("said");
+    assert!(said.contains("is lost") && said.contains("runs on"), "{said}");
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn a_loss_that_no_renewal_told_shows_in_the_exit_code() {
     let place = Place::new();
     let holder = place.hold("x", &["--ttl", "1h"], "while [ ! -e go ]; do sleep 0.02; done; exit 0");
     revoke(&place, "x", Revoke::Now);
-    std::fs::write(place.path("go"), "").unwrap();
+    fs::write(place.path("go"), "").unwrap();
     let ended = holder.finish();
     assert_eq!(ended.code, Some(76), "{ended:?}");
 }
@@ -87,7 +88,7 @@ fn a_loss_that_no_renewal_told_shows_in_the_exit_code() {
 #[test]
 fn a_latch_stopped_for_longer_than_its_lease_ends_the_command_when_it_continues() {
     let place = Place::new();
-    let holder = place.hold("x", &["--ttl", "500ms"], "echo $$ > command.pid; while :; do sleep 0.1; done");
+    let holder = place.hold("x", &["--ttl", "2s"], "echo $$ > command.pid; while :; do sleep 0.1; done");
     let command = place.pid("command.pid");
     holder.signal(Signal::SIGSTOP);
     place.with_client(async |client| client.lock("x").acquire().await.unwrap().release().await.unwrap());
