@@ -1,11 +1,17 @@
 //! Reaching a server by its name.
 
 use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-/// Connects to whichever address of `host` answers first: one that is cut off must not hide the others.
+/// So long an address may be silent before the next is tried beside it.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Connects to the first address of `host` that answers: one that is cut off must not hide the others.
 ///
 /// # Errors
 /// What the last one said.
@@ -13,45 +19,81 @@ pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     let stream = match &addresses[..] {
         [address] => TcpStream::connect(address).await?,
-        _ => {
-            let mut attempts: JoinSet<_> = addresses.into_iter().map(TcpStream::connect).collect();
-            first_to_answer(&mut attempts).await?
-        }
+        addresses => first_to_answer(addresses).await?,
     };
     // A request is one write: nothing is won by waiting for more.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-async fn first_to_answer(attempts: &mut JoinSet<io::Result<TcpStream>>) -> io::Result<TcpStream> {
+/// In the order in which they stand, as long as they answer: all at once would lead the connections of one client to different
+/// servers, and those that are given up count as errors of this host with some of them.
+async fn first_to_answer(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "this name has no address");
-    while let Some(attempt) = attempts.join_next().await {
-        match attempt.map_err(io::Error::other).flatten() {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+    let (mut left, mut attempts) = (addresses.iter(), JoinSet::new());
+    loop {
+        if let Some(address) = left.next() {
+            attempts.spawn(TcpStream::connect(*address));
+        }
+        let patience = if left.len() > 0 { PATIENCE } else { Duration::MAX };
+        match timeout(patience, attempts.join_next()).await {
+            Err(_silent) => {}
+            Ok(None) => return Err(last),
+            Ok(Some(attempt)) => match attempt.map_err(io::Error::other).flatten() {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            },
         }
     }
-    Err(last)
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
 
+    async fn listen() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        (listener, address)
+    }
+
     #[tokio::test]
     async fn an_address_that_refuses_does_not_hide_one_that_answers() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let open = listener.local_addr().expect("bound");
-        let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let closed = taken.local_addr().expect("bound");
+        let (_open, open) = listen().await;
+        let (taken, closed) = listen().await;
         drop(taken);
-        let mut attempts: JoinSet<_> = [closed, open].into_iter().map(TcpStream::connect).collect();
-        let stream = first_to_answer(&mut attempts).await.expect("one answers");
+        let stream = first_to_answer(&[closed, open]).await.expect("one answers");
         assert_eq!(stream.peer_addr().expect("connected"), open);
-        let mut attempts: JoinSet<_> = [closed].into_iter().map(TcpStream::connect).collect();
-        let refused = first_to_answer(&mut attempts).await.expect_err("nobody is there");
+        let refused = first_to_answer(&[closed, closed]).await.expect_err("nobody is there");
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(first_to_answer(&[]).await.expect_err("no address").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_does_not_hide_one_that_answers() {
+        let (_open, open) = listen().await;
+        let full = TcpSocket::new_v4().expect("a socket");
+        full.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let full = full.listen(1).expect("bound");
+        let silent = full.local_addr().expect("bound");
+        // Nobody accepts these, and when there is no room left nobody answers.
+        let mut crowd = Vec::new();
+        while let Ok(stream) = timeout(PATIENCE, TcpStream::connect(silent)).await {
+            crowd.push(stream.expect("there is room"));
+        }
+        let stream = first_to_answer(&[silent, open]).await.expect("one answers");
+        assert_eq!(stream.peer_addr().expect("connected"), open);
+    }
+
+    #[tokio::test]
+    async fn nobody_else_is_disturbed_while_the_first_answers() {
+        let ((_first, first), (second, other)) = (listen().await, listen().await);
+        for _ in 0..20 {
+            let stream = first_to_answer(&[first, other]).await.expect("both answer");
+            assert_eq!(stream.peer_addr().expect("connected"), first);
+        }
+        assert!(timeout(PATIENCE, second.accept()).await.is_err(), "somebody came and went");
     }
 }

@@ -1,8 +1,15 @@
 //! A thread of an engine's own, so that user code that blocks every worker cannot end its connections.
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use std::future::pending;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use std::time::Duration;
+
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use tokio::time::timeout;
 
 /// The thread. It ends with the last of what keeps it alive.
 #[derive(Clone)]
@@ -36,6 +43,19 @@ impl Thread {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(super) fn id(&self) -> tokio::runtime::Id {
         self.runtime.id()
+    }
+
+    /// Waits here for so long at most. The time is kept there: what nobody waits for any more may go on elsewhere, and the runtime
+    /// that it began on may end.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(super) async fn in_time<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let mut limit = self.spawn(async move { timeout(limit, pending::<()>()).await });
+        let done = tokio::select! {
+            done = work => Some(done),
+            _ = &mut limit => None,
+        };
+        limit.abort();
+        done
     }
 
     /// Does it there. The thread lives for as long as that takes.

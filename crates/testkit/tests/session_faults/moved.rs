@@ -15,6 +15,7 @@ on_both! {
     what_was_asked_before_its_runtime_stood_still_is_undone_all_the_same;
     a_waiter_whose_runtime_ends_is_granted_nothing;
     a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_stands_still;
+    a_runtime_that_stands_still_while_it_opens_a_connection_holds_up_nobody_for_long;
 }
 
 /// A client and its lock, and the runtime that both were had on, which stands still now.
@@ -145,5 +146,27 @@ async fn a_runtime_that_stands_still_loses_no_lock_and_holds_nobody_up(scene: Sc
         assert!(now() < until, "{} connections are left", scene.proxy.connections());
         pause(10).await;
     }
+    runtime.shutdown_background();
+}
+
+/// Whoever asks meanwhile would use that connection, and waits for it.
+async fn a_runtime_that_stands_still_while_it_opens_a_connection_holds_up_nobody_for_long(scene: Scene) {
+    let client = scene.client("session-ttl=30s").await;
+    scene.end_connections();
+    pause(200).await;
+    scene.proxy.delay(Duration::from_millis(300));
+    let lock = client.lock("another").ttl(LONG);
+    let mut asking = Box::pin(async move { lock.acquire().await });
+    let begin = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let asked = async { tokio::time::timeout(Duration::from_millis(100), &mut asking).await };
+        assert!(runtime.block_on(asked).is_err(), "nobody could have answered");
+        (asking, runtime)
+    };
+    let (asking, runtime) = tokio::task::spawn_blocking(begin).await.expect("no panic");
+    scene.proxy.delay(Duration::ZERO);
+    let held = tokio::time::timeout(Duration::from_secs(8), hold(&client, LONG)).await;
+    held.expect("long before a request is given up").release().await.expect("held");
+    drop(asking);
     runtime.shutdown_background();
 }

@@ -3,7 +3,7 @@
 use latchwork::ErrorKind;
 use testkit::servers::{MariadbOptions, MariadbServer, Pgbouncer};
 
-use super::scene::{LONG, Scene, Server, connect, hold};
+use super::scene::{LOCK, LONG, Scene, Server, connect, hold, pause};
 
 async fn refused(url: &str, why: &str) {
     let error = latchwork::connect(url).await.expect_err("it is refused");
@@ -38,6 +38,22 @@ async fn a_server_that_is_read_only_is_refused() {
     let scene = Scene::mariadb();
     scene.sql("SET GLOBAL read_only = 1");
     refused(&scene.direct_url(""), "read only").await;
+}
+
+/// Behind a name that leads to another server after a failover, or on a primary that has become a replica.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_become_read_only_is_refused_by_the_next_connection() {
+    let scene = Scene::mariadb();
+    let client = scene.direct_client("").await;
+    hold(&client, LONG).await.release().await.expect("held");
+    scene.sql("SET GLOBAL read_only = 1");
+    scene.end_connections();
+    pause(200).await;
+    let error = client.lock(LOCK).ttl(LONG).try_acquire().await.expect_err("its locks are not the primary's");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("read only"), "{error}");
+    scene.sql("SET GLOBAL read_only = 0");
+    hold(&client, LONG).await.release().await.expect("held");
 }
 
 #[tokio::test]

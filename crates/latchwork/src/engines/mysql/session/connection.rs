@@ -1,8 +1,6 @@
 //! One connection with the locks that the server keeps for it.
 
-use std::sync::Arc;
-
-use tokio::sync::OnceCell;
+use std::sync::{Arc, OnceLock};
 
 use super::super::connection::{Asked, Connection as Plain};
 use super::super::failure::{code, failed, refused};
@@ -11,7 +9,7 @@ use super::super::texts::NOW;
 use super::super::wire::{Prepared, Reply, Trouble};
 use crate::engine::Note;
 use crate::engines::sql::Value;
-use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried};
+use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How often the server is asked whether a connection that was ended is gone, with 5 ms of its own time in between.
@@ -37,44 +35,49 @@ pub(super) struct Named {
     is_there: Prepared,
     is_still_there: Prepared,
     seen: Prepared,
-    draw: OnceCell<Prepared>,
+    draw: OnceLock<Prepared>,
 }
 
-/// Something that shares its connections between clients, a server that follows another, and one of a cluster, whose locks the
-/// others do not know.
+/// Something that shares its connections between clients.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] with the reason.
-pub(super) async fn refuse_unfit(options: &Arc<Options>) -> Result<()> {
+pub(super) async fn refuse_proxy(options: &Arc<Options>) -> Result<()> {
     let (first, second) = (Plain::open(options.clone()).await?, Plain::open(options.clone()).await?);
-    let unfit = |why: &str| {
-        let message = format!("{} at {}: {why}", options.engine, options.place);
-        Err(Error::new(ErrorKind::Unsupported, message))
-    };
     let ask = async |connection: &Plain, text: &str| -> Result<Option<Value>> {
         let reply = connection.command(text).await.map_err(|trouble| refused(&trouble, options))?;
-        Ok(reply.rows.into_iter().next().and_then(|row| row.into_iter().last()))
+        Ok(last(reply))
     };
     const NUMBER: &str = "SELECT CONNECTION_ID()";
     let before = ask(&first, NUMBER).await?;
     ask(&second, "BEGIN").await?;
     if ask(&second, NUMBER).await? == before || ask(&first, NUMBER).await? != before {
-        return unfit(
-            "a proxy shares server connections between clients, and a session lock would stay with the next one; name the \
-             server itself, or leave scheme=session out",
-        );
+        let why = "a proxy shares server connections between clients, and a session lock would stay with the next one; name the \
+                   server itself, or leave scheme=session out";
+        return Err(unfit(options, why));
     }
+    Ok(())
+}
+
+fn unfit(options: &Options, why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{} at {}: {why}", options.engine, options.place))
+}
+
+/// A server that follows another, and one of a cluster, whose locks the others do not know. Looked at on every connection: a name
+/// may lead to another server by then, and a primary may have become a replica.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] with the reason.
+fn refuse_unfit(is_read_only: Reply, cluster_size: Reply, options: &Options) -> Result<()> {
     let is_yes =
         |value: Option<Value>| matches!(value, Some(Value::Bytes(text)) if text != b"0" && text != b"OFF");
-    if is_yes(ask(&first, "SELECT @@GLOBAL.read_only").await?) {
-        return unfit(
-            "it is read only, as a replica is, and its locks are not the primary's; name the primary",
-        );
+    if is_yes(last(is_read_only)) {
+        let why = "it is read only, as a replica is, and its locks are not the primary's; name the primary";
+        return Err(unfit(options, why));
     }
-    if is_yes(ask(&first, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'").await?) {
-        return unfit(
-            "it is a member of a Galera cluster, and the others do not know its locks; leave scheme=session out",
-        );
+    if is_yes(last(cluster_size)) {
+        let why = "it is a member of a Galera cluster, and the others do not know its locks; leave scheme=session out";
+        return Err(unfit(options, why));
     }
     Ok(())
 }
@@ -91,18 +94,22 @@ impl Named {
         let (wait, release) = (format!("SELECT GET_LOCK(?, {slice})"), "SELECT RELEASE_LOCK(?)");
         let texts = ["SELECT GET_LOCK(?, 0)", &wait, release, IS_THERE, IS_STILL_THERE, SEEN];
         let [try_get, get, release, is_there, is_still_there, seen] = texts.map(|text| plain.prepare(text));
-        let me = plain.command(SELF);
+        let (me, read_only) = (plain.command(SELF), plain.command("SELECT @@GLOBAL.read_only"));
+        let cluster_size = plain.command("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'");
         let prepared = async {
             set.await?;
             let (try_get, get, release) = (try_get.await?, get.await?, release.await?);
-            Ok((try_get, get, release, is_there.await?, is_still_there.await?, seen.await?, me.await?))
+            let prepared = (try_get, get, release, is_there.await?, is_still_there.await?, seen.await?);
+            Ok((prepared, me.await?, read_only.await?, cluster_size.await?))
         };
         let prepared: Asked<_> = prepared.await;
-        let (try_get, get, release, is_there, is_still_there, seen, me) =
+        let (prepared, me, is_read_only, cluster_size) =
             prepared.map_err(|trouble| refused(&trouble, &options))?;
+        refuse_unfit(is_read_only, cluster_size, &options)?;
+        let (try_get, get, release, is_there, is_still_there, seen) = prepared;
         let since = first(&me).map(number).unwrap_or_default();
         let backend = Backend { number: plain.thread().into(), since };
-        let draw = OnceCell::new();
+        let draw = OnceLock::new();
         Ok(Self { plain, backend, try_get, get, release, is_there, is_still_there, seen, draw })
     }
 
@@ -132,27 +139,34 @@ impl Named {
         }
     }
 
-    /// The statement that draws tokens; makes their table if it is missing.
+    /// The statement that draws tokens. Two may prepare it at once: nobody waits for another, who may stand still.
     async fn draw(&self) -> Result<Prepared> {
-        let options = self.plain.options();
-        let prepare = || async {
-            let table = format!("{}_fence", options.table);
-            let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
-            match self.plain.prepare(&text).await {
-                Err(Trouble::Refused { code: code::NO_SUCH_TABLE, .. }) => {
-                    let make = include_str!("fence.sql").replace("{fence}", &table);
-                    if let Err(trouble) = self.plain.command(&make).await {
-                        let why = refused(&trouble, options);
-                        let message =
-                            format!("{why}\nthe table of tokens is missing; let an owner run:\n{make}");
-                        return Err(Error::new(why.kind(), message));
-                    }
-                    self.plain.prepare(&text).await.map_err(|trouble| refused(&trouble, options))
-                }
-                prepared => prepared.map_err(|trouble| refused(&trouble, options)),
+        match self.draw.get() {
+            Some(draw) => Ok(*draw),
+            None => {
+                let prepared = self.prepare_draw().await?;
+                Ok(*self.draw.get_or_init(|| prepared))
             }
-        };
-        self.draw.get_or_try_init(prepare).await.copied()
+        }
+    }
+
+    /// Makes the table of tokens if it is missing.
+    async fn prepare_draw(&self) -> Result<Prepared> {
+        let options = self.plain.options();
+        let table = format!("{}_fence", options.table);
+        let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
+        match self.plain.prepare(&text).await {
+            Err(Trouble::Refused { code: code::NO_SUCH_TABLE, .. }) => {
+                let make = include_str!("fence.sql").replace("{fence}", &table);
+                if let Err(trouble) = self.plain.command(&make).await {
+                    let why = refused(&trouble, options);
+                    let message = format!("{why}\nthe table of tokens is missing; let an owner run:\n{make}");
+                    return Err(Error::new(why.kind(), message));
+                }
+                self.plain.prepare(&text).await.map_err(|trouble| refused(&trouble, options))
+            }
+            prepared => prepared.map_err(|trouble| refused(&trouble, options)),
+        }
     }
 }
 
@@ -165,6 +179,11 @@ fn is_yes(reply: &Reply) -> Option<bool> {
 
 fn text(key: Key) -> Value {
     Value::Bytes(key.digits().to_vec())
+}
+
+/// The last value of the first row.
+fn last(reply: Reply) -> Option<Value> {
+    reply.rows.into_iter().next().and_then(|row| row.into_iter().last())
 }
 
 fn first(reply: &Reply) -> Option<&Value> {
@@ -245,10 +264,11 @@ impl Connection for Named {
         }
         for _ in 0..MOST_LOOKS {
             if self.yes(self.is_still_there, &values).await? != Some(true) {
-                break;
+                return Ok(true);
             }
         }
-        Ok(true)
+        let Options { engine, place, .. } = &**self.plain.options();
+        Err(still_there(engine, place, other))
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {

@@ -62,7 +62,7 @@ impl Server for Database {
     }
 
     async fn refuse_unfit(&self) -> Result<()> {
-        connection::refuse_unfit(&self.options).await
+        connection::refuse_proxy(&self.options).await
     }
 
     async fn open(&self, moving: &Arc<Moving>) -> Result<Named> {

@@ -96,8 +96,12 @@ impl Desk {
         locked(&self.0).is_over
     }
 
+    /// What the server refused is no answer to those who asked after it: of theirs nobody knows.
     pub(super) fn because(&self, trouble: Trouble) {
-        locked(&self.0).why = Some(trouble);
+        locked(&self.0).why = Some(match trouble {
+            Trouble::Refused { words, .. } => Trouble::Ended(words),
+            trouble => trouble,
+        });
     }
 
     pub(super) fn why(&self) -> Trouble {
@@ -234,6 +238,20 @@ mod tests {
             desk.poll_write(Pin::new(&mut written), &mut context).expect("written"),
             "nothing is left to do"
         );
+    }
+
+    /// Carried out by then, and never answered.
+    #[test]
+    fn what_follows_a_command_that_had_to_succeed_is_not_told_that_it_was_refused() {
+        let desk = Desk::new(None, Ends::Told);
+        drop(desk.ask(b"a", Next::First { is_binary: false }, true));
+        let mut behind = ask(&desk, b"b");
+        let refusal = [&[9, 0, 0, 1, 0xff, 0x25, 0x05][..], b"#70100"].concat();
+        let why = desk.deal_out(&mut refusal.clone()).expect_err("it cannot go on");
+        desk.because(why);
+        desk.end();
+        assert!(behind.try_recv().is_err());
+        assert!(matches!(desk.why(), Trouble::Ended(_)), "{:?}", desk.why());
     }
 
     /// Taken for a refusal, it would tell the others that nothing was done.

@@ -2,11 +2,10 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::OnceCell;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{FromSql, ToSql, Type};
@@ -16,11 +15,13 @@ use super::super::failure::{failed, refused};
 use super::super::options::Options;
 use super::super::texts::NOW;
 use crate::engine::Note;
-use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Socket, Terms, Tried};
+use crate::engines::sql::session::{
+    Backend, Connection, Key, Moving, Seen, Socket, Terms, Tried, still_there,
+};
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
-/// How long the server lets an `end` wait until the other connection is gone, in milliseconds.
+/// How long an `end` waits at most until the other connection is gone, in milliseconds.
 const END_LIMIT: i64 = 3_000;
 /// The longest name of a connection that the server keeps.
 const LONGEST_NAME: usize = 63;
@@ -32,7 +33,9 @@ pub(super) struct Advisory {
     client: Client,
     backend: Backend,
     statements: Statements,
-    fence: OnceCell<Fence>,
+    /// In milliseconds.
+    end_limit: i64,
+    fence: OnceLock<Fence>,
     /// What the server was last told of who this is.
     note: Mutex<Note>,
     options: Arc<Options>,
@@ -168,36 +171,46 @@ impl Advisory {
             return Err(unfit("it is a standby, and its locks are not the primary's; name the primary"));
         }
         let backend = Backend { number: column(&row, 0)?, since: column(&row, 1)? };
-        let (fence, note) = (OnceCell::new(), Mutex::default());
-        Ok(Self { client, backend, statements, fence, note, options })
+        // A connection on which nothing is heard for longer is given up.
+        let end_limit = END_LIMIT.min(terms.ttl.as_millis() as i64 / 4);
+        let (fence, note) = (OnceLock::new(), Mutex::default());
+        Ok(Self { client, backend, statements, end_limit, fence, note, options })
     }
 
     fn failed(&self, error: &tokio_postgres::Error) -> Error {
         failed(error, &self.options)
     }
 
-    /// The statements that draw tokens; makes their table if it is missing.
+    /// The statements that draw tokens. Two may prepare them at once: nobody waits for another, who may stand still.
     async fn fence(&self) -> Result<&Fence> {
-        let prepare = || async {
-            let table = format!("{}_fence", self.options.table);
-            match fence(&self.client, &table).await {
-                Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
-                    let make = format!(
-                        "CREATE TABLE IF NOT EXISTS {table} (name bytea PRIMARY KEY, token bigint NOT NULL)"
-                    );
-                    // Two that make it at once: one of them fails, and finds it.
-                    let made = self.client.batch_execute(&make).await;
-                    fence(&self.client, &table).await.map_err(|error| {
-                        let why = refused(made.as_ref().err().unwrap_or(&error), &self.options);
-                        let message =
-                            format!("{why}\nthe table of tokens is missing; let an owner run:\n{make};");
-                        Error::new(why.kind(), message)
-                    })
-                }
-                fence => fence.map_err(|error| refused(&error, &self.options)),
+        match self.fence.get() {
+            Some(fence) => Ok(fence),
+            None => {
+                let prepared = self.prepare_fence().await?;
+                Ok(self.fence.get_or_init(|| prepared))
             }
-        };
-        self.fence.get_or_try_init(prepare).await
+        }
+    }
+
+    /// Makes the table of tokens if it is missing.
+    async fn prepare_fence(&self) -> Result<Fence> {
+        let table = format!("{}_fence", self.options.table);
+        match fence(&self.client, &table).await {
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                let make = format!(
+                    "CREATE TABLE IF NOT EXISTS {table} (name bytea PRIMARY KEY, token bigint NOT NULL)"
+                );
+                // Two that make it at once: one of them fails, and finds it.
+                let made = self.client.batch_execute(&make).await;
+                fence(&self.client, &table).await.map_err(|error| {
+                    let why = refused(made.as_ref().err().unwrap_or(&error), &self.options);
+                    let message =
+                        format!("{why}\nthe table of tokens is missing; let an owner run:\n{make};");
+                    Error::new(why.kind(), message)
+                })
+            }
+            fence => fence.map_err(|error| refused(&error, &self.options)),
+        }
     }
 
     /// Tells the server who this is, if it was told otherwise. On its way before the request behind it, and in the same round trip.
@@ -326,9 +339,13 @@ impl Connection for Advisory {
 
     async fn end(&self, backend: Backend) -> Result<bool> {
         let Backend { number, since } = backend;
-        let rows = self.client.query(&self.statements.end, &[&number, &since, &END_LIMIT]).await;
+        let rows = self.client.query(&self.statements.end, &[&number, &since, &self.end_limit]).await;
         let rows = rows.map_err(|error| self.failed(&error))?;
-        rows.iter().try_fold(false, |is_ended, row| Ok(is_ended | column::<bool>(row, 0)?))
+        match rows.first().map(|row| column(row, 0)).transpose()? {
+            None => Ok(false),
+            Some(true) => Ok(true),
+            Some(false) => Err(still_there("postgres-session", &self.options.place, number)),
+        }
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {

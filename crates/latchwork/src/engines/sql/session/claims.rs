@@ -1,6 +1,7 @@
 //! What this client knows of its own claims.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime;
@@ -17,6 +18,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 /// Every claim that was sent and not yet given back.
 pub(super) struct Claims<C> {
     entries: Mutex<Entries<C>>,
+    waits: AtomicU64,
     pub(super) news: News,
 }
 
@@ -59,8 +61,6 @@ pub(super) struct Entry<C> {
     pub(super) state: State,
     /// The connection that it was last sent on.
     pub(super) line: Option<Arc<Line<C>>>,
-    /// The runtime on which it waits in the server.
-    pub(super) waits_on: Option<runtime::Id>,
     /// What it was last told.
     pub(super) busy: Option<Busy>,
     /// Rung when its waiting in the server is over.
@@ -71,7 +71,7 @@ impl<C> Clone for Entry<C> {
     fn clone(&self) -> Self {
         let (name, key, state) = (self.name.clone(), self.key, self.state.clone());
         let (line, busy, bell) = (self.line.clone(), self.busy.clone(), self.bell.clone());
-        Self { name, key, state, line, waits_on: self.waits_on, busy, bell }
+        Self { name, key, state, line, busy, bell }
     }
 }
 
@@ -83,13 +83,25 @@ pub(super) enum State {
     /// Told that another holds.
     Idle,
     /// Waits in the server.
-    Waits,
+    Waits(Wait),
     /// It did, in vain; why, if not because the slice was over.
     Waited(Option<Arc<Error>>),
     Held(Option<u64>),
 }
 
+/// One wait in the server. Another of the same claim may have taken its place when it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    number: u64,
+    /// Where it is waited.
+    pub(super) runtime: runtime::Id,
+}
+
 impl State {
+    pub(super) fn is(&self, wait: Wait) -> bool {
+        matches!(self, Self::Waits(current) if *current == wait)
+    }
+
     fn may_hold(&self) -> bool {
         matches!(self, Self::Unsure | Self::Held(_))
     }
@@ -110,7 +122,7 @@ pub(super) enum Found<C> {
 impl<C> Default for Claims<C> {
     fn default() -> Self {
         let entries = Mutex::new(Entries { by_id: HashMap::default(), by_key: HashMap::default() });
-        Self { entries, news: News::default() }
+        Self { entries, waits: AtomicU64::new(0), news: News::default() }
     }
 }
 
@@ -132,7 +144,6 @@ impl<C> Claims<C> {
             key,
             state: State::Idle,
             line: None,
-            waits_on: None,
             busy: None,
             bell: Arc::default(),
         });
@@ -142,7 +153,7 @@ impl<C> Claims<C> {
                     return Ok(Found::Held(line.clone(), *token));
                 }
             }
-            State::Waits => return Ok(Found::Waits(entry.busy.clone())),
+            State::Waits(_) => return Ok(Found::Waits(entry.busy.clone())),
             _ if is_taken => return Ok(Found::Taken),
             _ => {}
         }
@@ -150,6 +161,30 @@ impl<C> Claims<C> {
         entry.state = State::Unsure;
         entries.mark(key, claim.id, true);
         Ok(Found::Ask(former))
+    }
+
+    /// Notes that a claim begins to wait in the server, on this runtime. `None` if it does not any more.
+    pub(super) fn begin_wait(&self, id: ClaimId, runtime: runtime::Id) -> Option<Wait> {
+        let wait = Wait { number: self.waits.fetch_add(1, Ordering::Relaxed), runtime };
+        let mut begun = None;
+        self.update(id, |entry| {
+            if matches!(entry.state, State::Idle) {
+                (entry.state, begun) = (State::Waits(wait), Some(wait));
+            }
+        });
+        begun
+    }
+
+    /// Changes what is known of a claim for as long as it still waits so. Whether it does.
+    pub(super) fn update_wait(&self, id: ClaimId, wait: Wait, change: impl FnOnce(&mut Entry<C>)) -> bool {
+        let mut still_waits = false;
+        self.update(id, |entry| {
+            still_waits = entry.state.is(wait);
+            if still_waits {
+                change(entry);
+            }
+        });
+        still_waits
     }
 
     pub(super) fn get(&self, id: ClaimId) -> Option<Entry<C>> {
@@ -251,5 +286,23 @@ mod tests {
         claims.update(waiter.id, |entry| entry.state = State::Unsure);
         claims.forget(waiter.id);
         assert!(matches!(claims.enter(&third, key), Ok(Found::Taken)));
+    }
+
+    /// Left behind on a runtime that stands still, it may come to its end long after another has begun.
+    #[tokio::test]
+    async fn a_wait_that_is_over_says_nothing_of_the_next() {
+        let (claims, waiter) = (Claims::<()>::default(), claim("a"));
+        let (key, here) = (Key::of("", &waiter.name), runtime::Handle::current().id());
+        assert!(matches!(claims.enter(&waiter, key), Ok(Found::Ask(None))));
+        assert_eq!(claims.begin_wait(waiter.id, here), None, "it may hold");
+        claims.update(waiter.id, |entry| entry.state = State::Idle);
+        let first = claims.begin_wait(waiter.id, here).expect("it waits");
+        assert_eq!(claims.begin_wait(waiter.id, here), None, "it waits already");
+        claims.update(waiter.id, |entry| entry.state = State::Idle);
+        let second = claims.begin_wait(waiter.id, here).expect("it waits again");
+        assert!(!claims.update_wait(waiter.id, first, |entry| entry.state = State::Waited(None)));
+        assert!(claims.get(waiter.id).is_some_and(|entry| entry.state.is(second)));
+        assert!(claims.update_wait(waiter.id, second, |entry| entry.state = State::Held(None)));
+        assert!(!claims.update_wait(waiter.id, second, |_| panic!("it is over")));
     }
 }

@@ -1,6 +1,6 @@
 //! What a database must be able to do for session locks.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Key, Moving};
 use crate::engine::{EngineUrl, Note};
 use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
 use crate::engines::thread::Thread;
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// The other end of a connection, as the server names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,12 @@ impl Drop for Ended {
     }
 }
 
+/// The error of an [`end`](Connection::end) that the server did not carry out in time: whatever is held there still is.
+pub(in crate::engines) fn still_there(engine: &str, place: &str, number: i64) -> Error {
+    let message = format!("{engine} at {place}: connection {number} was told to end, and is still there");
+    Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
+}
+
 /// A server that keeps locks for connections.
 pub(in crate::engines) trait Server: Send + Sync + 'static {
     type Connection: Connection;
@@ -100,11 +106,11 @@ pub(in crate::engines) trait Server: Send + Sync + 'static {
 
     fn key(&self, name: &LockName) -> Key;
 
-    /// Refuses what would lose locks: something between us and the server that shares its connections, a server that only
-    /// follows another.
+    /// Refuses what would lose locks: something between us and the server that shares its connections.
     fn refuse_unfit(&self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Opens a connection, which never comes back to life, on the runtime it is called on.
+    /// Opens a connection, which never comes back to life, on the runtime it is called on. Refuses a server that only follows
+    /// another.
     fn open(&self, moving: &Arc<Moving>) -> impl Future<Output = Result<Self::Connection>> + Send;
 }
 
@@ -136,7 +142,7 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
     /// A sign of life.
     fn beat(&self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends another connection, and with it all its locks. False if there is none such any more.
+    /// Ends another connection, and with it all its locks: it is gone when this returns. False if there is none such any more.
     fn end(&self, backend: Backend) -> impl Future<Output = Result<bool>> + Send;
 
     /// Who holds a lock and who waits for it, as far as the server tells.
@@ -147,20 +153,12 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection that nobody answers on any more, however far it came, is given up.
-///
-/// The time is kept on the client's own thread: what nobody waits for any more goes on elsewhere, and its runtime may end.
 pub(super) async fn in_time<T>(
     server: &impl Server,
     thread: &Thread,
     opening: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let mut limit = thread.spawn(async { tokio::time::timeout(OPEN_LIMIT, pending::<()>()).await });
-    let opened = tokio::select! {
-        opened = opening => Some(opened),
-        _ = &mut limit => None,
-    };
-    limit.abort();
-    opened.unwrap_or_else(|| {
+    thread.in_time(OPEN_LIMIT, opening).await.unwrap_or_else(|| {
         let message = format!(
             "{} at {}: no answer to the connection within {OPEN_LIMIT:?}",
             server.engine(),

@@ -7,8 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::OwnedMutexGuard;
 
-use super::claims::{Found, State};
+use super::claims::{Entry, Found, State};
 use super::connection::{Connection, Server, Tried, in_time};
 use super::line::Line;
 use super::look::state_of;
@@ -28,8 +29,14 @@ pub(super) struct Inner<S: Server> {
     pub(super) office: Arc<Office<S>>,
     /// The connection that takes what is free.
     common: Mutex<Option<Arc<Line<S::Connection>>>>,
-    opening: tokio::sync::Mutex<()>,
+    /// Those who open it stand here.
+    opening: Mutex<Arc<Turns>>,
 }
+
+type Turns = tokio::sync::Mutex<()>;
+
+/// How long to wait for who opens the common connection. It may stand still with its runtime.
+const TURN_LIMIT: Duration = Duration::from_secs(2);
 
 pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guarantees {
     Guarantees {
@@ -84,7 +91,7 @@ impl<S: Server> Sessions<S> {
         })?;
         in_time(&server, &thread, server.refuse_unfit()).await?;
         let (office, common) = (Office::new(server, thread), Mutex::default());
-        let sessions = Self(Arc::new(Inner { office, common, opening: tokio::sync::Mutex::default() }));
+        let sessions = Self(Arc::new(Inner { office, common, opening: Mutex::default() }));
         sessions.0.common().await?;
         Ok(sessions)
     }
@@ -129,14 +136,17 @@ impl<S: Server> Sessions<S> {
                 return Ok(Verdict::Busy(self.busy(None)));
             }
             Found::Waits(busy) => {
-                let line = claims.get(claim.id).and_then(|entry| entry.line);
-                let Some(line) = line.filter(|line| line.is_stuck()) else {
-                    return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
-                };
-                line.close();
-                // Nothing was heard of its waiting for a ttl: it waits anew.
-                claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None));
-                return Ok(Verdict::Busy(self.busy(None)));
+                if let Some(Entry { state: State::Waits(wait), line: Some(line), .. }) = claims.get(claim.id)
+                    && line.is_stuck()
+                {
+                    line.close();
+                    // Nothing was heard of its waiting for a ttl: it waits anew.
+                    claims.update_wait(claim.id, wait, |entry| {
+                        (entry.state, entry.line) = (State::Idle, None);
+                    });
+                    return Ok(Verdict::Busy(self.busy(None)));
+                }
+                return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
             }
             Found::Ask(None) => {}
             // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
@@ -146,7 +156,8 @@ impl<S: Server> Sessions<S> {
             }
             Found::Ask(Some(former)) => {
                 claims.update(claim.id, |entry| entry.line = Some(former.clone()));
-                Box::pin(former.ask(former.connection.unlock(key))).await?;
+                let unlocked = Box::pin(former.ask(former.connection.unlock(key))).await;
+                unlocked.map_err(|error| error.with_effect(Effect::Unknown))?;
             }
         }
         let line = match self.0.common().await {
@@ -236,30 +247,25 @@ impl<S: Server> Sessions<S> {
                     };
                 }
                 State::Idle => {
-                    claims.update(claim.id, |entry| {
-                        if matches!(entry.state, State::Idle) {
-                            (entry.state, entry.waits_on) = (State::Waits, Some(here));
-                        }
-                    });
                     // In a task, since this may be dropped at any await; on this runtime, so that who gets the lock changes no
                     // thread for it.
-                    tokio::spawn(office.clone().wait_in_server(Arc::new(claim.clone())));
+                    if let Some(wait) = claims.begin_wait(claim.id, here) {
+                        tokio::spawn(office.clone().wait_in_server(Arc::new(claim.clone()), wait));
+                    }
                 }
                 // Whoever left it the place waits elsewhere, where nothing may move any more. It is asked for anew, which ends that
                 // connection first: until then it stays known, since the server may grant the lock there.
-                State::Waits if entry.waits_on != Some(here) => {
+                State::Waits(wait) if wait.runtime != here => {
                     let mut left = None;
-                    claims.update(claim.id, |entry| {
-                        // It may have got the lock there just now.
-                        if matches!(entry.state, State::Waits) {
-                            entry.state = State::Unsure;
-                            left = entry.line.clone();
-                        }
+                    // Unless it has got the lock there just now.
+                    claims.update_wait(claim.id, wait, |entry| {
+                        entry.state = State::Unsure;
+                        left = entry.line.clone();
                     });
                     left.iter().for_each(|line| line.close());
                     return Ok(Wake::Recheck);
                 }
-                State::Waits => {}
+                State::Waits(_) => {}
             }
             // Or until it finds itself on another runtime.
             let mut rung = pin!(entry.bell.notified());
@@ -321,10 +327,10 @@ impl<S: Server> Sessions<S> {
         });
         let Some((state, line, key)) = found else { return Ok(Released::NotHeld) };
         let released = match (state, line) {
-            (State::Idle | State::Waits | State::Waited(_), None) => Released::Freed,
+            (State::Idle | State::Waits(_) | State::Waited(_), None) => Released::Freed,
             (_, None) => Released::NotHeld,
             // It may be granted the lock at any moment; a connection that is gone is granted nothing.
-            (State::Waits, Some(line)) => {
+            (State::Waits(_), Some(line)) => {
                 Box::pin(self.0.end(&line)).await?;
                 Released::Freed
             }
@@ -355,7 +361,7 @@ impl<S: Server> Inner<S> {
             return Ok(line);
         }
         Box::pin(async {
-            let _turn = self.opening.lock().await;
+            let _turn = self.turn().await;
             if let Some(line) = self.working() {
                 return Ok(line); // Another task was faster.
             }
@@ -364,6 +370,22 @@ impl<S: Server> Inner<S> {
             Ok(line)
         })
         .await
+    }
+
+    /// The turn to open the common connection: one does, and the others use it.
+    async fn turn(&self) -> OwnedMutexGuard<()> {
+        loop {
+            let turns = locked(&self.opening).clone();
+            let waiting = turns.clone().lock_owned();
+            if let Some(turn) = self.office.thread.in_time(TURN_LIMIT, waiting).await {
+                return turn;
+            }
+            // Those who come from here on, and those who have waited for as long, wait for another.
+            let mut opening = locked(&self.opening);
+            if Arc::ptr_eq(&opening, &turns) {
+                *opening = Arc::default();
+            }
+        }
     }
 
     fn working(&self) -> Option<Arc<Line<S::Connection>>> {
@@ -386,6 +408,7 @@ impl<S: Server> Inner<S> {
                 break;
             }
         }
-        ended
+        // That it was refused says nothing of what is held there.
+        ended.map_err(|error| error.with_effect(Effect::Unknown))
     }
 }

@@ -27,17 +27,27 @@ pub(super) struct Facts {
     closed: AtomicBool,
     /// When the newest request that was answered was sent, in microseconds.
     acknowledged: AtomicU64,
-    /// When the first request was sent that nothing was heard after. Zero: all were answered.
+    /// When the newest request was sent.
+    newest: AtomicU64,
+    /// When a request was sent that nothing was heard after. Zero: all were answered.
     unheard: AtomicU64,
 }
 
 impl Facts {
     pub(super) fn new(ttl: Duration) -> Arc<Self> {
-        let (closed, unheard) = (AtomicBool::new(false), AtomicU64::new(0));
+        let [newest, unheard] = [0; 2].map(AtomicU64::new);
         // Whoever opens it asks something first.
         let acknowledged = AtomicU64::new(now().as_micros());
         let (certain_for, margin) = (less_drift(ttl), stop_margin(ttl, None));
-        Arc::new(Self { ttl, certain_for, margin, closed, acknowledged, unheard })
+        Arc::new(Self {
+            ttl,
+            certain_for,
+            margin,
+            closed: AtomicBool::new(false),
+            acknowledged,
+            newest,
+            unheard,
+        })
     }
 
     pub(super) fn close(&self) {
@@ -46,14 +56,24 @@ impl Facts {
 
     fn sent(&self) -> Moment {
         let sent = now();
-        let _ = self.unheard.compare_exchange(0, sent.as_micros(), Ordering::AcqRel, Ordering::Acquire);
+        self.newest.fetch_max(sent.as_micros(), Ordering::SeqCst);
+        self.begins_unheard(sent.as_micros());
         sent
+    }
+
+    fn begins_unheard(&self, sent: u64) {
+        let _ = self.unheard.compare_exchange(0, sent, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Answers come in the order of requests: those before it were answered as well.
     fn heard(&self, sent: Moment) {
-        self.acknowledged.fetch_max(sent.as_micros(), Ordering::AcqRel);
-        self.unheard.store(0, Ordering::Release);
+        let answered = self.acknowledged.fetch_max(sent.as_micros(), Ordering::AcqRel).max(sent.as_micros());
+        self.unheard.store(0, Ordering::SeqCst);
+        // Looked at after that: who asks meanwhile is seen here, or sees it there.
+        let newest = self.newest.load(Ordering::SeqCst);
+        if newest > answered {
+            self.begins_unheard(newest);
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -130,5 +150,28 @@ impl<C> Drop for Line<C> {
     fn drop(&mut self) {
         self.facts.close();
         self.moving.leave(self.facts.unheard.load(Ordering::Acquire) != 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_one_request_is_none_to_those_after_it() {
+        let facts = Facts::new(Duration::from_secs(3));
+        let is_all_heard = || facts.unheard.load(Ordering::SeqCst) == 0;
+        let [first, second, third] = [1_000_000, 1_000_001, 1_000_002].map(Moment::from_micros);
+        for sent in [first, second, third] {
+            facts.newest.fetch_max(sent.as_micros(), Ordering::SeqCst);
+            facts.begins_unheard(sent.as_micros());
+        }
+        facts.acknowledged.store(0, Ordering::SeqCst);
+        facts.heard(first);
+        assert!(!is_all_heard(), "two are under way");
+        facts.heard(third);
+        assert!(is_all_heard(), "the second was answered before it");
+        facts.heard(second);
+        assert!(is_all_heard());
     }
 }

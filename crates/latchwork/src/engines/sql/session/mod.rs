@@ -17,7 +17,7 @@ mod moving;
 mod office;
 mod socket;
 
-pub(in crate::engines) use self::connection::{Backend, Connection, Seen, Server, Terms, Tried};
+pub(in crate::engines) use self::connection::{Backend, Connection, Seen, Server, Terms, Tried, still_there};
 pub(in crate::engines) use self::engine::{Sessions, promises};
 pub(in crate::engines) use self::key::Key;
 pub(in crate::engines) use self::moving::Moving;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::claims::{Claims, State};
+use super::claims::{Claims, State, Wait};
 use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
 use super::{Connection, Key, Moving, Server};
@@ -32,11 +32,12 @@ impl Drop for HalfOpen<'_> {
 struct Untold<'a, S: Server> {
     office: &'a Office<S>,
     id: ClaimId,
+    wait: Wait,
 }
 
 impl<S: Server> Drop for Untold<'_, S> {
     fn drop(&mut self) {
-        self.office.tell(self.id, State::Waited(None), None);
+        self.office.tell(self.id, self.wait, State::Waited(None), None);
     }
 }
 
@@ -107,14 +108,14 @@ impl<S: Server> Office<S> {
 
     /// Waits in the server for a slice, and says so to the claim. If that is gone by then, its connection ends, and with it
     /// whatever it was granted.
-    pub(super) async fn wait_in_server(self: Arc<Self>, claim: Arc<Claim>) {
-        let untold = Untold { office: &self, id: claim.id };
-        let waited = self.wait_on_a_line(&claim).await;
+    pub(super) async fn wait_in_server(self: Arc<Self>, claim: Arc<Claim>, wait: Wait) {
+        let untold = Untold { office: &self, id: claim.id, wait };
+        let waited = self.wait_on_a_line(&claim, wait).await;
         // Whoever is told may wait again at once, and is not to be disturbed then.
         std::mem::forget(untold);
         let waited = match waited {
             Ok(Some((line, token))) => {
-                let is_told = self.tell(claim.id, State::Held(token), Some(line.clone()));
+                let is_told = self.tell(claim.id, wait, State::Held(token), Some(line.clone()));
                 if !is_told {
                     line.close();
                 }
@@ -123,48 +124,34 @@ impl<S: Server> Office<S> {
             Ok(None) => None,
             Err(error) => Some(Arc::new(error)),
         };
-        self.tell(claim.id, State::Waited(waited), None);
+        self.tell(claim.id, wait, State::Waited(waited), None);
     }
 
     /// Whether the claim still waited to be told.
-    fn tell(&self, id: ClaimId, state: State, line: Option<Arc<Line<S::Connection>>>) -> bool {
-        let mut is_told = false;
-        self.claims.update(id, |entry| {
-            if matches!(entry.state, State::Waits) {
-                (entry.state, entry.line, is_told) = (state, line, true);
-                entry.bell.notify_one();
-            }
-        });
-        is_told
+    fn tell(&self, id: ClaimId, wait: Wait, state: State, line: Option<Arc<Line<S::Connection>>>) -> bool {
+        self.claims.update_wait(id, wait, |entry| {
+            (entry.state, entry.line) = (state, line);
+            entry.bell.notify_one();
+        })
     }
 
-    async fn wait_on_a_line(&self, claim: &Claim) -> Result<Option<(Arc<Line<S::Connection>>, Option<u64>)>> {
+    async fn wait_on_a_line(
+        &self,
+        claim: &Claim,
+        wait: Wait,
+    ) -> Result<Option<(Arc<Line<S::Connection>>, Option<u64>)>> {
         let line = match self.kept() {
             Some(line) => line,
             None => Arc::new(self.open().await?),
         };
-        let mut still_waits = false;
-        self.claims.update(claim.id, |entry| {
-            still_waits = matches!(entry.state, State::Waits);
-            if still_waits {
-                entry.line = Some(line.clone());
-            }
-        });
-        if !still_waits {
+        if !self.claims.update_wait(claim.id, wait, |entry| entry.line = Some(line.clone())) {
             self.keep(line);
             return Ok(None);
         }
         let key = self.key(&claim.name);
         if !line.ask(line.connection.wait_lock(key, &claim.note)).await? {
             // No longer this claim's when it is told: its connection may be the next one's by then.
-            let mut is_left = false;
-            self.claims.update(claim.id, |entry| {
-                is_left = matches!(entry.state, State::Waits);
-                if is_left {
-                    entry.line = None;
-                }
-            });
-            if is_left {
+            if self.claims.update_wait(claim.id, wait, |entry| entry.line = None) {
                 self.keep(line);
             }
             return Ok(None);

@@ -23,8 +23,9 @@ impl Socket {
     /// # Errors
     /// What the system says.
     pub(in crate::engines) async fn connect(host: &str, port: u16) -> io::Result<Self> {
-        let stream = dial(host, port).await?;
-        Ok(Self { stream: Some(stream), runtime: Handle::current().id() })
+        let stream = dial(host, port).await?.into_std()?;
+        // Heard from here on: who connects may have begun on another runtime.
+        Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
     }
 
     /// The same socket once more, for who writes without waiting.
