@@ -1,7 +1,4 @@
 //! One core for everything, if asked: the same binary varies severalfold in latency when it moves between cores.
-//!
-//! And nobody is pushed aside by whom it wakes. Whether the system does that depends on who has used more of the core so far: a
-//! client that does a little less would have its server pushed aside, which then finds the next request without having slept.
 
 use std::fmt;
 use std::io;
@@ -31,24 +28,20 @@ impl fmt::Display for Pinning {
     }
 }
 
-/// Does what `--pin` asks: replaces this process by itself under `chrt` and `taskset`, which children inherit.
+/// Does what `--pin` asks: replaces this process by itself under `taskset`, which children inherit.
 pub(crate) fn settle(pin: bool, pinned: bool) -> Result<Pinning> {
     if pinned {
         return Ok(Pinning::CoreZero);
     }
     if pin {
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--pin");
-        let mut command = Command::new("chrt");
-        command
-            .args(["--batch", "0", "taskset", "-c", "0"])
-            .arg(std::env::current_exe()?)
-            .args(arguments)
-            .arg("--pinned");
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]).arg(std::env::current_exe()?).args(arguments).arg("--pinned");
         let error = command.exec(); // returns only if it failed
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error.into());
         }
-        eprintln!("bench: there is no chrt here (package util-linux), so nothing is pinned");
+        eprintln!("bench: there is no taskset here (package util-linux), so nothing is pinned");
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Pinning::Free { cores })

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::failure::{failed, refused};
 use super::options::Options;
-use super::wire::{Prepared, Reply, Trouble, Wire};
-use crate::engines::sql::Value;
+use super::wire::{Param, Prepared, Reply, Trouble, Wire};
 use crate::engines::sql::session::Moving;
 use crate::engines::unheard::Unheard;
 use crate::{Error, ErrorKind, Result};
@@ -98,7 +97,7 @@ impl Connection {
     pub(super) fn execute(
         &self,
         statement: Prepared,
-        values: &[Value],
+        values: &[Param<'_>],
     ) -> impl Future<Output = Asked<Reply>> + Send + use<> {
         self.wire.execute(statement, values)
     }

@@ -145,7 +145,7 @@ impl Lane {
         let made = [cells::table(table)];
         let statements = prepare_or_make(&self.connection, OfCells::texts(table), &made).await?;
         let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
-        let longest = match reply.rows.first().map(Vec::as_slice) {
+        let longest = match reply.rows.first() {
             Some([Value::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             _ => None,
         };
@@ -191,7 +191,7 @@ fn read(statement: Statement, reply: Reply) -> Answer {
     let rows = match statement {
         // Only then: otherwise the number is that of an earlier statement.
         Statement::ClaimFree if reply.matched > 0 => vec![vec![Value::Int(reply.insert_id as i64)]],
-        _ => reply.rows,
+        _ => reply.rows.apart(),
     };
     Answer { rows, changed: reply.matched }
 }

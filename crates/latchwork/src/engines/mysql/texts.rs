@@ -1,6 +1,7 @@
 //! How MySQL and MariaDB spell the statements.
 
 use super::inserts;
+use super::wire::Param;
 use crate::engines::sql::{self, Statement, Value};
 
 /// Microseconds on the database's clock. `SYSDATE` is read when it is reached, behind every wait for a locked row; all others were
@@ -43,8 +44,8 @@ impl Text {
     }
 
     /// The values in the order of their marks.
-    pub(super) fn values(&self, values: &[Value]) -> Vec<Value> {
-        self.order.iter().map(|index| values[*index].clone()).collect()
+    pub(super) fn values<'a>(&self, values: &'a [Value]) -> Vec<Param<'a>> {
+        self.order.iter().map(|index| Param::from(&values[*index])).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::connection::{Asked, Connection as Plain};
 use super::super::failure::{code, failed, refused};
 use super::super::options::Options;
 use super::super::texts::NOW;
-use super::super::wire::{Prepared, Reply, Trouble};
+use super::super::wire::{Param, Prepared, Reply, Trouble};
 use crate::engine::Note;
 use crate::engines::sql::Value;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
@@ -46,7 +46,7 @@ pub(super) async fn refuse_proxy(options: &Arc<Options>) -> Result<()> {
     let (first, second) = (Plain::open(options.clone()).await?, Plain::open(options.clone()).await?);
     let ask = async |connection: &Plain, text: &str| -> Result<Option<Value>> {
         let reply = connection.command(text).await.map_err(|trouble| refused(&trouble, options))?;
-        Ok(last(reply))
+        Ok(last(&reply))
     };
     const NUMBER: &str = "SELECT CONNECTION_ID()";
     let before = ask(&first, NUMBER).await?;
@@ -68,7 +68,7 @@ fn unfit(options: &Options, why: &str) -> Error {
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] with the reason.
-fn refuse_unfit(is_read_only: Reply, cluster_size: Reply, options: &Options) -> Result<()> {
+fn refuse_unfit(is_read_only: &Reply, cluster_size: &Reply, options: &Options) -> Result<()> {
     let is_yes =
         |value: Option<Value>| matches!(value, Some(Value::Bytes(text)) if text != b"0" && text != b"OFF");
     if is_yes(last(is_read_only)) {
@@ -105,7 +105,7 @@ impl Named {
         let prepared: Asked<_> = prepared.await;
         let (prepared, me, is_read_only, cluster_size) =
             prepared.map_err(|trouble| refused(&trouble, &options))?;
-        refuse_unfit(is_read_only, cluster_size, &options)?;
+        refuse_unfit(&is_read_only, &cluster_size, &options)?;
         let (try_get, get, release, is_there, is_still_there, seen) = prepared;
         let since = first(&me).map(number).unwrap_or_default();
         let backend = Backend { number: plain.thread().into(), since };
@@ -118,7 +118,7 @@ impl Named {
     }
 
     /// Whether the server says 1. It says nothing if it could not do it.
-    async fn yes(&self, statement: Prepared, values: &[Value]) -> Result<Option<bool>> {
+    async fn yes(&self, statement: Prepared, values: &[Param<'_>]) -> Result<Option<bool>> {
         Ok(is_yes(&self.answer(self.plain.execute(statement, values)).await?))
     }
 
@@ -128,7 +128,8 @@ impl Named {
             let message = format!("{} at {}: the connection ended before", options.engine, options.place);
             return Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::None));
         }
-        match self.plain.execute(statement, &[text(key)]).await.map(|reply| is_yes(&reply)) {
+        match self.plain.execute(statement, &[Param::Bytes(&key.digits())]).await.map(|reply| is_yes(&reply))
+        {
             Ok(Some(is_held)) => Ok(is_held),
             Ok(None) => {
                 let message = format!("{} at {}: GET_LOCK failed", options.engine, options.place);
@@ -177,13 +178,9 @@ fn is_yes(reply: &Reply) -> Option<bool> {
     }
 }
 
-fn text(key: Key) -> Value {
-    Value::Bytes(key.digits().to_vec())
-}
-
 /// The last value of the first row.
-fn last(reply: Reply) -> Option<Value> {
-    reply.rows.into_iter().next().and_then(|row| row.into_iter().last())
+fn last(reply: &Reply) -> Option<Value> {
+    reply.rows.first().and_then(|row| row.last()).cloned()
 }
 
 fn first(reply: &Reply) -> Option<&Value> {
@@ -230,7 +227,7 @@ impl Connection for Named {
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
         let draw = self.draw().await?;
-        let reply = self.answer(self.plain.execute(draw, &[Value::Bytes(name.as_str().into())])).await?;
+        let reply = self.answer(self.plain.execute(draw, &[Param::Bytes(name.as_str().as_bytes())])).await?;
         // Only then: otherwise the number is that of an earlier statement.
         match (reply.matched, reply.insert_id) {
             (1.., token) if token < 1 << 55 => Ok(token),
@@ -245,7 +242,7 @@ impl Connection for Named {
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {
-        let reply = self.answer(self.plain.execute(self.release, &[text(key)])).await?;
+        let reply = self.answer(self.plain.execute(self.release, &[Param::Bytes(&key.digits())])).await?;
         Ok(is_yes(&reply) == Some(true))
     }
 
@@ -254,7 +251,7 @@ impl Connection for Named {
     }
 
     async fn end(&self, Backend { number: other, since }: Backend) -> Result<bool> {
-        let values = [Value::Int(other), Value::Int(since)];
+        let values = [Param::Int(other), Param::Int(since)];
         if self.yes(self.is_there, &values).await? != Some(true) {
             return Ok(false);
         }
@@ -272,9 +269,9 @@ impl Connection for Named {
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
-        let reply = self.answer(self.plain.execute(self.seen, &[text(key)])).await?;
+        let reply = self.answer(self.plain.execute(self.seen, &[Param::Bytes(&key.digits())])).await?;
         let read = reply.rows.iter().filter_map(|row| {
-            let [id, since, who] = &row[..] else { return None };
+            let [id, since, who] = row else { return None };
             let who = match who {
                 Value::Bytes(text) if !text.is_empty() => format!(" of {}", String::from_utf8_lossy(text)),
                 _ => String::new(),

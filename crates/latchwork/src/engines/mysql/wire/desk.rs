@@ -13,7 +13,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 
 use super::Trouble;
-use super::reply::{Arriving, Ends, Next, Reply, refusal};
+use super::reply::{Arriving, Column, Ends, Next, Reply, refusal};
 use super::stream::{first_packet, put_packet};
 use crate::locked::locked;
 
@@ -26,6 +26,8 @@ pub(super) struct Desk(Mutex<State>);
 #[derive(Default)]
 struct State {
     open: VecDeque<Open>,
+    /// Of the answer that is arriving.
+    columns: Vec<Column>,
     unsent: Vec<u8>,
     is_flushed: bool,
     /// The driver's socket once more, for those who write for themselves; none if what is written must be encrypted.
@@ -39,7 +41,10 @@ struct State {
     why: Option<Trouble>,
 }
 
-pub(super) type Answer = Result<Reply, Trouble>;
+type Answer = Result<Reply, Trouble>;
+
+/// The answer to one question. An error: it will not come.
+pub(super) type Answered = oneshot::Receiver<Answer>;
 
 /// A question that is on its way, and who asked.
 struct Open {
@@ -54,30 +59,32 @@ impl Desk {
         Self(Mutex::new(State { socket, ends, ..State::default() }))
     }
 
-    /// Sends a question. It is carried out whether its answer is waited for or not; unless the connection is over, and nobody
-    /// answers.
-    pub(super) fn ask(&self, packet: &[u8], next: Next, is_vital: bool) -> oneshot::Receiver<Answer> {
+    /// Sends a question, which `put` writes. It is carried out whether its answer is waited for or not; unless the connection is
+    /// over, and nobody answers. `None` if it is too long, and was not sent.
+    pub(super) fn ask(&self, next: Next, is_vital: bool, put: impl FnOnce(&mut Vec<u8>)) -> Option<Answered> {
         let (answer, answered) = oneshot::channel();
         let mut state = locked(&self.0);
         if state.is_over {
-            return answered;
+            return Some(answered);
         }
         let is_idle = state.open.is_empty() && state.unsent.is_empty();
+        if !put_packet(&mut state.unsent, 0, put) {
+            return None;
+        }
         let arriving = Arriving::new(next, state.ends);
         state.open.push_back(Open { arriving, is_vital, answer });
-        put_packet(&mut state.unsent, 0, packet);
         if is_idle {
             state.write_directly();
         }
         state.hand_over();
-        answered
+        Some(answered)
     }
 
     /// Nobody asks any more, but what was asked is carried out.
     pub(super) fn leave(&self) {
         let mut state = locked(&self.0);
         state.is_left = true;
-        put_packet(&mut state.unsent, 0, &[QUIT]);
+        put_packet(&mut state.unsent, 0, |packet| packet.push(QUIT));
         state.hand_over();
     }
 
@@ -181,7 +188,7 @@ impl State {
                 return Err(refusal(packet.get(1..).unwrap_or_default())?);
             };
             *read += length;
-            if let Some(reply) = first.arriving.take(packet)?
+            if let Some(reply) = first.arriving.take(packet, &mut self.columns)?
                 && let Some(done) = self.open.pop_front()
             {
                 return match reply {
@@ -210,8 +217,13 @@ mod tests {
         (near, listener.accept().expect("connected").0)
     }
 
-    fn ask(desk: &Desk, packet: &[u8]) -> oneshot::Receiver<Answer> {
-        desk.ask(packet, Next::First { is_binary: false }, false)
+    fn ask(desk: &Desk, packet: &[u8]) -> Answered {
+        ask_for(desk, packet, false)
+    }
+
+    fn ask_for(desk: &Desk, packet: &[u8], is_vital: bool) -> Answered {
+        let put = |out: &mut Vec<u8>| out.extend_from_slice(packet);
+        desk.ask(Next::First { is_binary: false }, is_vital, put).expect("short enough")
     }
 
     #[test]
@@ -244,7 +256,7 @@ mod tests {
     #[test]
     fn what_follows_a_command_that_had_to_succeed_is_not_told_that_it_was_refused() {
         let desk = Desk::new(None, Ends::Told);
-        drop(desk.ask(b"a", Next::First { is_binary: false }, true));
+        drop(ask_for(&desk, b"a", true));
         let mut behind = ask(&desk, b"b");
         let refusal = [&[9, 0, 0, 1, 0xff, 0x25, 0x05][..], b"#70100"].concat();
         let why = desk.deal_out(&mut refusal.clone()).expect_err("it cannot go on");

@@ -12,13 +12,12 @@ mod stream;
 use std::future::Future;
 use std::sync::Arc;
 
-use self::desk::Desk;
+use self::desk::{Answered, Desk};
 use self::driver::Driver;
 pub(super) use self::handshake::{Greeting, Login};
 use self::reply::Next;
 pub(super) use self::reply::Reply;
-pub(super) use self::request::Prepared;
-use crate::engines::sql::Value;
+pub(super) use self::request::{Param, Prepared};
 use crate::engines::sql::session::{Moving, Socket};
 
 /// Why there is no answer, or a bad one.
@@ -76,38 +75,40 @@ impl Wire {
     /// A command without values. It is on its way when this returns, and carried out whether its answer is waited for or not;
     /// so are those below.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        self.ask(request::query(text))
+        let put = |packet: &mut Vec<u8>| request::put_query(packet, text);
+        self.answer(self.desk.ask(Next::First { is_binary: false }, false, put))
     }
 
     /// The same for one without which the connection is of no use: if it is refused, the connection ends, and what was sent behind
     /// it gets no answer.
     pub(super) fn demand(&self, text: &str) {
-        let (packet, next) = request::query(text);
-        drop(self.desk.ask(&packet, next, true));
+        drop(
+            self.desk.ask(Next::First { is_binary: false }, true, |packet| request::put_query(packet, text)),
+        );
     }
 
     pub(super) fn execute(
         &self,
         statement: Prepared,
-        values: &[Value],
+        values: &[Param<'_>],
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        self.ask(request::execute(statement, values))
+        let put = |packet: &mut Vec<u8>| request::put_execute(packet, statement, values);
+        self.answer(self.desk.ask(Next::First { is_binary: true }, false, put))
     }
 
     pub(super) fn prepare(
         &self,
         text: &str,
     ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
-        let asked = self.ask(request::prepare(text));
+        let put = |packet: &mut Vec<u8>| request::put_prepare(packet, text);
+        let asked = self.answer(self.desk.ask(Next::FirstOfPrepared, false, put));
         async { Ok(Prepared(asked.await?.statement)) }
     }
 
-    fn ask(
+    fn answer(
         &self,
-        (packet, next): (Vec<u8>, Next),
+        answered: Option<Answered>,
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        let is_too_long = stream::is_too_long(&packet);
-        let answered = (!is_too_long).then(|| self.desk.ask(&packet, next, false));
         let desk = self.desk.clone();
         async move {
             match answered {

@@ -11,13 +11,35 @@ const MOST_COLUMNS: u64 = 4_096;
 /// What came back.
 #[derive(Debug, Default)]
 pub(in crate::engines::mysql) struct Reply {
-    pub(in crate::engines::mysql) rows: Vec<Vec<Value>>,
+    pub(in crate::engines::mysql) rows: Rows,
     /// How many rows matched, whether they were changed by it or not.
     pub(in crate::engines::mysql) matched: u64,
     /// What `LAST_INSERT_ID(...)` was in this statement. Only if something matched: otherwise it is that of an earlier one.
     pub(in crate::engines::mysql) insert_id: u64,
     /// The number of a statement that was prepared.
     pub(super) statement: u32,
+}
+
+/// Rows, one behind the other.
+#[derive(Debug, Default)]
+pub(in crate::engines::mysql) struct Rows {
+    values: Vec<Value>,
+    width: usize,
+}
+
+impl Rows {
+    pub(in crate::engines::mysql) fn iter(&self) -> impl Iterator<Item = &[Value]> {
+        self.values.chunks(self.width.max(1))
+    }
+
+    pub(in crate::engines::mysql) fn first(&self) -> Option<&[Value]> {
+        self.iter().next()
+    }
+
+    /// Each by itself.
+    pub(in crate::engines::mysql) fn apart(self) -> Vec<Vec<Value>> {
+        self.iter().map(<[Value]>::to_vec).collect()
+    }
 }
 
 /// Whether the end of a list of columns is told by a packet of its own.
@@ -29,7 +51,7 @@ pub(super) enum Ends {
 }
 
 /// What is expected of the next packet.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     /// The answer to something prepared (binary rows) or written out (rows of text).
     First {
@@ -38,9 +60,17 @@ pub(super) enum Next {
     FirstOfPrepared,
     /// What values and columns are called, which nobody asked for.
     Skip(u32),
-    Columns(Vec<Column>, u64, bool),
-    EndOfColumns(Vec<Column>, bool),
-    Rows(Vec<Column>, bool),
+    /// So many of them are left.
+    Columns {
+        left: u64,
+        is_binary: bool,
+    },
+    EndOfColumns {
+        is_binary: bool,
+    },
+    Rows {
+        is_binary: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -64,12 +94,16 @@ impl Arriving {
         Self { next, ends, reply: Reply::default(), size: 0 }
     }
 
-    /// Takes a packet. `Some`: it was the last.
+    /// Takes a packet; the columns are kept in between. `Some`: it was the last.
     ///
     /// # Errors
     /// The connection cannot be used any more. That the server refused is an answer.
-    pub(super) fn take(&mut self, packet: &[u8]) -> Result<Option<Result<Reply, Trouble>>, Trouble> {
-        let width = if let Next::Rows(columns, _) = &self.next { columns.len() } else { 1 };
+    pub(super) fn take(
+        &mut self,
+        packet: &[u8],
+        columns: &mut Vec<Column>,
+    ) -> Result<Option<Result<Reply, Trouble>>, Trouble> {
+        let width = if let Next::Rows { .. } = self.next { columns.len() } else { 1 };
         self.size += packet.len() + width * size_of::<Value>();
         if self.size > MOST {
             return Err(Trouble::Ended(format!("an answer of more than {} MB", MOST >> 20)));
@@ -79,15 +113,16 @@ impl Arriving {
         if packet.first() == Some(&0xff) {
             return Ok(Some(Err(refusal(&packet[1..])?)));
         }
-        self.next = match std::mem::replace(&mut self.next, Next::Skip(0)) {
+        self.next = match self.next {
             Next::First { is_binary } => match packet.first() {
                 Some(0x00) => {
                     self.done(packet)?;
                     return Ok(Some(Ok(std::mem::take(&mut self.reply))));
                 }
                 _ => match Reader(packet).length()? {
-                    count @ 1..=MOST_COLUMNS => {
-                        Next::Columns(Vec::with_capacity(count as usize), count, is_binary)
+                    left @ 1..=MOST_COLUMNS => {
+                        columns.clear();
+                        Next::Columns { left, is_binary }
                     }
                     _ => return Err(strange()),
                 },
@@ -95,28 +130,32 @@ impl Arriving {
             Next::FirstOfPrepared => {
                 let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
                 self.reply.statement = reader.number(4)? as u32;
-                let (columns, values) = (reader.number(2)? as u32, reader.number(2)? as u32);
+                let (results, values) = (reader.number(2)? as u32, reader.number(2)? as u32);
                 // Each list has an end of its own, unless ends are not told.
                 let end = u32::from(self.ends == Ends::Told);
                 let packets = |count: u32| if count == 0 { 0 } else { count + end };
-                Next::Skip(packets(columns) + packets(values))
+                Next::Skip(packets(results) + packets(values))
             }
             Next::Skip(left) => Next::Skip(left.saturating_sub(1)),
-            Next::Columns(mut columns, count, is_binary) => {
+            Next::Columns { left, is_binary } => {
                 columns.push(column(packet)?);
-                match (columns.len() as u64 == count, self.ends) {
-                    (true, Ends::Told) => Next::EndOfColumns(columns, is_binary),
-                    (true, Ends::Untold) => Next::Rows(columns, is_binary),
-                    (false, _) => Next::Columns(columns, count, is_binary),
+                match (left, self.ends) {
+                    (1, Ends::Told) => Next::EndOfColumns { is_binary },
+                    (1, Ends::Untold) => Next::Rows { is_binary },
+                    _ => Next::Columns { left: left - 1, is_binary },
                 }
             }
-            Next::EndOfColumns(columns, is_binary) if is_end => Next::Rows(columns, is_binary),
-            Next::EndOfColumns(..) => return Err(strange()),
-            Next::Rows(..) if is_end => return Ok(Some(Ok(std::mem::take(&mut self.reply)))),
-            Next::Rows(columns, is_binary) => {
-                let row = if is_binary { binary_row(packet, &columns)? } else { text_row(packet, &columns)? };
-                self.reply.rows.push(row);
-                Next::Rows(columns, is_binary)
+            Next::EndOfColumns { is_binary } if is_end => Next::Rows { is_binary },
+            Next::EndOfColumns { .. } => return Err(strange()),
+            Next::Rows { .. } if is_end => return Ok(Some(Ok(std::mem::take(&mut self.reply)))),
+            Next::Rows { is_binary } => {
+                let Rows { values, width } = &mut self.reply.rows;
+                *width = columns.len();
+                match is_binary {
+                    true => binary_row(packet, columns, values)?,
+                    false => text_row(packet, columns, values)?,
+                }
+                Next::Rows { is_binary }
             }
         };
         let is_done = matches!(self.next, Next::Skip(0));
@@ -142,21 +181,15 @@ pub(super) fn refusal(packet: &[u8]) -> Result<Trouble, Trouble> {
     Ok(Trouble::Refused { code, words: String::from_utf8_lossy(words).into_owned() })
 }
 
+/// What it is called, in six texts, nobody asks. Behind them stand the length of the rest, its character set and width, its kind, its
+/// flags, and four bytes more.
 fn column(packet: &[u8]) -> Result<Column, Trouble> {
-    let mut reader = Reader(packet);
-    for _ in 0..6 {
-        reader.text()?;
-    }
-    // The length of what follows, character set, width.
-    reader.take(1 + 2 + 4)?;
-    let kind = reader.byte()?;
-    let flags = reader.number(2)?;
-    Ok(Column { kind, is_unsigned: flags & 0x20 != 0 })
+    let [.., 0x0c, _, _, _, _, _, _, kind, flags, _, _, _, _] = packet else { return Err(strange()) };
+    Ok(Column { kind: *kind, is_unsigned: flags & 0x20 != 0 })
 }
 
-fn text_row(packet: &[u8], columns: &[Column]) -> Result<Vec<Value>, Trouble> {
+fn text_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(), Trouble> {
     let mut reader = Reader(packet);
-    let mut row = Vec::with_capacity(columns.len());
     for _ in columns {
         row.push(match reader.0.split_first() {
             Some((0xfb, rest)) => {
@@ -166,19 +199,18 @@ fn text_row(packet: &[u8], columns: &[Column]) -> Result<Vec<Value>, Trouble> {
             _ => Value::Bytes(reader.text()?.to_vec()),
         });
     }
-    Ok(row)
+    Ok(())
 }
 
-fn binary_row(packet: &[u8], columns: &[Column]) -> Result<Vec<Value>, Trouble> {
+fn binary_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(), Trouble> {
     let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
     // The first two bits are the protocol's own.
     let nulls = reader.take((columns.len() + 2).div_ceil(8))?;
     let is_null = |index: usize| nulls[(index + 2) / 8] & 1 << ((index + 2) % 8) != 0;
-    let mut row = Vec::with_capacity(columns.len());
     for (index, column) in columns.iter().enumerate() {
         row.push(if is_null(index) { Value::Null } else { value(&mut reader, column)? });
     }
-    Ok(row)
+    Ok(())
 }
 
 /// Whole numbers and bytes. Times and fractions are for those who read them.
@@ -204,7 +236,7 @@ mod tests {
     /// A column of this kind, whose names nobody reads.
     fn column_of(kind: u8, flags: u8) -> Vec<u8> {
         let mut packet = vec![0; 6];
-        packet.extend([0x0c, 63, 0, 0, 0, 0, 0, kind, flags, 0, 0]);
+        packet.extend([0x0c, 63, 0, 0, 0, 0, 0, kind, flags, 0, 0, 0, 0]);
         packet
     }
 
@@ -213,9 +245,9 @@ mod tests {
     }
 
     fn answer_with(ends: Ends, next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
-        let mut arriving = Arriving::new(next, ends);
+        let (mut arriving, mut columns) = (Arriving::new(next, ends), Vec::new());
         for (place, packet) in packets.iter().enumerate() {
-            if let Some(answer) = arriving.take(packet)? {
+            if let Some(answer) = arriving.take(packet, &mut columns)? {
                 assert_eq!(place + 1, packets.len(), "it was over before");
                 return answer;
             }
@@ -233,7 +265,7 @@ mod tests {
         row.extend([0xff, 0xff]);
         let packets: [&[u8]; 8] = [&[4], &long, &tiny, &small, &bytes, &end, &row, &end];
         let reply = answer(Next::First { is_binary: true }, &packets).expect("rows");
-        assert_eq!(reply.rows, [[Value::Int(-2), Value::Int(-1), Value::Int(255), Value::Null]]);
+        assert_eq!(reply.rows.apart(), [[Value::Int(-2), Value::Int(-1), Value::Int(255), Value::Null]]);
     }
 
     #[test]
@@ -241,10 +273,10 @@ mod tests {
         let (small, done) = (column_of(0x01, 0x20), [0xfe, 0, 0, 2, 0, 0, 0]);
         let rows: [&[u8]; 4] = [&[1], &small, &[0, 0, 7], &done];
         let reply = answer_with(Ends::Untold, Next::First { is_binary: true }, &rows).expect("a row");
-        assert_eq!(reply.rows, [[Value::Int(7)]]);
+        assert_eq!(reply.rows.apart(), [[Value::Int(7)]]);
         let none: [&[u8]; 3] = [&[1], &small, &done];
         let reply = answer_with(Ends::Untold, Next::First { is_binary: false }, &none).expect("no row");
-        assert!(reply.rows.is_empty());
+        assert!(reply.rows.first().is_none());
         let prepared: [&[u8]; 2] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0)];
         let reply = answer_with(Ends::Untold, Next::FirstOfPrepared, &prepared).expect("prepared");
         assert_eq!(reply.statement, 7);
@@ -265,7 +297,7 @@ mod tests {
     #[test]
     fn what_the_protocol_does_not_have_ends_the_connection_without_a_panic() {
         let mut arriving = Arriving::new(Next::First { is_binary: false }, Ends::Told);
-        assert!(arriving.take(b"\xfb/etc/passwd").is_err());
+        assert!(arriving.take(b"\xfb/etc/passwd", &mut Vec::new()).is_err());
         let mut seed = 1_u64;
         let mut draw = move || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -277,10 +309,10 @@ mod tests {
                 kind => Next::First { is_binary: kind == 1 },
             };
             let ends = if draw() % 2 == 0 { Ends::Told } else { Ends::Untold };
-            let mut arriving = Arriving::new(next, ends);
+            let (mut arriving, mut columns) = (Arriving::new(next, ends), Vec::new());
             for _ in 0..8 {
                 let packet: Vec<u8> = (0..draw() % 24).map(|_| draw() % 12).collect();
-                if !matches!(arriving.take(&packet), Ok(None)) {
+                if !matches!(arriving.take(&packet, &mut columns), Ok(None)) {
                     break;
                 }
             }

@@ -1,7 +1,6 @@
 //! What is asked, as bytes.
 
 use super::bytes::put_length;
-use super::reply::Next;
 use crate::engines::sql::Value;
 
 const QUERY: u8 = 0x03;
@@ -18,56 +17,94 @@ const TEXT: u8 = 0xfd;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engines::mysql) struct Prepared(pub(super) u32);
 
-/// A command without values: it must not have anything in it that somebody else wrote.
-pub(super) fn query(text: &str) -> (Vec<u8>, Next) {
-    ([&[QUERY], text.as_bytes()].concat(), Next::First { is_binary: false })
+/// A value that goes with a statement.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engines::mysql) enum Param<'a> {
+    Null,
+    Int(i64),
+    Bytes(&'a [u8]),
+    Text(&'a str),
 }
 
-pub(super) fn prepare(text: &str) -> (Vec<u8>, Next) {
-    ([&[PREPARE], text.as_bytes()].concat(), Next::FirstOfPrepared)
-}
-
-pub(super) fn execute(statement: Prepared, values: &[Value]) -> (Vec<u8>, Next) {
-    let bytes = values.iter().map(|value| match value {
-        Value::Bytes(bytes) => bytes.len(),
-        Value::Text(text) => text.len(),
-        Value::Null | Value::Int(_) => 0,
-    });
-    let mut packet = Vec::with_capacity(16 + 12 * values.len() + bytes.sum::<usize>());
-    packet.push(EXECUTE);
-    packet.extend(statement.0.to_le_bytes());
-    // No cursor; once.
-    packet.extend([0, 1, 0, 0, 0]);
-    if !values.is_empty() {
-        for eight in values.chunks(8) {
-            let bit = |(index, value): (usize, &Value)| u8::from(*value == Value::Null) << index;
-            packet.push(eight.iter().enumerate().map(bit).sum());
-        }
-        packet.push(1);
-        for value in values {
-            packet.extend([
-                match value {
-                    Value::Null => NULL,
-                    Value::Int(_) => NUMBER,
-                    Value::Bytes(_) => BYTES,
-                    Value::Text(_) => TEXT,
-                },
-                0,
-            ]);
-        }
-        for value in values {
-            match value {
-                Value::Null => {}
-                Value::Int(number) => packet.extend(number.to_le_bytes()),
-                Value::Bytes(bytes) => put_bytes(&mut packet, bytes),
-                Value::Text(text) => put_bytes(&mut packet, text.as_bytes()),
-            }
+impl<'a> From<&'a Value> for Param<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int(number) => Self::Int(*number),
+            Value::Bytes(bytes) => Self::Bytes(bytes),
+            Value::Text(text) => Self::Text(text),
         }
     }
-    (packet, Next::First { is_binary: true })
+}
+
+/// A command without values: it must not have anything in it that somebody else wrote.
+pub(super) fn put_query(packet: &mut Vec<u8>, text: &str) {
+    packet.push(QUERY);
+    packet.extend_from_slice(text.as_bytes());
+}
+
+pub(super) fn put_prepare(packet: &mut Vec<u8>, text: &str) {
+    packet.push(PREPARE);
+    packet.extend_from_slice(text.as_bytes());
+}
+
+pub(super) fn put_execute(packet: &mut Vec<u8>, Prepared(statement): Prepared, values: &[Param<'_>]) {
+    packet.push(EXECUTE);
+    packet.extend_from_slice(&statement.to_le_bytes());
+    // No cursor; once.
+    packet.extend_from_slice(&[0, 1, 0, 0, 0]);
+    if values.is_empty() {
+        return;
+    }
+    for eight in values.chunks(8) {
+        let bit = |(index, value): (usize, &Param<'_>)| u8::from(matches!(value, Param::Null)) << index;
+        packet.push(eight.iter().enumerate().map(bit).sum());
+    }
+    packet.push(1);
+    for value in values {
+        let kind = match value {
+            Param::Null => NULL,
+            Param::Int(_) => NUMBER,
+            Param::Bytes(_) => BYTES,
+            Param::Text(_) => TEXT,
+        };
+        packet.extend_from_slice(&[kind, 0]);
+    }
+    for value in values {
+        match value {
+            Param::Null => {}
+            Param::Int(number) => packet.extend_from_slice(&number.to_le_bytes()),
+            Param::Bytes(bytes) => put_bytes(packet, bytes),
+            Param::Text(text) => put_bytes(packet, text.as_bytes()),
+        }
+    }
 }
 
 fn put_bytes(packet: &mut Vec<u8>, bytes: &[u8]) {
     put_length(packet, bytes.len());
-    packet.extend(bytes);
+    packet.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_goes_with_its_gaps_its_kinds_and_its_values() {
+        let mut packet = Vec::new();
+        let values = [Value::Null, Value::Int(1), Value::Bytes(vec![7; 3]), Value::Text("a".to_owned())];
+        put_execute(&mut packet, Prepared(5), &values.each_ref().map(Param::from));
+        let head = [EXECUTE, 5, 0, 0, 0, 0, 1, 0, 0, 0];
+        let kinds = [0b0001, 1, NULL, 0, NUMBER, 0, BYTES, 0, TEXT, 0];
+        assert_eq!(
+            packet,
+            [&head[..], &kinds, &[1, 0, 0, 0, 0, 0, 0, 0], &[3, 7, 7, 7], &[1, b'a']].concat()
+        );
+        packet.clear();
+        put_execute(&mut packet, Prepared(5), &[]);
+        assert_eq!(packet, head, "nothing is said of values where there are none");
+        packet.clear();
+        put_execute(&mut packet, Prepared(5), &[Param::Null; 9]);
+        assert_eq!(packet[head.len()..][..3], [0xff, 1, 1], "one byte for every eight");
+    }
 }

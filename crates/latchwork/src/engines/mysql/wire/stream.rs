@@ -12,16 +12,18 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Adds a packet: its length, its place in the exchange, its bytes.
-pub(super) fn put_packet(out: &mut Vec<u8>, number: u8, payload: &[u8]) {
-    out.extend(&(payload.len() as u32).to_le_bytes()[..3]);
-    out.push(number);
-    out.extend(payload);
-}
-
-/// Whether a payload can be sent.
-pub(super) fn is_too_long(payload: &[u8]) -> bool {
-    payload.len() >= LONGEST
+/// Adds a packet: its length, its place in the exchange, what `put` adds. False if that is too long, and nothing was added.
+pub(super) fn put_packet(out: &mut Vec<u8>, number: u8, put: impl FnOnce(&mut Vec<u8>)) -> bool {
+    let head = out.len();
+    out.extend_from_slice(&[0, 0, 0, number]);
+    put(out);
+    let length = out.len() - head - 4;
+    if length >= LONGEST {
+        out.truncate(head);
+        return false;
+    }
+    out[head..head + 3].copy_from_slice(&(length as u32).to_le_bytes()[..3]);
+    true
 }
 
 /// The first packet of what has arrived, and how many bytes it took; `None`: it is not all there yet.
@@ -37,7 +39,7 @@ pub(super) fn first_packet(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, Tro
 /// Sends one packet, while nothing else is under way.
 pub(super) async fn send(stream: &mut dyn Stream, number: u8, payload: &[u8]) -> Result<(), Trouble> {
     let mut out = Vec::with_capacity(payload.len() + 4);
-    put_packet(&mut out, number, payload);
+    put_packet(&mut out, number, |packet| packet.extend_from_slice(payload));
     stream.write_all(&out).await?;
     Ok(stream.flush().await?)
 }

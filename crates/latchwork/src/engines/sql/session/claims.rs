@@ -1,6 +1,6 @@
 //! What this client knows of its own claims.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -26,31 +26,25 @@ struct Entries<C> {
     by_id: HashMap<ClaimId, Entry<C>, AsItIs>,
     /// Who has a lock, or may have it. A connection is given its own locks again, so this is what keeps two claims of one client
     /// apart (C7).
-    by_key: HashMap<Key, Vec<ClaimId>, AsItIs>,
+    by_key: BTreeSet<(Key, ClaimId)>,
 }
 
 impl<C> Entries<C> {
     /// Notes whether a claim has the lock, or may have it.
     fn mark(&mut self, key: Key, id: ClaimId, may_hold: bool) {
-        if may_hold {
-            let ids = self.by_key.entry(key).or_default();
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-        } else if let Some(ids) = self.by_key.get_mut(&key) {
-            ids.retain(|other| *other != id);
-            if ids.is_empty() {
-                self.by_key.remove(&key);
-            }
-        }
+        match may_hold {
+            true => self.by_key.insert((key, id)),
+            false => self.by_key.remove(&(key, id)),
+        };
     }
 
     /// Another claim that has this lock, or may have it. On a connection that is closed it cannot be given again: then the
     /// server decides.
     fn rival(&self, key: Key, id: ClaimId) -> Option<&Entry<C>> {
         let is_closed = |entry: &Entry<C>| entry.line.as_ref().is_some_and(|line| line.facts.is_closed());
-        let others = self.by_key.get(&key)?.iter().filter(|other| **other != id);
-        others.filter_map(|other| self.by_id.get(other)).find(|entry| !is_closed(entry))
+        let all = self.by_key.range((key, ClaimId::from_bytes([0; 16]))..);
+        let others = all.take_while(|(other, _)| *other == key).filter(|(_, other)| *other != id);
+        others.filter_map(|(_, other)| self.by_id.get(other)).find(|entry| !is_closed(entry))
     }
 }
 
@@ -63,8 +57,8 @@ pub(super) struct Entry<C> {
     pub(super) line: Option<Arc<Line<C>>>,
     /// What it was last told.
     pub(super) busy: Option<Busy>,
-    /// Rung when its waiting in the server is over.
-    pub(super) bell: Arc<Notify>,
+    /// Rung when its waiting in the server is over. Most never wait.
+    pub(super) bell: Option<Arc<Notify>>,
 }
 
 impl<C> Clone for Entry<C> {
@@ -121,7 +115,7 @@ pub(super) enum Found<C> {
 
 impl<C> Default for Claims<C> {
     fn default() -> Self {
-        let entries = Mutex::new(Entries { by_id: HashMap::default(), by_key: HashMap::default() });
+        let entries = Mutex::new(Entries { by_id: HashMap::default(), by_key: BTreeSet::new() });
         Self { entries, waits: AtomicU64::new(0), news: News::default() }
     }
 }
@@ -145,7 +139,7 @@ impl<C> Claims<C> {
             state: State::Idle,
             line: None,
             busy: None,
-            bell: Arc::default(),
+            bell: None,
         });
         match &entry.state {
             State::Held(token) => {
@@ -170,6 +164,7 @@ impl<C> Claims<C> {
         self.update(id, |entry| {
             if matches!(entry.state, State::Idle) {
                 (entry.state, begun) = (State::Waits(wait), Some(wait));
+                entry.bell.get_or_insert_default();
             }
         });
         begun

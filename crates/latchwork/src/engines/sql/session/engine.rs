@@ -252,6 +252,7 @@ impl<S: Server> Sessions<S> {
                     if let Some(wait) = claims.begin_wait(claim.id, here) {
                         tokio::spawn(office.clone().wait_in_server(Arc::new(claim.clone()), wait));
                     }
+                    continue;
                 }
                 // Whoever left it the place waits elsewhere, where nothing may move any more. It is asked for anew, which ends that
                 // connection first: until then it stays known, since the server may grant the lock there.
@@ -267,8 +268,9 @@ impl<S: Server> Sessions<S> {
                 }
                 State::Waits(_) => {}
             }
+            let Some(bell) = entry.bell else { return Ok(Wake::Recheck) };
             // Or until it finds itself on another runtime.
-            let mut rung = pin!(entry.bell.notified());
+            let mut rung = pin!(bell.notified());
             poll_fn(|context| match Handle::current().id() == here {
                 true => rung.as_mut().poll(context),
                 false => Poll::Ready(()),

@@ -7,7 +7,7 @@ use ring::digest::{Context, SHA256};
 use crate::LockName;
 
 /// A lock's name in its server: SHA-256 of the namespace, a zero byte and the name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::engines) struct Key([u8; 32]);
 
 impl Key {

@@ -131,7 +131,7 @@ impl<S: Server> Office<S> {
     fn tell(&self, id: ClaimId, wait: Wait, state: State, line: Option<Arc<Line<S::Connection>>>) -> bool {
         self.claims.update_wait(id, wait, |entry| {
             (entry.state, entry.line) = (state, line);
-            entry.bell.notify_one();
+            entry.bell.iter().for_each(|bell| bell.notify_one());
         })
     }
 
