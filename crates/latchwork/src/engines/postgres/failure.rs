@@ -3,58 +3,59 @@
 use tokio_postgres::error::SqlState;
 
 use super::options::Options;
+use super::wire::Trouble;
 use crate::engines::sql::InTheWay;
 use crate::{Effect, Error, ErrorKind};
 
 /// A statement that may have been carried out, unless the server says that it was not.
-pub(super) fn failed(error: &tokio_postgres::Error, options: &Options) -> Error {
-    let told = refused(error, options);
+pub(super) fn failed(trouble: impl Into<Trouble>, options: &Options) -> Error {
+    let trouble = trouble.into();
     // What the server itself refuses, it rolls back.
-    let is_refused = error.as_db_error().is_some_and(|error| !is_the_end(error.code()));
-    told.with_effect(if is_refused { Effect::None } else { Effect::Unknown })
+    let is_refused = matches!(&trouble, Trouble::Refused { code, .. } if !is_the_end(code));
+    refused(trouble, options).with_effect(if is_refused { Effect::None } else { Effect::Unknown })
 }
 
 /// A connection that was never made, or a transaction that never ended: nothing was done.
-pub(super) fn refused(error: &tokio_postgres::Error, options: &Options) -> Error {
+pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
     let (place, user) = (&options.place, &options.user);
-    let Some(error) = error.as_db_error() else {
-        let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-        let hint = tls_hint(&source);
-        return Error::new(ErrorKind::Unreachable, format!("postgres at {place}: {error}{source}{hint}"));
+    let (code, words) = match trouble.into() {
+        Trouble::Refused { code, words } => (code, words),
+        Trouble::Ended(why) => {
+            let hint = tls_hint(&why);
+            return Error::new(ErrorKind::Unreachable, format!("postgres at {place}: {why}{hint}"));
+        }
     };
-    let (code, words) = (error.code(), error.message());
-    let (kind, hint) = match code {
-        code if is_conflict(code) => {
+    let state = SqlState::from_code(&code);
+    let (kind, hint) = match state {
+        state if is_conflict(&state) => {
             let message = format!("postgres at {place}: {words}");
             return Error::new(ErrorKind::Unreachable, message).with_source(InTheWay);
         }
-        &SqlState::INSUFFICIENT_PRIVILEGE => {
+        SqlState::INSUFFICIENT_PRIVILEGE => {
             (ErrorKind::Denied, "; docs/engines/postgres.md has the grant this user needs")
         }
-        code if code.code().starts_with("28") => {
-            (ErrorKind::Denied, "; look at user and password in the URL")
-        }
-        &SqlState::INVALID_CATALOG_NAME => {
+        _ if code.starts_with("28") => (ErrorKind::Denied, "; look at user and password in the URL"),
+        SqlState::INVALID_CATALOG_NAME => {
             (ErrorKind::Invalid, "; the URL names a database that is not there")
         }
-        &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => {
+        SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => {
             (ErrorKind::Invalid, "; a pooler stands between; pooler=yes in the URL gets along with it")
         }
-        &SqlState::STRING_DATA_RIGHT_TRUNCATION => {
+        SqlState::STRING_DATA_RIGHT_TRUNCATION => {
             (ErrorKind::Invalid, "; a column of the table is too short for this name or owner")
         }
-        &SqlState::INVALID_COLUMN_REFERENCE | &SqlState::UNDEFINED_COLUMN => {
+        SqlState::INVALID_COLUMN_REFERENCE | SqlState::UNDEFINED_COLUMN => {
             (ErrorKind::Invalid, "; docs/engines/postgres.md says what the table must have")
         }
-        &SqlState::READ_ONLY_SQL_TRANSACTION => {
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
             (ErrorKind::Unreachable, "; it is a standby; name the primary")
         }
-        code if is_the_end(code) || code.code().starts_with("53") => (ErrorKind::Unreachable, ""),
+        _ if is_the_end(&code) || code.starts_with("53") => (ErrorKind::Unreachable, ""),
         _ => (ErrorKind::Corrupt, ""),
     };
     let message = match kind {
         ErrorKind::Denied => format!("postgres at {place} refuses user {user:?}: {words}{hint}"),
-        _ => format!("postgres at {place}: {words} ({}){hint}", code.code()),
+        _ => format!("postgres at {place}: {words} ({code}){hint}"),
     };
     Error::new(kind, message)
 }
@@ -72,13 +73,12 @@ fn tls_hint(source: &str) -> &'static str {
 
 /// Deadlock, serialization, a lock that was waited for too long.
 fn is_conflict(code: &SqlState) -> bool {
-    [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED, &SqlState::LOCK_NOT_AVAILABLE]
-        .contains(&code)
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE]
+        .contains(code)
 }
 
 /// The connection or the server ends.
-fn is_the_end(code: &SqlState) -> bool {
-    code.code().starts_with("57P")
-        || code.code().starts_with("08")
-        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+fn is_the_end(code: &str) -> bool {
+    let idle = SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT;
+    code.starts_with("57P") || code.starts_with("08") || code == idle.code()
 }

@@ -13,6 +13,7 @@ mod pooler;
 mod session;
 mod texts;
 mod tls;
+mod wire;
 
 use std::sync::Arc;
 

@@ -6,6 +6,8 @@
 //! and goes; whoever releases locks the row, writes the next holder in, and tells it. Only the database's clock counts.
 
 mod database;
+mod desk;
+mod driver;
 mod engine;
 mod entry;
 mod holder;
@@ -18,6 +20,8 @@ mod texts;
 mod work;
 
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
+pub(super) use self::desk::{Answered, Answering, Desk, Dialect};
+pub(super) use self::driver::{Driver, Stream};
 pub(super) use self::engine::{Rows, promises, repeat};
 pub(super) use self::in_the_way::InTheWay;
 pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};

@@ -10,7 +10,8 @@ use super::Trouble;
 use super::auth::{in_the_clear, proof};
 use super::bytes::{Reader, strange};
 use super::reply::{Ends, refusal};
-use super::stream::{Stream, receive, send};
+use super::stream::{receive, send};
+use crate::engines::sql::Stream;
 
 /// Long passwords, matched rows are counted (not only changed ones), long flags, protocol 4.1, transactions, proofs by method.
 const ABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;

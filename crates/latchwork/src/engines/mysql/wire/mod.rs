@@ -2,23 +2,23 @@
 
 mod auth;
 mod bytes;
-mod desk;
-mod driver;
 mod handshake;
 mod reply;
 mod request;
 mod stream;
+mod talk;
 
 use std::future::Future;
 use std::sync::Arc;
 
-use self::desk::{Answered, Desk};
-use self::driver::Driver;
 pub(super) use self::handshake::{Greeting, Login};
-use self::reply::Next;
 pub(super) use self::reply::Reply;
+use self::reply::{Arriving, Ends, Next};
 pub(super) use self::request::{Param, Prepared};
+use self::stream::put_packet;
+use self::talk::Talk;
 use crate::engines::sql::session::{Moving, Socket};
+use crate::engines::sql::{Answered, Desk, Driver};
 
 /// Why there is no answer, or a bad one.
 #[derive(Clone, Debug)]
@@ -39,7 +39,8 @@ impl From<std::io::Error> for Trouble {
 
 /// A connection. It never comes back to life: whoever finds it closed opens another. It ends when nobody has it any more.
 pub(super) struct Wire {
-    desk: Arc<Desk>,
+    desk: Arc<Desk<Talk>>,
+    ends: Ends,
 }
 
 impl Wire {
@@ -54,13 +55,13 @@ impl Wire {
         let socket = Socket::connect(&login.host, login.port).await?;
         let twin = if login.tls.is_none() { Some(socket.twin()?) } else { None };
         let (stream, greeting) = handshake::begin(login, Box::new(socket)).await?;
-        let desk = Arc::new(Desk::new(twin, greeting.ends));
+        let desk = Arc::new(Desk::new(Talk::default(), twin));
         let driving = Driver::new(stream, desk.clone());
         match moving {
             Some(moving) => moving.start(driving),
             None => drop(tokio::spawn(driving)),
         }
-        Ok((Self { desk }, greeting))
+        Ok((Self { desk, ends: greeting.ends }, greeting))
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -75,16 +76,15 @@ impl Wire {
     /// A command without values. It is on its way when this returns, and carried out whether its answer is waited for or not;
     /// so are those below.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        let put = |packet: &mut Vec<u8>| request::put_query(packet, text);
-        self.answer(self.desk.ask(Next::First { is_binary: false }, false, put))
+        self.answer(self.ask(Next::First { is_binary: false }, |packet| request::put_query(packet, text)))
     }
 
     /// The same for one without which the connection is of no use: if it is refused, the connection ends, and what was sent behind
     /// it gets no answer.
     pub(super) fn demand(&self, text: &str) {
-        drop(
-            self.desk.ask(Next::First { is_binary: false }, true, |packet| request::put_query(packet, text)),
-        );
+        let arriving = Arriving::new(Next::First { is_binary: false }, self.ends);
+        let put = |out: &mut Vec<u8>| put_packet(out, 0, |packet| request::put_query(packet, text));
+        drop(self.desk.ask(arriving, true, put));
     }
 
     pub(super) fn execute(
@@ -93,26 +93,30 @@ impl Wire {
         values: &[Param<'_>],
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
         let put = |packet: &mut Vec<u8>| request::put_execute(packet, statement, values);
-        self.answer(self.desk.ask(Next::First { is_binary: true }, false, put))
+        self.answer(self.ask(Next::First { is_binary: true }, put))
     }
 
     pub(super) fn prepare(
         &self,
         text: &str,
     ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
-        let put = |packet: &mut Vec<u8>| request::put_prepare(packet, text);
-        let asked = self.answer(self.desk.ask(Next::FirstOfPrepared, false, put));
+        let asked = self.answer(self.ask(Next::FirstOfPrepared, |packet| request::put_prepare(packet, text)));
         async { Ok(Prepared(asked.await?.statement)) }
+    }
+
+    /// `None` if it is too long to be sent.
+    fn ask(&self, next: Next, put: impl FnOnce(&mut Vec<u8>)) -> Option<Answered<Talk>> {
+        self.desk.ask(Arriving::new(next, self.ends), false, |out| put_packet(out, 0, put))
     }
 
     fn answer(
         &self,
-        answered: Option<Answered>,
+        answered: Option<Answered<Talk>>,
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
         let desk = self.desk.clone();
         async move {
             match answered {
-                Some(answered) => answered.await.unwrap_or_else(|_| Err(desk.why())),
+                Some(answered) => desk.answer(answered).await,
                 None => Err(Trouble::Unable("a statement of more than 16 MB".to_owned())),
             }
         }

@@ -1,16 +1,12 @@
 //! Packets on a stream of bytes.
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Trouble;
+use crate::engines::sql::Stream;
 
 /// A packet of this size goes on in the next one. Nothing of ours is that long.
 const LONGEST: usize = 0xff_ffff;
-
-/// Plain or encrypted.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Adds a packet: its length, its place in the exchange, what `put` adds. False if that is too long, and nothing was added.
 pub(super) fn put_packet(out: &mut Vec<u8>, number: u8, put: impl FnOnce(&mut Vec<u8>)) -> bool {
@@ -26,14 +22,14 @@ pub(super) fn put_packet(out: &mut Vec<u8>, number: u8, put: impl FnOnce(&mut Ve
     true
 }
 
-/// The first packet of what has arrived, and how many bytes it took; `None`: it is not all there yet.
-pub(super) fn first_packet(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, Trouble> {
+/// How long the first packet of what has arrived is, with its head; `None`: it is not all there yet.
+pub(super) fn packet_length(arrived: &[u8]) -> Result<Option<usize>, Trouble> {
     let [a, b, c, _, rest @ ..] = arrived else { return Ok(None) };
     let length = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
     if length == LONGEST {
         return Err(Trouble::Ended("a row of more than 16 MB".to_owned()));
     }
-    Ok(rest.get(..length).map(|packet| (packet, length + 4)))
+    Ok((rest.len() >= length).then_some(length + 4))
 }
 
 /// Sends one packet, while nothing else is under way.

@@ -1,23 +1,15 @@
 //! One connection with the locks that the server keeps for it.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::task::Poll;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::super::failure::{failed, refused};
 use super::super::options::Options;
 use super::super::texts::NOW;
+use super::super::wire::{Kind, Param, Prepared, Reply, Row, Trouble, Wire};
 use crate::engine::Note;
-use crate::engines::sql::session::{
-    Backend, Connection, Key, Moving, Seen, Socket, Terms, Tried, still_there,
-};
+use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
@@ -30,7 +22,7 @@ const NAME: &str = "latchwork";
 
 /// A connection.
 pub(super) struct Advisory {
-    client: Client,
+    wire: Wire,
     backend: Backend,
     statements: Statements,
     /// In milliseconds.
@@ -42,58 +34,20 @@ pub(super) struct Advisory {
 }
 
 struct Statements {
-    try_lock: Statement,
-    wait_lock: Statement,
-    unlock: Statement,
-    is_held: Statement,
-    beat: Statement,
-    end: Statement,
-    seen: Statement,
-    name: Statement,
+    try_lock: Prepared,
+    wait_lock: Prepared,
+    unlock: Prepared,
+    is_held: Prepared,
+    beat: Prepared,
+    end: Prepared,
+    seen: Prepared,
+    name: Prepared,
 }
 
 /// What needs the table of tokens.
 struct Fence {
-    try_lock: Statement,
-    draw: Statement,
-}
-
-/// What moves a connection.
-type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-async fn connect(options: &Options) -> Result<(Client, Driving)> {
-    let unreachable = |why: String| {
-        let message = format!("postgres at {}: {why}", options.place);
-        Error::new(ErrorKind::Unreachable, message)
-    };
-    let (host, port) = &options.address;
-    let socket = Socket::connect(host, *port).await.map_err(|error| unreachable(error.to_string()))?;
-    let connected = match &options.tls {
-        Some(tls) => {
-            let tls = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls.clone(), host);
-            let tls = tls.map_err(|error| unreachable(error.to_string()))?;
-            options.config.connect_raw(socket, tls).await.map(drive)
-        }
-        None => options.config.connect_raw(socket, NoTls).await.map(drive),
-    };
-    connected.map_err(|error| refused(&error, options))
-}
-
-/// Until it ends. What it was asked is answered by its drop.
-fn drive<T>((client, mut connection): (Client, tokio_postgres::Connection<Socket, T>)) -> (Client, Driving)
-where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let driving = poll_fn(move |context| {
-        loop {
-            match connection.poll_message(context) {
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    });
-    (client, Box::pin(driving))
+    try_lock: Prepared,
+    draw: Prepared,
 }
 
 /// A pooler that gives each transaction another connection of the server takes locks for whoever comes next. Two clients at once
@@ -102,11 +56,7 @@ where
 /// # Errors
 /// [`ErrorKind::Unsupported`] if so; or what the server says.
 pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
-    let connected = async || {
-        let (client, driving) = connect(options).await?;
-        tokio::spawn(driving);
-        Ok::<_, Error>(client)
-    };
+    let connected = async || Wire::open(options, None).await.map_err(|trouble| refused(trouble, options));
     let (first, second) = (connected().await?, connected().await?);
     let before = backend_number(&first, "", options).await?;
     let beside = backend_number(&second, "BEGIN; ", options).await?;
@@ -123,14 +73,10 @@ pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
 }
 
 /// By a simple query: what a pooler does with prepared statements is another matter.
-async fn backend_number(client: &Client, before: &str, options: &Options) -> Result<String> {
-    let answer = client.simple_query(&format!("{before}SELECT pg_backend_pid()")).await;
-    let rows = answer.map_err(|error| refused(&error, options))?;
-    let number = rows.iter().find_map(|row| match row {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    number.ok_or_else(|| Error::new(ErrorKind::Corrupt, "postgres: an answer does not fit its request"))
+async fn backend_number(wire: &Wire, before: &str, options: &Options) -> Result<String> {
+    let answer = wire.query(&format!("{before}SELECT pg_backend_pid()")).await;
+    let reply = answer.map_err(|trouble| refused(trouble, options))?;
+    reply.first().and_then(|row| row.text(0)).map(str::to_owned).ok_or_else(strange)
 }
 
 /// What makes a lease of a connection: the server ends one that is silent for a ttl, also while its client waits, and notices
@@ -150,35 +96,34 @@ impl Advisory {
     /// # Errors
     /// What the server says; [`ErrorKind::Unsupported`] if it is a standby, or older than 14.
     pub(super) async fn open(options: Arc<Options>, terms: &Terms, moving: &Arc<Moving>) -> Result<Self> {
-        let (client, driving) = connect(&options).await?;
-        moving.start(driving);
+        let wire = Wire::open(&options, Some(moving)).await.map_err(|trouble| refused(trouble, &options))?;
         let unfit = |why: &str| {
             let message = format!("postgres at {}: {why}", options.place);
             Error::new(ErrorKind::Unsupported, message)
         };
-        client.batch_execute(&settings(terms)).await.map_err(|error| match error.code() {
-            Some(&SqlState::UNDEFINED_OBJECT) => unfit("scheme=session needs PostgreSQL 14 or newer"),
-            _ => refused(&error, &options),
+        let (set, preparing) = (wire.query(&settings(terms)), prepare(&wire));
+        let me = wire.prepare(include_str!("self.sql"), &[]);
+        set.await.map_err(|trouble| match &trouble {
+            Trouble::Refused { code, .. } if *code == *SqlState::UNDEFINED_OBJECT.code() => {
+                unfit("scheme=session needs PostgreSQL 14 or newer")
+            }
+            _ => refused(trouble, &options),
         })?;
-        let statements = prepare(&client).await.map_err(|error| refused(&error, &options))?;
-        let asked = client.query_one(
-            "SELECT pid::bigint, (extract(epoch FROM backend_start) * 1000000)::bigint, pg_is_in_recovery() \
-             FROM pg_stat_activity WHERE pid = pg_backend_pid()",
-            &[],
-        );
-        let row = asked.await.map_err(|error| refused(&error, &options))?;
-        if column(&row, 2)? {
+        let asked = async { Ok((preparing.await?, wire.execute(me.await?, &[]).await?)) };
+        let (statements, me) = asked.await.map_err(|trouble: Trouble| refused(trouble, &options))?;
+        let row = me.first().ok_or_else(strange)?;
+        if row.bool(2).ok_or_else(strange)? {
             return Err(unfit("it is a standby, and its locks are not the primary's; name the primary"));
         }
-        let backend = Backend { number: column(&row, 0)?, since: column(&row, 1)? };
+        let backend = backend(&row)?;
         // A connection on which nothing is heard for longer is given up.
         let end_limit = END_LIMIT.min(terms.ttl.as_millis() as i64 / 4);
         let (fence, note) = (OnceLock::new(), Mutex::default());
-        Ok(Self { client, backend, statements, end_limit, fence, note, options })
+        Ok(Self { wire, backend, statements, end_limit, fence, note, options })
     }
 
-    fn failed(&self, error: &tokio_postgres::Error) -> Error {
-        failed(error, &self.options)
+    fn failed(&self, trouble: Trouble) -> Error {
+        failed(trouble, &self.options)
     }
 
     /// The statements that draw tokens. Two may prepare them at once: nobody waits for another, who may stand still.
@@ -195,61 +140,68 @@ impl Advisory {
     /// Makes the table of tokens if it is missing.
     async fn prepare_fence(&self) -> Result<Fence> {
         let table = format!("{}_fence", self.options.table);
-        match fence(&self.client, &table).await {
-            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+        match fence(&self.wire, &table).await {
+            Err(Trouble::Refused { code, .. }) if code == *SqlState::UNDEFINED_TABLE.code() => {
                 let make = format!(
                     "CREATE TABLE IF NOT EXISTS {table} (name bytea PRIMARY KEY, token bigint NOT NULL)"
                 );
                 // Two that make it at once: one of them fails, and finds it.
-                let made = self.client.batch_execute(&make).await;
-                fence(&self.client, &table).await.map_err(|error| {
-                    let why = refused(made.as_ref().err().unwrap_or(&error), &self.options);
+                let made = self.wire.query(&make).await;
+                fence(&self.wire, &table).await.map_err(|trouble| {
+                    let why = refused(made.err().unwrap_or(trouble), &self.options);
                     let message =
                         format!("{why}\nthe table of tokens is missing; let an owner run:\n{make};");
                     Error::new(why.kind(), message)
                 })
             }
-            fence => fence.map_err(|error| refused(&error, &self.options)),
+            fence => fence.map_err(|trouble| refused(trouble, &self.options)),
         }
     }
 
-    /// Tells the server who this is, if it was told otherwise. On its way before the request behind it, and in the same round trip.
-    async fn tell(&self, note: &Note) {
+    /// Tells the server who this is, if it was told otherwise. Nobody waits for an answer: it is for people to read.
+    fn tell(&self, note: &Note) {
         let is_known = std::mem::replace(&mut *locked(&self.note), note.clone()) == *note;
         if !is_known {
-            // For people to read: that it could not be told does no harm. Boxed, because it is rare.
-            let _ = Box::pin(self.client.query(&self.statements.name, &[&name_of(note)])).await;
+            drop(self.wire.execute(self.statements.name, &[Param::Bytes(name_of(note).as_bytes())]));
         }
     }
 
-    async fn yes(&self, statement: &Statement, key: Key) -> Result<bool> {
-        let row = self.client.query_one(statement, &[&key.number()]).await;
-        row.map_err(|error| self.failed(&error)).and_then(|row| column(&row, 0))
+    async fn yes(&self, statement: Prepared, key: Key) -> Result<bool> {
+        let reply = self.wire.execute(statement, &[Param::Int(key.number())]).await;
+        yes(&reply.map_err(|trouble| self.failed(trouble))?)
     }
 }
 
-async fn prepare(client: &Client) -> std::result::Result<Statements, tokio_postgres::Error> {
-    let one = |text: &'static str, types: &'static [Type]| client.prepare_typed(text, types);
-    let (try_lock, wait_lock, unlock, is_held, beat, end, seen, name) = tokio::try_join!(
-        one("SELECT pg_try_advisory_lock($1)", &[Type::INT8]),
-        one("SELECT pg_advisory_lock($1)", &[Type::INT8]),
-        one("SELECT pg_advisory_unlock($1)", &[Type::INT8]),
-        one(include_str!("is_held.sql"), &[Type::INT8]),
-        one("SELECT true", &[]),
-        one(include_str!("end.sql"), &[Type::INT8, Type::INT8, Type::INT8]),
-        one(include_str!("seen.sql"), &[Type::INT8]),
-        one("SELECT set_config('application_name', $1, false)", &[Type::TEXT]),
-    )?;
-    Ok(Statements { try_lock, wait_lock, unlock, is_held, beat, end, seen, name })
+/// All of it is on its way when this returns.
+fn prepare(wire: &Wire) -> impl Future<Output = std::result::Result<Statements, Trouble>> + Send + use<> {
+    let int = [Kind::Int; 3];
+    let try_lock = wire.prepare("SELECT pg_try_advisory_lock($1)", &int[..1]);
+    let wait_lock = wire.prepare("SELECT pg_advisory_lock($1)", &int[..1]);
+    let unlock = wire.prepare("SELECT pg_advisory_unlock($1)", &int[..1]);
+    let is_held = wire.prepare(include_str!("is_held.sql"), &int[..1]);
+    let beat = wire.prepare("SELECT true", &[]);
+    let end = wire.prepare(include_str!("end.sql"), &int);
+    let seen = wire.prepare(include_str!("seen.sql"), &int[..1]);
+    let name = wire.prepare("SELECT set_config('application_name', $1, false)", &[Kind::Text]);
+    async {
+        Ok(Statements {
+            try_lock: try_lock.await?,
+            wait_lock: wait_lock.await?,
+            unlock: unlock.await?,
+            is_held: is_held.await?,
+            beat: beat.await?,
+            end: end.await?,
+            seen: seen.await?,
+            name: name.await?,
+        })
+    }
 }
 
-async fn fence(client: &Client, table: &str) -> std::result::Result<Fence, tokio_postgres::Error> {
+async fn fence(wire: &Wire, table: &str) -> std::result::Result<Fence, Trouble> {
     let text = |text: &str| text.replace("{fence}", table).replace("{now}", NOW);
-    let (try_lock, draw) = (text(include_str!("try_fenced.sql")), text(include_str!("draw.sql")));
-    let try_lock = client.prepare_typed(&try_lock, &[Type::INT8, Type::BYTEA]);
-    let draw = client.prepare_typed(&draw, &[Type::BYTEA]);
-    let (try_lock, draw) = tokio::try_join!(try_lock, draw)?;
-    Ok(Fence { try_lock, draw })
+    let try_lock = wire.prepare(&text(include_str!("try_fenced.sql")), &[Kind::Int, Kind::Bytes]);
+    let draw = wire.prepare(&text(include_str!("draw.sql")), &[Kind::Bytes]);
+    Ok(Fence { try_lock: try_lock.await?, draw: draw.await? })
 }
 
 /// The server cuts what is longer, and shows what is not ASCII as question marks.
@@ -272,106 +224,98 @@ impl Connection for Advisory {
     }
 
     fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.wire.is_closed()
     }
 
     async fn try_lock(&self, key: Key, fenced: Option<&LockName>, note: &Note) -> Result<Tried> {
+        let key = Param::Int(key.number());
+        // The lock does not go with the statement that took it.
+        let unsure = |trouble| self.failed(trouble).with_effect(Effect::Unknown);
         let Some(name) = fenced else {
-            let number = key.number();
-            let values: [&(dyn ToSql + Sync); 1] = [&number];
-            let (row, ()) =
-                tokio::join!(self.client.query_one(&self.statements.try_lock, &values), self.tell(note));
-            return match row {
-                Ok(row) => Ok(if column(&row, 0)? { Tried::Held(None) } else { Tried::Busy }),
-                // The lock does not go with the statement that took it.
-                Err(error) if error.code().is_some() => Err(self.failed(&error).with_effect(Effect::Unknown)),
-                Err(error) => Err(self.failed(&error)),
-            };
+            let trying = self.wire.execute(self.statements.try_lock, &[key]);
+            self.tell(note);
+            let is_held = yes(&trying.await.map_err(unsure)?)?;
+            return Ok(if is_held { Tried::Held(None) } else { Tried::Busy });
         };
         let fence = Box::pin(self.fence()).await?;
-        let (name, key) = (name.as_str().as_bytes(), key.number());
-        let values: [&(dyn ToSql + Sync); 2] = [&key, &name];
-        let (row, ()) = tokio::join!(self.client.query_opt(&fence.try_lock, &values), self.tell(note));
-        match row {
-            Ok(Some(row)) => Ok(Tried::Held(Some(token(&row)?))),
-            Ok(None) => Ok(Tried::Busy),
-            // The lock does not go with the statement that took it.
-            Err(error) => Err(self.failed(&error).with_effect(Effect::Unknown)),
+        let trying = self.wire.execute(fence.try_lock, &[key, Param::Bytes(name.as_str().as_bytes())]);
+        self.tell(note);
+        match trying.await.map_err(unsure)?.first() {
+            Some(row) => Ok(Tried::Held(Some(token(&row)?))),
+            None => Ok(Tried::Busy),
         }
     }
 
     async fn wait_lock(&self, key: Key, note: &Note) -> Result<bool> {
-        let number = key.number();
-        let values: [&(dyn ToSql + Sync); 1] = [&number];
-        let ((), waited) = tokio::join!(
-            biased;
-            self.tell(note),
-            self.client.query(&self.statements.wait_lock, &values),
-        );
+        self.tell(note);
+        let waited = self.wire.execute(self.statements.wait_lock, &[Param::Int(key.number())]).await;
         match waited {
             Ok(_) => Ok(true),
             // A grant may have crossed with the end of the slice, and would stay.
-            Err(error)
-                if matches!(
-                    error.code(),
-                    Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED)
-                ) =>
+            Err(Trouble::Refused { code, .. })
+                if [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED]
+                    .iter()
+                    .any(|state| code == *state.code()) =>
             {
-                self.yes(&self.statements.is_held, key).await
+                self.yes(self.statements.is_held, key).await
             }
-            Err(error) => Err(self.failed(&error)),
+            Err(trouble) => Err(self.failed(trouble)),
         }
     }
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
-        let row = self.client.query_one(&self.fence().await?.draw, &[&name.as_str().as_bytes()]).await;
-        token(&row.map_err(|error| self.failed(&error))?)
+        let draw = self.fence().await?.draw;
+        let drawn = self.wire.execute(draw, &[Param::Bytes(name.as_str().as_bytes())]).await;
+        token(&drawn.map_err(|trouble| self.failed(trouble))?.first().ok_or_else(strange)?)
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {
-        self.yes(&self.statements.unlock, key).await
+        self.yes(self.statements.unlock, key).await
     }
 
     async fn beat(&self) -> Result<()> {
-        let beaten = self.client.query_one(&self.statements.beat, &[]).await;
-        beaten.map(drop).map_err(|error| self.failed(&error))
+        let beaten = self.wire.execute(self.statements.beat, &[]).await;
+        beaten.map(drop).map_err(|trouble| self.failed(trouble))
     }
 
-    async fn end(&self, backend: Backend) -> Result<bool> {
-        let Backend { number, since } = backend;
-        let rows = self.client.query(&self.statements.end, &[&number, &since, &self.end_limit]).await;
-        let rows = rows.map_err(|error| self.failed(&error))?;
-        match rows.first().map(|row| column(row, 0)).transpose()? {
+    async fn end(&self, Backend { number, since }: Backend) -> Result<bool> {
+        let values = [number, since, self.end_limit].map(Param::Int);
+        let reply = self.wire.execute(self.statements.end, &values).await;
+        match reply.map_err(|trouble| self.failed(trouble))?.first() {
             None => Ok(false),
-            Some(true) => Ok(true),
-            Some(false) => Err(still_there("postgres-session", &self.options.place, number)),
+            Some(row) if row.bool(0).ok_or_else(strange)? => Ok(true),
+            Some(_) => Err(still_there("postgres-session", &self.options.place, number)),
         }
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
-        let rows = self.client.query(&self.statements.seen, &[&key.number()]).await;
-        let rows = rows.map_err(|error| self.failed(&error))?;
-        let read = rows.iter().map(|row| {
-            Ok(Seen {
-                backend: Backend { number: column(row, 0)?, since: column(row, 1)? },
-                is_held: column(row, 2)?,
-                note: note_of(column(row, 3)?),
-            })
+        let reply = self.wire.execute(self.statements.seen, &[Param::Int(key.number())]).await;
+        let reply = reply.map_err(|trouble| self.failed(trouble))?;
+        let read = reply.rows().map(|row| {
+            let (is_held, name) = (row.bool(2).ok_or_else(strange)?, row.text(3).ok_or_else(strange)?);
+            Ok(Seen { backend: backend(&row)?, is_held, note: note_of(name) })
         });
         read.collect()
     }
 }
 
-/// What a server that says anything may have answered: it may have acted as well.
-fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T> {
-    row.try_get(at).map_err(|error| {
-        let message = format!("postgres: an answer does not fit its request: {error}");
-        Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
-    })
+fn yes(reply: &Reply) -> Result<bool> {
+    reply.first().and_then(|row| row.bool(0)).ok_or_else(strange)
 }
 
-fn token(row: &Row) -> Result<u64> {
-    let number: i64 = column(row, 0)?;
+fn backend(row: &Row<'_>) -> Result<Backend> {
+    let (number, since) = (row.int(0).ok_or_else(strange)?, row.int(1).ok_or_else(strange)?);
+    Ok(Backend { number, since })
+}
+
+/// What a server that says anything may have answered: it may have acted as well.
+fn strange() -> Error {
+    let message = "postgres: an answer does not fit its request";
+    Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
+}
+
+fn token(row: &Row<'_>) -> Result<u64> {
+    let number = row.int(0).ok_or_else(strange)?;
     u64::try_from(number).ok().filter(|token| *token < 1 << 55).ok_or_else(|| {
         let message = format!("postgres: {number} cannot be a token; it must be below 2^55");
         // It holds by now.

@@ -1,7 +1,6 @@
 //! A socket that is heard on whichever runtime asks.
 
 use std::io;
-#[cfg(feature = "mysql")]
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -32,7 +31,6 @@ impl Socket {
     ///
     /// # Errors
     /// What the system says.
-    #[cfg(feature = "mysql")]
     pub(in crate::engines) fn twin(&self) -> io::Result<std::net::TcpStream> {
         let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         Ok(stream.as_fd().try_clone_to_owned()?.into())

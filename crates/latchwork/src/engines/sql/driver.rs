@@ -1,58 +1,62 @@
 //! What moves a connection: sends what is left to it, and hands out the answers in the order of the questions.
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Trouble;
-use super::desk::Desk;
-use super::stream::Stream;
+use super::desk::{Desk, Dialect};
 
 /// How much is read at once.
 const CHUNK: usize = 4096;
 
+/// Plain or encrypted.
+pub(in crate::engines) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 /// Runs until the connection ends or nobody has a handle on it. Questions follow each other without waiting for answers;
 /// who asked and went away does not disturb the others, since what was begun is always sent and read in full.
-pub(super) struct Driver {
-    desk: Arc<Desk>,
+pub(in crate::engines) struct Driver<D: Dialect> {
+    desk: Arc<Desk<D>>,
     stream: Box<dyn Stream>,
     chunk: Box<[u8; CHUNK]>,
     arrived: Vec<u8>,
 }
 
-impl Driver {
-    pub(super) fn new(stream: Box<dyn Stream>, desk: Arc<Desk>) -> Self {
+impl<D: Dialect> Driver<D> {
+    pub(in crate::engines) fn new(stream: Box<dyn Stream>, desk: Arc<Desk<D>>) -> Self {
         Self { desk, stream, chunk: Box::new([0; CHUNK]), arrived: Vec::new() }
     }
 
-    fn read(&mut self, context: &mut Context<'_>) -> Result<(), Trouble> {
+    /// Whether it goes on.
+    fn read(&mut self, context: &mut Context<'_>) -> bool {
         loop {
             let mut buffer = ReadBuf::new(&mut self.chunk[..]);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(read) => read?,
+                Poll::Pending => return true,
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.arrived.extend_from_slice(buffer.filled());
+                }
+                // It failed, or the other end has closed it.
+                Poll::Ready(_) => return false,
             }
-            match buffer.filled() {
-                [] => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                filled => self.arrived.extend_from_slice(filled),
+            if let Err(trouble) = self.desk.deal_out(&mut self.arrived) {
+                self.desk.because(trouble);
+                return false;
             }
-            self.desk
-                .deal_out(&mut self.arrived)
-                .inspect_err(|trouble| self.desk.because(trouble.clone()))?;
         }
     }
 }
 
-impl Future for Driver {
+impl<D: Dialect> Future for Driver<D> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        if this.read(context).is_err() {
+        if !this.read(context) {
             return Poll::Ready(());
         }
         // Behind the answers: after the last of them there may be nothing left to do.
@@ -64,7 +68,7 @@ impl Future for Driver {
 }
 
 /// However it ends, also with its runtime: those who wait are told.
-impl Drop for Driver {
+impl<D: Dialect> Drop for Driver<D> {
     fn drop(&mut self) {
         self.desk.end();
     }

@@ -1,0 +1,94 @@
+//! Connecting, and proving who we are. That is the driver's work, on a stream that it is lent.
+
+use std::io;
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio_postgres::NoTls;
+use tokio_postgres::config::SslMode;
+use tokio_rustls::TlsConnector;
+
+use super::Trouble;
+use crate::engines::postgres::options::Options;
+use crate::engines::postgres::tls::Tls;
+use crate::engines::sql::Stream;
+use crate::engines::sql::session::Socket;
+use crate::locked::locked;
+
+/// Asks for TLS: the length of this, and a number that stands for it.
+const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// A stream on which nothing is under way, and its socket once more if it is plain.
+pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option<TcpStream>), Trouble> {
+    let (host, port) = &options.address;
+    let socket = Socket::connect(host, *port).await?;
+    let (stream, twin): (Box<dyn Stream>, _) = match &options.tls {
+        None => {
+            let twin = socket.twin()?;
+            (Box::new(socket), Some(twin))
+        }
+        Some(tls) => (encrypt(socket, tls, host).await?, None),
+    };
+    let mut config = options.config.clone();
+    // It is encrypted by now, if it is to be.
+    config.ssl_mode(SslMode::Disable);
+    let lent = Lent(Arc::new(Mutex::new(Some(stream))));
+    // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
+    drop(config.connect_raw(lent.clone(), NoTls).await.map_err(|error| Trouble::from(&error))?);
+    let stream = locked(&lent.0).take();
+    stream.map(|stream| (stream, twin)).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
+}
+
+async fn encrypt(mut socket: Socket, tls: &Tls, host: &str) -> Result<Box<dyn Stream>, Trouble> {
+    socket.write_all(&ENCRYPT).await?;
+    // Nothing but this may stand before the handshake: what is read with it would be taken for encrypted.
+    if socket.read_u8().await? != b'S' {
+        return Err(Trouble::Ended("the server does not support TLS".to_owned()));
+    }
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| Trouble::Ended(error.to_string()))?;
+    Ok(Box::new(TlsConnector::from(tls.0.clone()).connect(name, socket).await?))
+}
+
+/// A stream that is taken back when the driver has done its part.
+#[derive(Clone)]
+struct Lent(Arc<Mutex<Option<Box<dyn Stream>>>>);
+
+impl Lent {
+    fn with<T>(
+        &self,
+        use_it: impl FnOnce(Pin<&mut dyn Stream>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut *locked(&self.0) {
+            Some(stream) => use_it(Pin::new(&mut **stream)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+impl AsyncRead for Lent {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.with(|stream| stream.poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Lent {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.with(|stream| stream.poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|stream| stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|stream| stream.poll_shutdown(context))
+    }
+}
