@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use super::beats::Beats;
-use super::failure::{Failure, code, refused, unanswered};
+use super::failure::{Failure, code, not_greeted, refused, unanswered};
 use super::news::Hearing;
 use super::options::{Login, Options};
 use super::scripts::Script;
@@ -219,7 +219,7 @@ async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<St
         Some(answered) => answer(lane, answered).await.map(Some),
         None => Ok(None),
     };
-    next().await?;
+    next().await.map_err(not_greeted)?;
     for _ in ["LIB-NAME", "LIB-VER"] {
         // For people to read: an older server does not know it, and a user may not be let.
         if let Err(trouble @ (Trouble::Ended(_) | Trouble::TimedOut(_))) = next().await {

@@ -14,6 +14,8 @@ pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
 pub(super) enum Trouble {
     /// The server said no: a code, and words.
     Refused(String),
+    /// It does not speak the protocol. Without its words: it may repeat what it was sent, and that is a password.
+    TooOld,
     /// The connection ended, or there was none.
     Ended(String),
     /// Nothing was heard for too long.
@@ -25,15 +27,22 @@ impl Trouble {
     pub(super) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(words) => words.split(' ').next(),
-            Self::Ended(_) | Self::TimedOut(_) => None,
+            Self::TooOld | Self::Ended(_) | Self::TimedOut(_) => None,
+        }
+    }
+
+    /// What it says.
+    pub(super) fn words(&self) -> &str {
+        match self {
+            Self::Refused(why) | Self::Ended(why) | Self::TimedOut(why) => why,
+            Self::TooOld => "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command",
         }
     }
 }
 
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Refused(why) | Self::Ended(why) | Self::TimedOut(why)) = self;
-        f.write_str(why)
+        f.write_str(self.words())
     }
 }
 
