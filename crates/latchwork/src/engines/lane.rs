@@ -32,15 +32,18 @@ const ENOUGH: usize = 4 * 1024;
 pub(super) trait Protocol: Send + Sync + 'static {
     /// An answer.
     type Reply: Send + Unpin + 'static;
+    /// What is known of an answer that has not come in full.
+    type Begun: Default + Send + Unpin + 'static;
 
     /// The longest reply, in bytes.
     const LONGEST: usize;
 
-    /// The first reply in `bytes`, and its length; `None` if it has not come in full.
+    /// The first reply in `bytes`, and its length; `None` if it has not come in full. Then it is read again when there is more behind
+    /// them, with `begun` as it was left; with a new reply that is as new, which is up to this.
     ///
     /// # Errors
     /// If it is none. Whatever follows cannot be understood either.
-    fn read(&self, bytes: &[u8]) -> Result<Option<(Self::Reply, usize)>, String>;
+    fn read(&self, bytes: &[u8], begun: &mut Self::Begun) -> Result<Option<(Self::Reply, usize)>, String>;
 
     /// Takes what nobody asked for. An answer comes back.
     fn hear(&self, reply: Self::Reply) -> Option<Self::Reply>;
@@ -107,6 +110,7 @@ impl<P: Protocol> Lane<P> {
             shared: shared.clone(),
             reader,
             inbox,
+            begun: P::Begun::default(),
             replies,
             answered,
             yields,
@@ -269,6 +273,7 @@ struct Reading<P: Protocol, R> {
     shared: Arc<Shared<P>>,
     reader: R,
     inbox: Inbox,
+    begun: P::Begun,
     /// Kept for their room.
     replies: Vec<P::Reply>,
     answered: Vec<oneshot::Sender<P::Reply>>,
@@ -305,9 +310,12 @@ impl<P: Protocol, R: AsyncRead + Unpin> Reading<P, R> {
 
     /// Hands out what has come in full.
     fn hand_out(&mut self) -> Result<(), String> {
-        let Self { shared, inbox, replies, answered, .. } = self;
+        let Self { shared, inbox, begun, replies, answered, .. } = self;
         let read = loop {
-            match shared.protocol.read(inbox.unread()) {
+            if inbox.unread().is_empty() {
+                break Ok(());
+            }
+            match shared.protocol.read(inbox.unread(), begun) {
                 Ok(None) => break Ok(()),
                 Ok(Some((reply, length))) => {
                     inbox.read(length);

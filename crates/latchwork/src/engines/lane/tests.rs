@@ -14,10 +14,11 @@ struct Lines {
 
 impl Protocol for Lines {
     type Reply = String;
+    type Begun = ();
 
     const LONGEST: usize = 16 * 1024;
 
-    fn read(&self, bytes: &[u8]) -> Result<Option<(String, usize)>, String> {
+    fn read(&self, bytes: &[u8], (): &mut ()) -> Result<Option<(String, usize)>, String> {
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
         let line = std::str::from_utf8(&bytes[..end]).map_err(|_| "no text".to_owned())?;
         Ok(Some((line.to_owned(), end + 1)))

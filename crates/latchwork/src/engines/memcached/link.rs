@@ -24,10 +24,12 @@ struct Meta;
 
 impl Protocol for Meta {
     type Reply = Reply;
+    /// A reply is one short line, and what that says is the length of the rest.
+    type Begun = ();
 
     const LONGEST: usize = wire::LONGEST_REPLY;
 
-    fn read(&self, bytes: &[u8]) -> std::result::Result<Option<(Reply, usize)>, String> {
+    fn read(&self, bytes: &[u8], (): &mut ()) -> std::result::Result<Option<(Reply, usize)>, String> {
         wire::read(bytes).map_err(|wire::Strange(why)| why)
     }
 

@@ -1,8 +1,11 @@
 //! RESP3, Redis' protocol, as far as locks need it.
 
+mod begun;
 mod command;
+mod reader;
 mod value;
 
+pub(super) use self::begun::Begun;
 pub(super) use self::command::{Arg, Command};
 pub(super) use self::value::{Value, read};
 
