@@ -49,11 +49,13 @@ impl Failure {
             Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some(word) if DENIED.contains(&word) => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
-            Some("ERR") if has(trouble, "DB index") => Self::NoDatabase,
             Some("ERR") if trouble.words().starts_with(TOO_MANY) => Self::NotNow,
             Some(_) => Self::Strange,
-            None if *trouble == Trouble::TooOld => Self::TooOld,
-            None => Self::Connection,
+            None => match trouble {
+                Trouble::TooOld => Self::TooOld,
+                Trouble::NoDatabase(_) => Self::NoDatabase,
+                Trouble::Refused(_) | Trouble::Ended(_) | Trouble::TimedOut(_) => Self::Connection,
+            },
         }
     }
 
@@ -79,6 +81,15 @@ pub(super) fn not_greeted(trouble: Trouble) -> Trouble {
         _ => true,
     };
     if is_known { trouble } else { Trouble::TooOld }
+}
+
+/// A server that refuses to change to a database. It has different words for a number that is none, one that it does not have, and
+/// a cluster, where there are no others.
+pub(super) fn not_selected(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Refused(words) if words.starts_with("ERR ") => Trouble::NoDatabase(words),
+        trouble => trouble,
+    }
 }
 
 /// A request that never got as far as the server's data.
@@ -190,5 +201,27 @@ mod tests {
             let refused = Trouble::Refused(reply.to_owned());
             assert_eq!((told(reply), Failure::of(&refused).kind()), (refused, kind), "{reply}");
         }
+    }
+
+    #[test]
+    fn whatever_a_server_says_of_a_database_that_it_does_not_have_it_is_the_url_that_is_wrong() {
+        let failed = |reply: &str| Failure::of(&not_selected(Trouble::Refused(reply.to_owned())));
+        for reply in [
+            "ERR SELECT is not allowed in cluster mode",
+            "ERR DB index is out of range",
+            "ERR invalid DB index",
+            "ERR unknown command 'SELECT', with args beginning with: '1' ",
+        ] {
+            assert_eq!(
+                (failed(reply), failed(reply).kind()),
+                (Failure::NoDatabase, ErrorKind::Invalid),
+                "{reply}"
+            );
+        }
+        assert_eq!(
+            failed("NOPERM this user has no permissions to run the 'select' command"),
+            Failure::Denied
+        );
+        assert_eq!(failed("LOADING Redis is loading the dataset in memory"), Failure::NotNow);
     }
 }

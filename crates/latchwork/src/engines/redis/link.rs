@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use super::beats::Beats;
-use super::failure::{Failure, code, not_greeted, refused, unanswered};
+use super::failure::{Failure, code, not_greeted, not_selected, refused, unanswered};
 use super::news::Hearing;
 use super::options::{Login, Options};
 use super::scripts::Script;
@@ -251,7 +251,7 @@ async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<St
         }
     }
     if *database > 0 {
-        next().await?;
+        next().await.map_err(not_selected)?;
     }
     let info = next().await?.map(text).unwrap_or_default();
     let mut shas = Vec::new();

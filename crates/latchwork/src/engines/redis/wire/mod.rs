@@ -19,6 +19,8 @@ pub(super) enum Trouble {
     Refused(String),
     /// It does not speak the protocol. Without its words: it may repeat what it was sent, and that is a password.
     TooOld,
+    /// It has no database of this number, in its words.
+    NoDatabase(String),
     /// The connection ended, or there was none.
     Ended(String),
     /// Nothing was heard for too long.
@@ -30,14 +32,14 @@ impl Trouble {
     pub(super) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(words) => words.split(' ').next(),
-            Self::TooOld | Self::Ended(_) | Self::TimedOut(_) => None,
+            Self::TooOld | Self::NoDatabase(_) | Self::Ended(_) | Self::TimedOut(_) => None,
         }
     }
 
     /// What it says.
     pub(super) fn words(&self) -> &str {
         match self {
-            Self::Refused(why) | Self::Ended(why) | Self::TimedOut(why) => why,
+            Self::Refused(why) | Self::NoDatabase(why) | Self::Ended(why) | Self::TimedOut(why) => why,
             Self::TooOld => "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command",
         }
     }
