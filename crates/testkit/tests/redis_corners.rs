@@ -1,9 +1,12 @@
 //! Corners of the Redis queue: leases of different lengths, clocks that go back, claims that are taken away, runtimes that
 //! stand still.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
-use latchwork::engine::{Claim, Engine, Filter, Released, Revoke, Revoked, Verdict, Wake};
+use latchwork::engine::{Claim, Engine, Filter, Mode, Released, Revoke, Revoked, Verdict, Wake};
 use latchwork::engines::Redis;
 use latchwork::{Client, LockName, Loss, connect};
 use testkit::servers::{RedisOptions, RedisServer};
@@ -159,4 +162,32 @@ fn a_runtime_that_stands_still_holds_up_nobody_elsewhere() {
         }
     });
     still.join().expect("no panic").shutdown_background();
+}
+
+/// A request that was given up on the same connection made its client leave it, before this claim was one of those that are told.
+#[tokio::test]
+async fn a_claim_that_was_queued_by_a_connection_that_was_left_meanwhile_asks_again() {
+    let server = RedisServer::start(RedisOptions::default());
+    let (other, engine) = (engine(&server, "").await, engine(&server, "").await);
+    let (holder, warm, mut reader) = (claim(LONG), claim(LONG), claim(LONG));
+    assert!(is_granted(&engine, &warm).await, "from now on it listens");
+    engine.release(&warm).await.expect("it answers");
+    assert!(is_granted(&other, &holder).await);
+    reader.mode = Mode::Read;
+    let mut asking = pin!(engine.claim(&reader));
+    assert!(begin(asking.as_mut()).await, "it learns the scripts of readers first");
+    assert!(begin(pin!(engine.release(&warm))).await, "nobody can have answered");
+    let Ok(Verdict::Busy(busy)) = asking.await else { panic!("it is held") };
+    let told = tokio::time::timeout(Duration::from_secs(5), engine.wait(&reader, &busy)).await;
+    assert!(matches!(told, Ok(Ok(Wake::Recheck))), "{told:?}");
+    assert!(!is_granted(&engine, &reader).await);
+    other.release(&holder).await.expect("it answers");
+    let told = tokio::time::timeout(Duration::from_secs(5), engine.wait(&reader, &busy)).await;
+    assert!(matches!(told, Ok(Ok(Wake::Granted(_)))), "{told:?}");
+}
+
+/// Polls it once. Whether that was not enough.
+async fn begin(future: Pin<&mut impl Future>) -> bool {
+    let mut future = Some(future);
+    poll_fn(|context| Poll::Ready(future.take().expect("once").poll(context).is_pending())).await
 }

@@ -4,6 +4,11 @@
 //! Who asks while nothing is under way writes for itself, so that its request changes no task. What others ask meanwhile is left
 //! to the task that reads: it goes out together, but not so much of it that the server has nothing to do until then.
 
+mod backlog;
+mod inbox;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -16,26 +21,29 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
+use self::backlog::Backlog;
+use self::inbox::Inbox;
 use crate::locked::locked;
 
 /// So much goes out without waiting for more.
 const ENOUGH: usize = 4 * 1024;
-/// How much is read at once, unless a reply is longer.
-const USUAL_READ: usize = 8 * 1024;
 
 /// What the two ends say.
 pub(super) trait Protocol: Send + Sync + 'static {
     /// An answer.
     type Reply: Send + Unpin + 'static;
+    /// What is known of an answer that has not come in full.
+    type Begun: Default + Send + Unpin + 'static;
 
     /// The longest reply, in bytes.
     const LONGEST: usize;
 
-    /// The first reply in `bytes`, and its length; `None` if it has not come in full.
+    /// The first reply in `bytes`, and its length; `None` if it has not come in full. Then it is read again when there is more behind
+    /// them, with `begun` as it was left; with a new reply that is as new, which is up to this.
     ///
     /// # Errors
     /// If it is none. Whatever follows cannot be understood either.
-    fn read(&self, bytes: &[u8]) -> Result<Option<(Self::Reply, usize)>, String>;
+    fn read(&self, bytes: &[u8], begun: &mut Self::Begun) -> Result<Option<(Self::Reply, usize)>, String>;
 
     /// Takes what nobody asked for. An answer comes back.
     fn hear(&self, reply: Self::Reply) -> Option<Self::Reply>;
@@ -61,7 +69,7 @@ struct Shared<P: Protocol> {
 /// What goes out, and whom the answers are for.
 struct Out<R> {
     writer: Pin<Box<dyn AsyncWrite + Send>>,
-    unsent: Vec<u8>,
+    backlog: Backlog,
     /// Whether the writer takes no more for now, or has not passed on all that it took.
     is_full: bool,
     asked: VecDeque<oneshot::Sender<R>>,
@@ -82,7 +90,7 @@ impl<P: Protocol> Lane<P> {
     {
         let out = Out {
             writer: Box::pin(writer),
-            unsent: Vec::new(),
+            backlog: Backlog::default(),
             is_full: false,
             asked: VecDeque::new(),
             reader: None,
@@ -97,12 +105,12 @@ impl<P: Protocol> Lane<P> {
         });
         // Where a task that is woken runs next, it would run before the others that were woken with it.
         let yields = Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread;
-        let inbox = Inbox { bytes: vec![0; USUAL_READ], from: 0, to: 0 };
-        let (replies, answered) = (Vec::new(), Vec::new());
+        let (inbox, replies, answered) = (Inbox::new(), Vec::new(), Vec::new());
         tokio::spawn(Reading {
             shared: shared.clone(),
             reader,
             inbox,
+            begun: P::Begun::default(),
             replies,
             answered,
             yields,
@@ -133,14 +141,14 @@ impl<P: Protocol> Lane<P> {
         self.0.close(why);
     }
 
-    /// Sends one request. It is on its way when this returns, whether its answer is waited for or not; `None` if the connection
-    /// is closed, and nothing was sent.
+    /// Sends one request, behind all that were sent before. Given up, by dropping its answer, it still goes out if any of it has:
+    /// otherwise never. `None` if the connection is closed, and nothing was sent.
     pub(super) fn send(&self, request: &[u8]) -> Option<Answer<P::Reply>> {
         let (answer, answered) = oneshot::channel();
         self.0.send(request, [answer]).then_some(answered)
     }
 
-    /// The same for several that follow each other without any other between them.
+    /// The same for several that follow each other without any other between them: given up, if all are.
     pub(super) fn send_all(&self, requests: &[u8], count: usize) -> Option<Vec<Answer<P::Reply>>> {
         let (answers, answered): (Vec<_>, _) = (0..count).map(|_| oneshot::channel()).unzip();
         self.0.send(requests, answers).then_some(answered)
@@ -202,34 +210,37 @@ impl<R> Out<R> {
         requests: &[u8],
         answers: impl IntoIterator<Item = oneshot::Sender<R>>,
     ) -> io::Result<()> {
-        let is_idle = self.asked.is_empty() && self.unsent.is_empty();
+        let (is_idle, others) = (self.asked.is_empty() && self.backlog.is_empty(), self.asked.len());
         self.asked.extend(answers);
+        let answers = self.asked.len() - others;
         // The task that reads goes on where this stops: it is its waker that the socket gets.
         let Some(reader) = self.reader.clone().filter(|_| !self.is_full) else {
-            self.unsent.extend_from_slice(requests);
+            self.backlog.keep(requests, 0, answers);
+            self.backlog.tidy(&mut self.asked);
             return Ok(());
         };
         let mut context = Context::from_waker(&reader);
         if is_idle {
             let (written, is_full) = write(self.writer.as_mut(), &mut context, requests)?;
-            self.unsent.extend_from_slice(&requests[written..]);
+            self.backlog.keep(requests, written, answers);
             self.is_full = is_full;
             return Ok(());
         }
-        self.unsent.extend_from_slice(requests);
-        if self.unsent.len() < ENOUGH { Ok(()) } else { self.flush(&mut context) }
+        self.backlog.keep(requests, 0, answers);
+        if self.backlog.bytes().len() < ENOUGH { Ok(()) } else { self.flush(&mut context) }
     }
 
     fn flush(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let (written, is_full) = write(self.writer.as_mut(), context, &self.unsent)?;
-        self.unsent.drain(..written);
+        self.backlog.forget_given_up(&mut self.asked);
+        let (written, is_full) = write(self.writer.as_mut(), context, self.backlog.bytes())?;
+        self.backlog.wrote(written);
         self.is_full = is_full;
         Ok(())
     }
 
     /// Whom to wake if there is something to write that nobody would look at.
     fn rings(&mut self) -> Option<Waker> {
-        if self.is_rung || self.is_full || self.unsent.is_empty() {
+        if self.is_rung || self.is_full || self.backlog.is_empty() {
             return None;
         }
         self.is_rung = true;
@@ -257,40 +268,12 @@ fn write(
     }
 }
 
-/// What has arrived and was not read yet.
-struct Inbox {
-    bytes: Vec<u8>,
-    from: usize,
-    to: usize,
-}
-
-impl Inbox {
-    /// Where more can be put; `None` if that would be too much.
-    fn room(&mut self, longest: usize) -> Option<&mut [u8]> {
-        if self.from == self.to {
-            (self.from, self.to) = (0, 0);
-            if self.bytes.len() > 8 * USUAL_READ {
-                self.bytes = vec![0; USUAL_READ];
-            }
-        } else if self.to == self.bytes.len() {
-            self.bytes.copy_within(self.from..self.to, 0);
-            (self.from, self.to) = (0, self.to - self.from);
-            if self.to > self.bytes.len() / 2 {
-                if self.bytes.len() > longest {
-                    return None;
-                }
-                self.bytes.resize(2 * self.bytes.len(), 0);
-            }
-        }
-        Some(&mut self.bytes[self.to..])
-    }
-}
-
 /// The task that reads. Dropped with its runtime, it closes the connection.
 struct Reading<P: Protocol, R> {
     shared: Arc<Shared<P>>,
     reader: R,
     inbox: Inbox,
+    begun: P::Begun,
     /// Kept for their room.
     replies: Vec<P::Reply>,
     answered: Vec<oneshot::Sender<P::Reply>>,
@@ -316,7 +299,10 @@ impl<P: Protocol, R: AsyncRead + Unpin> Reading<P, R> {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
                     return Err("the connection was closed".to_owned());
                 }
-                Poll::Ready(Ok(())) => self.inbox.to += buffer.filled().len(),
+                Poll::Ready(Ok(())) => {
+                    let length = buffer.filled().len();
+                    self.inbox.arrived(length);
+                }
             }
             self.hand_out()?;
         }
@@ -324,12 +310,15 @@ impl<P: Protocol, R: AsyncRead + Unpin> Reading<P, R> {
 
     /// Hands out what has come in full.
     fn hand_out(&mut self) -> Result<(), String> {
-        let Self { shared, inbox, replies, answered, .. } = self;
+        let Self { shared, inbox, begun, replies, answered, .. } = self;
         let read = loop {
-            match shared.protocol.read(&inbox.bytes[inbox.from..inbox.to]) {
+            if inbox.unread().is_empty() {
+                break Ok(());
+            }
+            match shared.protocol.read(inbox.unread(), begun) {
                 Ok(None) => break Ok(()),
                 Ok(Some((reply, length))) => {
-                    inbox.from += length;
+                    inbox.read(length);
                     replies.extend(shared.protocol.hear(reply));
                 }
                 Err(why) => break Err(format!("it sent what cannot be understood: {why}")),
@@ -354,7 +343,7 @@ impl<P: Protocol, R: AsyncRead + Unpin> Reading<P, R> {
         if self.shared.is_closed() {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        if out.is_full || !out.unsent.is_empty() {
+        if out.is_full || !out.backlog.is_empty() {
             self.has_yielded = self.yields && !self.has_yielded;
             if self.has_yielded {
                 out.is_rung = true;
@@ -395,181 +384,5 @@ impl<P: Protocol, R: AsyncRead + Unpin> Future for Reading<P, R> {
 impl<P: Protocol, R> Drop for Reading<P, R> {
     fn drop(&mut self) {
         self.shared.close("its runtime ended");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
-    use tokio::task::yield_now;
-
-    use super::*;
-
-    /// Answers are lines. Those with a mark nobody asked for.
-    #[derive(Clone, Default)]
-    struct Lines {
-        news: Arc<Mutex<Vec<String>>>,
-        ended: Arc<Mutex<u32>>,
-    }
-
-    impl Protocol for Lines {
-        type Reply = String;
-
-        const LONGEST: usize = 16 * 1024;
-
-        fn read(&self, bytes: &[u8]) -> Result<Option<(String, usize)>, String> {
-            let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-            let line = std::str::from_utf8(&bytes[..end]).map_err(|_| "no text".to_owned())?;
-            Ok(Some((line.to_owned(), end + 1)))
-        }
-
-        fn hear(&self, line: String) -> Option<String> {
-            let Some(news) = line.strip_prefix('!') else { return Some(line) };
-            locked(&self.news).push(news.to_owned());
-            None
-        }
-
-        fn ended(&self) {
-            *locked(&self.ended) += 1;
-        }
-    }
-
-    /// Every write, as it was made.
-    #[derive(Clone, Default)]
-    struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
-
-    impl AsyncWrite for Writes {
-        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            locked(&self.0).push(bytes.to_vec());
-            Poll::Ready(Ok(bytes.len()))
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    fn open(room: usize) -> (Lane<Lines>, Lines, DuplexStream) {
-        let (near, far) = duplex(room);
-        let lines = Lines::default();
-        (Lane::over(lines.clone(), split(near)), lines, far)
-    }
-
-    #[tokio::test]
-    async fn who_asks_alone_writes_at_once_and_the_others_together() {
-        let (reader, mut far) = duplex(64);
-        let writes = Writes::default();
-        let made = || std::mem::take(&mut *locked(&writes.0));
-        let lane = Lane::over(Lines::default(), (reader, writes.clone()));
-        yield_now().await;
-        let first = lane.send(b"a\n").expect("open");
-        assert_eq!(made(), [b"a\n"], "nobody else has run");
-        let others = [b"b\n", b"c\n", b"d\n"].map(|request| lane.send(request).expect("open"));
-        assert!(made().is_empty(), "they go together");
-        yield_now().await;
-        assert_eq!(made(), [b"b\nc\nd\n"]);
-        let much = vec![b'x'; ENOUGH];
-        let last = lane.send(&much).expect("open");
-        assert_eq!(made(), [much], "it waits for nobody");
-        far.write_all(b"1\n2\n3\n4\n5\n").await.expect("read");
-        assert_eq!(first.await.expect("answered"), "1");
-        let [b, c, d] = others;
-        assert_eq!((b.await, c.await, d.await), (Ok("2".to_owned()), Ok("3".to_owned()), Ok("4".to_owned())));
-        assert_eq!(last.await.expect("answered"), "5");
-        let alone = lane.send(b"e\n").expect("open");
-        assert_eq!(made(), [b"e\n"], "nothing is under way any more");
-        drop(alone);
-    }
-
-    #[tokio::test]
-    async fn news_disturb_no_answer_and_answers_come_in_pieces() {
-        let (lane, lines, mut far) = open(64);
-        let answers = lane.send_all(b"a\nb\n", 2).expect("open");
-        far.write_all(b"!one\n1").await.expect("read");
-        yield_now().await;
-        far.write_all(b"0\n!two\n20\n").await.expect("read");
-        let mut heard = Vec::new();
-        for answer in answers {
-            heard.push(answer.await.expect("answered"));
-        }
-        assert_eq!(heard, ["10", "20"]);
-        assert_eq!(*locked(&lines.news), ["one", "two"]);
-    }
-
-    /// A peer that takes a few bytes at a time gets everything, in order.
-    #[tokio::test]
-    async fn what_does_not_fit_goes_out_later() {
-        let (lane, _, mut far) = open(7);
-        let requests: Vec<_> = (0..2_000).map(|number| format!("{number}\n")).collect();
-        let answers: Vec<_> =
-            requests.iter().map(|request| lane.send(request.as_bytes()).expect("open")).collect();
-        let (mut sent, expected) = (vec![0; requests.concat().len()], requests.concat());
-        far.read_exact(&mut sent).await.expect("all of it");
-        assert_eq!(String::from_utf8_lossy(&sent), expected);
-        let echo = async { far.write_all(expected.as_bytes()).await.expect("read") };
-        let hear = async {
-            for (number, answer) in answers.into_iter().enumerate() {
-                assert_eq!(answer.await.expect("answered"), number.to_string());
-            }
-        };
-        tokio::join!(echo, hear);
-    }
-
-    #[tokio::test]
-    async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
-        let (lane, lines, far) = open(64);
-        let unanswered = lane.send(b"a\n").expect("open");
-        drop(far);
-        let told = tokio::time::timeout(Duration::from_secs(5), unanswered).await;
-        assert!(told.expect("in time").is_err());
-        assert!(lane.is_retired() && lane.send(b"b\n").is_none());
-        assert_eq!((lane.why().as_str(), *locked(&lines.ended)), ("the connection was closed", 1));
-        drop(lane);
-        assert_eq!(*locked(&lines.ended), 1);
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_understood_ends_it() {
-        for (said, why) in [
-            (&b"\xff\n"[..], "it sent what cannot be understood: no text"),
-            (b"1\n2\n", "a reply to nothing"),
-            (&[b'x'; 40_000], "a reply of more than 16384 bytes"),
-        ] {
-            let (lane, _, mut far) = open(100_000);
-            let unanswered = lane.send(b"a\n").expect("open");
-            far.write_all(said).await.expect("read");
-            for _ in 0..1_000 {
-                yield_now().await;
-            }
-            assert_eq!((lane.is_retired(), lane.why().as_str()), (true, why));
-            drop(unanswered);
-        }
-    }
-
-    #[cfg(feature = "redis")]
-    #[tokio::test]
-    async fn what_was_asked_of_a_connection_that_nobody_trusts_is_still_answered() {
-        let (lane, lines, mut far) = open(64);
-        let asked = lane.send(b"a\n").expect("open");
-        lane.retire();
-        assert!(lane.is_retired() && *locked(&lines.ended) == 1);
-        far.write_all(b"1\n").await.expect("read");
-        assert_eq!(asked.await.expect("answered"), "1");
-    }
-
-    #[test]
-    fn it_ends_with_its_runtime() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let (lane, lines, _far) = runtime.block_on(async { open(64) });
-        let unanswered = lane.send(b"a\n").expect("open");
-        drop(runtime);
-        assert!(lane.is_retired() && *locked(&lines.ended) == 1);
-        assert!(unanswered.blocking_recv().is_err());
     }
 }

@@ -69,7 +69,7 @@ mod thread;
     feature = "zookeeper"
 ))]
 mod tls;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod unheard;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;

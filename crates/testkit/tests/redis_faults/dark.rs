@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork::{Effect, ErrorKind, Loss};
+use latchwork::engine::Filter;
+use latchwork::{Effect, ErrorKind, LockName, Loss};
 use testkit::crowd::{Crowd, MARGIN, TTL};
 use testkit::history::Fault;
 use testkit::store::Written;
@@ -104,4 +105,21 @@ async fn a_holder_whose_connections_went_dead_without_a_word_keeps_its_lock() {
     pause(50).await;
     guard.release().await.expect("held");
     assert_eq!(scene.judge(&[client], SOON).await.exclusive(), 1);
+}
+
+/// Who looks may stop at any time. Who did so after a second, and nobody had answered, is not kept waiting again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_only_looks_leaves_a_connection_that_was_cut_off_without_a_word() {
+    let scene = Scene::new();
+    let client = scene.client().await;
+    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+    let this = Filter::Name(LockName::new(LOCK).expect("a good name"));
+    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    let looked = tokio::time::timeout(Duration::from_secs(1), client.client().inspect(&this)).await;
+    assert!(looked.is_err(), "nobody answers");
+    let looked = tokio::time::timeout(SOON, client.client().inspect(&this)).await;
+    let seen = looked.expect("on a new connection").expect("it answers");
+    assert_eq!(seen[0].holders.len(), 1);
+    guard.release().await.expect("held");
+    scene.judge(&[client], SOON).await;
 }

@@ -120,3 +120,16 @@ async fn a_wrong_password_is_denied_with_the_user_and_the_place_to_look() {
         assert!(error.to_string().contains(part), "{part:?} in {error}");
     }
 }
+
+/// What it says of a command that it does not know is the command, password and all.
+#[tokio::test]
+async fn a_server_that_does_not_know_the_greeting_is_told_from_others_without_its_words() {
+    let config = vec![("rename-command".to_owned(), "HELLO \"\"".to_owned())];
+    let password = Some(PASSWORD.to_owned());
+    let server = RedisServer::start(RedisOptions { config, password, ..Default::default() });
+    let url = format!("redis://:{PASSWORD}@{}", server.address());
+    let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("6.2 or newer"), "{error}");
+    keeps_the_secret(&format!("{error} {error:?} {:?}", std::error::Error::source(&error)));
+}

@@ -94,6 +94,9 @@ async fn a_database_that_the_server_does_not_have_is_the_callers_mistake() {
     let url = |database| format!("redis://{}/{database}", server.address());
     invalid(&url(99), &["database"]).await;
     latchwork::connect(&url(15)).await.expect("it has that one");
+    let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
+    let node = RedisServer::start(RedisOptions { config, ..Default::default() });
+    invalid(&format!("redis://{}/1", node.address()), &["cluster", "database"]).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::scene::{LOCK, LONG, SOON, Scene, pairs, pause, take};
+use super::scene::{LOCK, LONG, SOON, Scene, now, pairs, pause, take};
+use super::scripts::RELEASE;
 
 /// Longer than a machine with other work takes for an answer.
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
@@ -44,6 +45,31 @@ async fn late_answers_of_any_two_masters_are_not_waited_for_and_leave_nothing_be
     pause(1_000).await;
     scene.until_keys(LOCK, 0, SOON).await;
     scene.judge(&[client, rival]).await;
+}
+
+/// A master that forgot the scripts is sent their texts; but not that of a claim that is over, whose release it has answered already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_master_that_forgot_the_claim_is_not_asked_for_it_behind_its_release() {
+    let scene = Scene::new();
+    let client = scene.client(OPTIONS).await;
+    take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
+    scene.until_keys(LOCK, 0, SOON).await;
+    let late = &scene.masters[0];
+    late.command(&["SCRIPT", "FLUSH"]);
+    late.command(&["SCRIPT", "LOAD", RELEASE]);
+    let (by_digest, by_text) = (late.calls(&["evalsha"]), late.calls(&["eval"]));
+    scene.proxies[0].delay(Duration::from_millis(400));
+    take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
+    let end = now().after(SOON);
+    while late.calls(&["evalsha"]) < by_digest + 2 {
+        assert!(now() < end, "claim and release came by");
+        pause(10).await;
+    }
+    pause(1_000).await;
+    assert_eq!(late.calls(&["eval"]), by_text, "the claim came behind its release");
+    assert_eq!(scene.keys(LOCK), 0);
+    scene.proxies[0].delay(Duration::ZERO);
+    scene.judge(&[client]).await;
 }
 
 /// Four clients that all want it at once, on an even number of masters, where votes can be split evenly.

@@ -7,7 +7,11 @@ use super::wire::{self, Reply, Requests};
 use crate::engine::ClaimId;
 use crate::engines::lane::{Answer, Lane, Protocol};
 use crate::engines::links::Connection;
+use crate::engines::unheard;
 use crate::{Effect, Error, ErrorKind, Result};
+
+/// Why a connection is left that stays silent.
+const LATE: &str = "no answer in time";
 
 /// A connection to one server. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
@@ -24,10 +28,12 @@ struct Meta;
 
 impl Protocol for Meta {
     type Reply = Reply;
+    /// A reply is one short line, and what that says is the length of the rest.
+    type Begun = ();
 
     const LONGEST: usize = wire::LONGEST_REPLY;
 
-    fn read(&self, bytes: &[u8]) -> std::result::Result<Option<(Reply, usize)>, String> {
+    fn read(&self, bytes: &[u8], (): &mut ()) -> std::result::Result<Option<(Reply, usize)>, String> {
         wire::read(bytes).map_err(|wire::Strange(why)| why)
     }
 
@@ -87,10 +93,14 @@ impl Link {
         replies
     }
 
-    /// The same for one who only looks, and may stop at any time: that says nothing of the connection.
+    /// The same for one who only looks, and may stop at any time, which says nothing of the connection. But who has waited for long
+    /// may be the only one who uses it, and must leave it when nobody answers.
     pub(super) async fn glance(&self, requests: Requests) -> Result<Reply> {
         let answer = self.lane.send(&requests.bytes).ok_or_else(|| self.not_sent())?;
-        self.reply(answer).await
+        let unheard = unheard::Unheard::of(|| self.lane.close(LATE));
+        let reply = self.reply(answer).await;
+        unheard.heard();
+        reply
     }
 
     async fn reply(&self, answer: Answer<Reply>) -> Result<Reply> {
@@ -122,6 +132,6 @@ struct Unheard<'a>(&'a Lane<Meta>);
 
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
-        self.0.close("no answer in time");
+        self.0.close(LATE);
     }
 }

@@ -13,6 +13,8 @@ pub(super) enum Failure {
     NotNow,
     /// The server does not let this user do it.
     Denied,
+    /// The server does not speak the protocol.
+    TooOld,
     /// This is one node of a cluster, and not the one for this key.
     Cluster,
     /// The server has no database of this number.
@@ -20,6 +22,9 @@ pub(super) enum Failure {
     /// Anything else: what is stored is not what we stored.
     Strange,
 }
+
+/// The server does not let this user do it, or nobody who comes from elsewhere.
+const DENIED: [&str; 4] = ["NOPERM", "NOAUTH", "WRONGPASS", "DENIED"];
 
 /// The server cannot do it now. The first write of a script is refused, so nothing was written.
 const NOT_NOW: [&str; 10] = [
@@ -35,16 +40,22 @@ const NOT_NOW: [&str; 10] = [
     "NOSCRIPT",
 ];
 
+/// The same, without a word of its own.
+const TOO_MANY: &str = "ERR max number of clients";
+
 impl Failure {
     pub(super) fn of(trouble: &Trouble) -> Self {
         match code(trouble) {
             Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
-            Some("NOPERM" | "NOAUTH" | "WRONGPASS") => Self::Denied,
+            Some(word) if DENIED.contains(&word) => Self::Denied,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
-            Some("ERR") if has(trouble, "DB index") => Self::NoDatabase,
-            Some("ERR") if has(trouble, "max number of clients") => Self::NotNow,
+            Some("ERR") if trouble.words().starts_with(TOO_MANY) => Self::NotNow,
             Some(_) => Self::Strange,
-            None => Self::Connection,
+            None => match trouble {
+                Trouble::TooOld => Self::TooOld,
+                Trouble::NoDatabase(_) => Self::NoDatabase,
+                Trouble::Refused(_) | Trouble::Ended(_) | Trouble::TimedOut(_) => Self::Connection,
+            },
         }
     }
 
@@ -52,10 +63,32 @@ impl Failure {
         match self {
             Self::Connection | Self::NotNow => ErrorKind::Unreachable,
             Self::Denied => ErrorKind::Denied,
-            Self::Cluster => ErrorKind::Unsupported,
+            Self::TooOld | Self::Cluster => ErrorKind::Unsupported,
             Self::NoDatabase => ErrorKind::Invalid,
             Self::Strange => ErrorKind::Corrupt,
         }
+    }
+}
+
+/// A server that refuses to be greeted. What it says is kept only if it begins with a word that says why: one that does not know
+/// the command repeats what it was sent, and that may be anything.
+pub(super) fn not_greeted(trouble: Trouble) -> Trouble {
+    let is_known = match &trouble {
+        Trouble::Refused(words) => {
+            let word = words.split(' ').next().unwrap_or_default();
+            NOT_NOW.contains(&word) || DENIED.contains(&word) || words.starts_with(TOO_MANY)
+        }
+        _ => true,
+    };
+    if is_known { trouble } else { Trouble::TooOld }
+}
+
+/// A server that refuses to change to a database. It has different words for a number that is none, one that it does not have, and
+/// a cluster, where there are no others.
+pub(super) fn not_selected(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Refused(words) if words.starts_with("ERR ") => Trouble::NoDatabase(words),
+        trouble => trouble,
     }
 }
 
@@ -67,7 +100,7 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
 /// A request that may have.
 pub(super) fn unanswered(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
     let effect = match failure {
-        Failure::NotNow | Failure::Cluster | Failure::NoDatabase => Effect::None,
+        Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase => Effect::None,
         // A script may be stopped half-way.
         Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
     };
@@ -123,8 +156,7 @@ pub(super) fn code(trouble: &Trouble) -> Option<&str> {
 
 /// Whether its message says so.
 fn has(trouble: &Trouble, words: &str) -> bool {
-    let (Trouble::Refused(why) | Trouble::Ended(why) | Trouble::TimedOut(why)) = trouble;
-    why.contains(words)
+    trouble.words().contains(words)
 }
 
 #[cfg(test)]
@@ -145,5 +177,51 @@ mod tests {
         assert_eq!(failed(&in_6_2.replace("-OOM", "-READONLY")), Failure::NotNow);
         assert_eq!(failed("ERR Error running script (call to f_17c1): @user_script:3: no"), Failure::Strange);
         assert_eq!(failed("WRONGTYPE Operation against a key: -OOM"), Failure::Strange);
+    }
+    #[test]
+    fn what_refuses_a_greeting_is_repeated_only_if_it_begins_with_a_word_that_says_why() {
+        let told = |reply: &str| not_greeted(Trouble::Refused(reply.to_owned()));
+        for reply in [
+            "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'",
+            "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `secret: -OOM no`, ",
+            "ERR unknown command 'HELLO', with args beginning with: 'secret max number of clients'",
+            "NOPROTO unsupported protocol version",
+            "",
+        ] {
+            assert_eq!(told(reply), Trouble::TooOld, "{reply}");
+        }
+        assert_eq!(Failure::of(&Trouble::TooOld).kind(), ErrorKind::Unsupported);
+        for (reply, kind) in [
+            ("WRONGPASS invalid username-password pair or user is disabled.", ErrorKind::Denied),
+            ("NOAUTH HELLO must be called with the client already authenticated", ErrorKind::Denied),
+            ("DENIED Redis is running in protected mode", ErrorKind::Denied),
+            ("LOADING Redis is loading the dataset in memory", ErrorKind::Unreachable),
+            ("ERR max number of clients reached", ErrorKind::Unreachable),
+        ] {
+            let refused = Trouble::Refused(reply.to_owned());
+            assert_eq!((told(reply), Failure::of(&refused).kind()), (refused, kind), "{reply}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_server_says_of_a_database_that_it_does_not_have_it_is_the_url_that_is_wrong() {
+        let failed = |reply: &str| Failure::of(&not_selected(Trouble::Refused(reply.to_owned())));
+        for reply in [
+            "ERR SELECT is not allowed in cluster mode",
+            "ERR DB index is out of range",
+            "ERR invalid DB index",
+            "ERR unknown command 'SELECT', with args beginning with: '1' ",
+        ] {
+            assert_eq!(
+                (failed(reply), failed(reply).kind()),
+                (Failure::NoDatabase, ErrorKind::Invalid),
+                "{reply}"
+            );
+        }
+        assert_eq!(
+            failed("NOPERM this user has no permissions to run the 'select' command"),
+            Failure::Denied
+        );
+        assert_eq!(failed("LOADING Redis is loading the dataset in memory"), Failure::NotNow);
     }
 }

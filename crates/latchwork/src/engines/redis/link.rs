@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use super::beats::Beats;
-use super::failure::{Failure, code, refused, unanswered};
+use super::failure::{Failure, code, not_greeted, not_selected, refused, unanswered};
 use super::news::Hearing;
 use super::options::{Login, Options};
 use super::scripts::Script;
@@ -110,10 +110,7 @@ impl Link {
 
     /// Makes sure that what is said on the channel of a cell arrives here.
     pub(super) async fn subscribe(&self, channel: &str, options: &Options) -> Result<()> {
-        // Whoever watches a cell may stop at any time.
-        let unheard = unheard::Unheard::of(|| self.lane.retire());
-        let subscribed = self.send(&mut Command::of(&["SUBSCRIBE", channel])).await;
-        unheard.heard();
+        let subscribed = self.ask_while_wanted(&mut Command::of(&["SUBSCRIBE", channel])).await;
         subscribed.map(drop).map_err(|trouble| refused(&trouble, options))
     }
 
@@ -155,34 +152,61 @@ impl Link {
         mut command: Command,
         options: &Options,
     ) -> Result<Value> {
-        // Whoever only looks may stop at any time: that says nothing of the connection.
-        let unheard = (!matches!(script, Script::Inspect | Script::CellWrite)).then(|| Unheard(&self.lane));
-        // Who writes a cell may stop as well, and is not one whom the core let wait for as long as it may take.
-        let unheard_cell =
-            matches!(script, Script::CellWrite).then(|| unheard::Unheard::of(|| self.lane.retire()));
-        let answer = match self.send(&mut command).await {
-            Err(trouble) if trouble.code() == Some("NOSCRIPT") => {
-                // Boxed, because it is rare, and all requests would be as large.
-                Box::pin(self.send_spelled_out(script, &command, options)).await
-            }
-            answer => answer,
-        };
-        unheard.into_iter().for_each(Unheard::heard);
-        unheard_cell.into_iter().for_each(unheard::Unheard::heard);
-        answer.map_err(|trouble| self.failed(&trouble, options))
+        match self.call_known(script, &mut command, options).await? {
+            Some(answer) => Ok(answer),
+            // Boxed, because it is rare, and all requests would be as large.
+            None => Box::pin(self.call_spelled_out(script, &command, options)).await,
+        }
     }
 
-    async fn send_spelled_out(&self, script: Script, command: &Command, options: &Options) -> Asked<Value> {
-        self.send(&mut command.spelled_out(&script.source(options))).await
+    /// Calls a script that the server knows; `None` if it forgot it. It is sent when this is first polled.
+    pub(super) async fn call_known(
+        &self,
+        script: Script,
+        command: &mut Command,
+        options: &Options,
+    ) -> Result<Option<Value>> {
+        match self.ask(script, command).await {
+            Err(trouble) if trouble.code() == Some("NOSCRIPT") => Ok(None),
+            answer => answer.map(Some).map_err(|trouble| self.failed(&trouble, options)),
+        }
+    }
+
+    /// The same call with the script's text. It is sent when this is first polled.
+    pub(super) async fn call_spelled_out(
+        &self,
+        script: Script,
+        command: &Command,
+        options: &Options,
+    ) -> Result<Value> {
+        let mut command = command.spelled_out(&script.source(options));
+        self.ask(script, &mut command).await.map_err(|trouble| self.failed(&trouble, options))
     }
 
     /// Sends any other command.
     pub(super) async fn command(&self, mut command: Command, options: &Options) -> Result<Value> {
-        // Whoever only reads may be the only one who uses this connection, and must leave it when nobody answers.
-        let unheard = unheard::Unheard::of(|| self.lane.retire());
-        let answer = self.send(&mut command).await;
-        unheard.heard();
+        let answer = self.ask_while_wanted(&mut command).await;
         answer.map_err(|trouble| self.failed(&trouble, options))
+    }
+
+    async fn ask(&self, script: Script, command: &mut Command) -> Asked<Value> {
+        // Who looks, or writes a cell, is not one whom the core let wait for as long as it may take.
+        if matches!(script, Script::Inspect | Script::CellWrite) {
+            return self.ask_while_wanted(command).await;
+        }
+        let unheard = Unheard(&self.lane);
+        let answer = self.send(command).await;
+        unheard.heard();
+        answer
+    }
+
+    /// For one who may stop at any time, which says nothing of the connection. But who has waited for long may be the only one who
+    /// uses it, and must leave it when nobody answers.
+    async fn ask_while_wanted(&self, command: &mut Command) -> Asked<Value> {
+        let unheard = unheard::Unheard::of(|| self.lane.retire());
+        let answer = self.send(command).await;
+        unheard.heard();
+        answer
     }
 
     async fn send(&self, command: &mut Command) -> Asked<Value> {
@@ -219,7 +243,7 @@ async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<St
         Some(answered) => answer(lane, answered).await.map(Some),
         None => Ok(None),
     };
-    next().await?;
+    next().await.map_err(not_greeted)?;
     for _ in ["LIB-NAME", "LIB-VER"] {
         // For people to read: an older server does not know it, and a user may not be let.
         if let Err(trouble @ (Trouble::Ended(_) | Trouble::TimedOut(_))) = next().await {
@@ -227,7 +251,7 @@ async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<St
         }
     }
     if *database > 0 {
-        next().await?;
+        next().await.map_err(not_selected)?;
     }
     let info = next().await?.map(text).unwrap_or_default();
     let mut shas = Vec::new();

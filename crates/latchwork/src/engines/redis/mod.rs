@@ -38,6 +38,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
     Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
+use crate::engines::links::Connection as _;
 use crate::engines::mailbox::News;
 use crate::engines::quarantine::{Quarantine, quarantined};
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
@@ -336,8 +337,14 @@ impl Engine for Redis {
             true => Box::pin(self.beat(&link, claim, keys)).await,
             false => self.claim_now(&link, claim, keys).await,
         };
-        if waits && !matches!(verdict, Ok(Verdict::Busy(_))) {
-            self.session.mailbox.forget(claim.id);
+        match verdict {
+            // Maybe it was left before this claim was expected, which then was not told: it asks again, by one that listens.
+            Ok(Verdict::Busy(_)) if waits && link.is_closed() => {
+                self.session.mailbox.deliver(claim.id, News::Recheck);
+            }
+            Ok(Verdict::Busy(_)) => {}
+            _ if waits => self.session.mailbox.forget(claim.id),
+            _ => {}
         }
         verdict
     }

@@ -18,11 +18,12 @@ pub(super) struct Hearing {
 
 impl Protocol for Hearing {
     type Reply = Value;
+    type Begun = wire::Begun;
 
     const LONGEST: usize = wire::LONGEST_REPLY;
 
-    fn read(&self, bytes: &[u8]) -> Result<Option<(Value, usize)>, String> {
-        wire::read(bytes)
+    fn read(&self, bytes: &[u8], begun: &mut wire::Begun) -> Result<Option<(Value, usize)>, String> {
+        wire::read(bytes, begun)
     }
 
     fn hear(&self, reply: Value) -> Option<Value> {

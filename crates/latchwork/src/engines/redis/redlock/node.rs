@@ -86,7 +86,18 @@ impl Node {
         for arg in &ask.args {
             command.arg(&arg[..]);
         }
-        let request = link.call(ask.script, command, options);
+        match self.pass(ask, link.call_known(ask.script, &mut command, options)).await? {
+            Some(answer) => Ok(answer),
+            // It goes through the gate as well: meanwhile the claim may be over, and its release have been there.
+            None => {
+                let request = link.call_spelled_out(ask.script, &command, options);
+                Box::pin(self.pass(ask, request)).await
+            }
+        }
+    }
+
+    /// Carries out a request that is sent when it is first polled, if it is not too late for that.
+    async fn pass<T>(&self, ask: &Ask, request: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(gate) = &ask.gate else { return request.await };
         let too_late =
             || Error::new(ErrorKind::Unreachable, format!("redis at {} came too late", self.place()));

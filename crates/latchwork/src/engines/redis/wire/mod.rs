@@ -1,8 +1,11 @@
 //! RESP3, Redis' protocol, as far as locks need it.
 
+mod begun;
 mod command;
+mod reader;
 mod value;
 
+pub(super) use self::begun::Begun;
 pub(super) use self::command::{Arg, Command};
 pub(super) use self::value::{Value, read};
 
@@ -14,6 +17,10 @@ pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
 pub(super) enum Trouble {
     /// The server said no: a code, and words.
     Refused(String),
+    /// It does not speak the protocol. Without its words: it may repeat what it was sent, and that is a password.
+    TooOld,
+    /// It has no database of this number, in its words.
+    NoDatabase(String),
     /// The connection ended, or there was none.
     Ended(String),
     /// Nothing was heard for too long.
@@ -25,15 +32,22 @@ impl Trouble {
     pub(super) fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(words) => words.split(' ').next(),
-            Self::Ended(_) | Self::TimedOut(_) => None,
+            Self::TooOld | Self::NoDatabase(_) | Self::Ended(_) | Self::TimedOut(_) => None,
+        }
+    }
+
+    /// What it says.
+    pub(super) fn words(&self) -> &str {
+        match self {
+            Self::Refused(why) | Self::NoDatabase(why) | Self::Ended(why) | Self::TimedOut(why) => why,
+            Self::TooOld => "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command",
         }
     }
 }
 
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Refused(why) | Self::Ended(why) | Self::TimedOut(why)) = self;
-        f.write_str(why)
+        f.write_str(self.words())
     }
 }
 

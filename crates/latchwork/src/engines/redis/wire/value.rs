@@ -1,7 +1,12 @@
 //! What is answered, and what is said without being asked.
 
+use super::begun::{Begun, too_deep};
+use super::reader::{Part, Reader, Stop};
+
 /// So deep values may stand in each other.
-const DEEPEST: usize = 16;
+pub(super) const DEEPEST: usize = 16;
+/// For so many values there is room at once. For more it grows with them.
+const MOST_AT_ONCE: usize = 1_024;
 
 /// A reply. Kinds that mean the same to us are one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,114 +24,58 @@ pub(in crate::engines::redis) enum Value {
     Refused(String),
 }
 
-/// The first reply in `bytes`, and its length; `None` if it has not come in full.
+/// The first reply in `bytes`, and its length; `None` if it has not come in full. Then it is to be read again, with `begun`, when there
+/// are more behind them.
 ///
 /// # Errors
 /// If it is none.
-pub(in crate::engines::redis) fn read(bytes: &[u8]) -> Result<Option<(Value, usize)>, String> {
-    let mut reader = Reader { bytes, at: 0 };
-    match reader.value(DEEPEST) {
-        Ok(value) => Ok(Some((value, reader.at))),
-        Err(Stop::Incomplete) => Ok(None),
+pub(in crate::engines::redis) fn read(
+    bytes: &[u8],
+    begun: &mut Begun,
+) -> Result<Option<(Value, usize)>, String> {
+    if !begun.is_worth_reading(bytes)? {
+        return Ok(None);
+    }
+    let mut reader = Reader { bytes, at: 0, searched: 0 };
+    match value(&mut reader, DEEPEST) {
+        Ok(value) => {
+            begun.end();
+            Ok(Some((value, reader.at)))
+        }
+        Err(Stop::Incomplete(_)) => {
+            begun.begin();
+            Ok(None)
+        }
         Err(Stop::Strange(why)) => Err(why),
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-/// Why there is no value.
-enum Stop {
-    Incomplete,
-    Strange(String),
-}
-
-impl<'a> Reader<'a> {
-    fn value(&mut self, depth: usize) -> Result<Value, Stop> {
-        let Some(left) = depth.checked_sub(1) else {
-            return Err(Stop::Strange("values that stand in each other too deep".to_owned()));
-        };
-        let [kind, line @ ..] = self.line()? else { return Err(Stop::Strange("an empty line".to_owned())) };
-        Ok(match kind {
-            b':' => Value::Int(number(line)?),
-            b'$' => self.string(line)?.map_or(Value::Nil, |text| Value::BulkString(text.to_vec())),
-            b'*' | b'~' => self.values(line, 1, left)?.map_or(Value::Nil, Value::Array),
-            b'%' => self.values(line, 2, left)?.map_or(Value::Nil, Value::Array),
-            b'>' => self.values(line, 1, left)?.map_or(Value::Nil, Value::Push),
-            b'+' => Value::Status(text(line)),
-            b'-' => Value::Refused(text(line)),
-            b'!' => Value::Refused(self.string(line)?.map_or_else(String::new, text)),
-            b'_' => Value::Nil,
-            b'#' => Value::Int(i64::from(line == b"t")),
-            b',' | b'(' => Value::BulkString(line.to_vec()),
-            // Behind three letters that say how it is to be shown, and a colon.
-            b'=' => match self.string(line)? {
-                Some(text) => Value::BulkString(text.get(4..).unwrap_or_default().to_vec()),
-                None => Value::Nil,
-            },
-            // Remarks on the reply that follows.
-            b'|' => {
-                self.values(line, 2, left)?;
-                self.value(left)?
+fn value(reader: &mut Reader<'_>, depth: usize) -> Result<Value, Stop> {
+    let left = depth.checked_sub(1).ok_or_else(too_deep)?;
+    Ok(match reader.part()? {
+        Part::Nil => Value::Nil,
+        Part::Int(number) => Value::Int(number),
+        Part::Text(bytes) => Value::BulkString(bytes.to_vec()),
+        Part::Status(words) => Value::Status(text(words)),
+        Part::Refused(words) => Value::Refused(text(words)),
+        Part::Array(count) => Value::Array(values(reader, count, left)?),
+        Part::Push(count) => Value::Push(values(reader, count, left)?),
+        Part::Remarks(count) => {
+            for _ in 0..count {
+                value(reader, left)?;
             }
-            _ => return Err(Stop::Strange(format!("a reply that begins with byte {kind}"))),
-        })
-    }
-
-    /// Until the end of the line, without that.
-    fn line(&mut self) -> Result<&'a [u8], Stop> {
-        let rest = &self.bytes[self.at..];
-        let end = rest.iter().position(|byte| *byte == b'\r').ok_or(Stop::Incomplete)?;
-        match rest.get(end + 1) {
-            None => Err(Stop::Incomplete),
-            Some(b'\n') => {
-                self.at += end + 2;
-                Ok(&rest[..end])
-            }
-            Some(_) => Err(Stop::Strange("a line that ends in the middle".to_owned())),
+            value(reader, left)?
         }
-    }
-
-    fn string(&mut self, length: &[u8]) -> Result<Option<&'a [u8]>, Stop> {
-        let Some(length) = count(length)? else { return Ok(None) };
-        let rest = &self.bytes[self.at..];
-        // It must fit before it can be there: what is too long is refused by whoever has to keep it.
-        let (Some(text), Some(end)) = (rest.get(..length), rest.get(length..length.saturating_add(2))) else {
-            return Err(Stop::Incomplete);
-        };
-        if end != b"\r\n" {
-            return Err(Stop::Strange("a string that does not end where it should".to_owned()));
-        }
-        self.at += length + 2;
-        Ok(Some(text))
-    }
-
-    fn values(&mut self, number: &[u8], each: usize, depth: usize) -> Result<Option<Vec<Value>>, Stop> {
-        let Some(number) = count(number)?.map(|number| number.saturating_mul(each)) else { return Ok(None) };
-        // Not for as many as it says: none is shorter than three bytes.
-        let mut values = Vec::with_capacity(number.min((self.bytes.len() - self.at) / 3));
-        for _ in 0..number {
-            values.push(self.value(depth)?);
-        }
-        Ok(Some(values))
-    }
+    })
 }
 
-/// How many follow; `None` if there is nothing.
-fn count(digits: &[u8]) -> Result<Option<usize>, Stop> {
-    match number(digits)? {
-        -1 => Ok(None),
-        number => {
-            usize::try_from(number).map(Some).map_err(|_| Stop::Strange("a negative length".to_owned()))
-        }
+fn values(reader: &mut Reader<'_>, count: usize, depth: usize) -> Result<Vec<Value>, Stop> {
+    // Not for as many as it says: that may be any number.
+    let mut values = Vec::with_capacity(count.min(MOST_AT_ONCE));
+    for _ in 0..count {
+        values.push(value(reader, depth)?);
     }
-}
-
-fn number(digits: &[u8]) -> Result<i64, Stop> {
-    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.ok_or_else(|| Stop::Strange("something else where a number should be".to_owned()))
+    Ok(values)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -135,7 +84,35 @@ fn text(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reader::{LONGEST_LINE, work};
     use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Option<(Value, usize)>, String> {
+        super::read(bytes, &mut Begun::default())
+    }
+
+    /// Reads these bytes, one reply after the other, when so many of them are there, and then so many: each time the same comes of it
+    /// as of all that is there at once.
+    fn read_in_pieces(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) {
+        let (mut begun, mut from) = (Begun::default(), 0);
+        for cut in cuts {
+            while from < cut {
+                let (there, shown) = (&bytes[from..cut], String::from_utf8_lossy(bytes));
+                let at_once = read(there);
+                assert_eq!(super::read(there, &mut begun), at_once, "{shown:?} from {from} until {cut}");
+                match at_once {
+                    Ok(Some((_, length))) => from += length,
+                    Ok(None) => break,
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+
+    fn draw(seed: &mut u64) -> usize {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) as usize
+    }
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
@@ -171,7 +148,9 @@ mod tests {
             assert_eq!(read(followed.as_bytes()), Ok(Some((value, text.len()))), "{text:?}");
             for cut in 0..text.len() {
                 assert_eq!(read(&text.as_bytes()[..cut]), Ok(None), "{text:?} cut at {cut}");
+                read_in_pieces(followed.as_bytes(), [cut, text.len()]);
             }
+            read_in_pieces(followed.as_bytes(), 1..=followed.len());
         }
     }
 
@@ -182,40 +161,90 @@ mod tests {
             ["HTTP/1.1 400\r\n", "\r\n", ":x\r\n", "$-2\r\n", "$1\r\nab\r\n", ":1\rx", nested.as_str()]
         {
             assert!(read(strange.as_bytes()).is_err(), "{strange:?}");
+            read_in_pieces(strange.as_bytes(), 1..=strange.len());
         }
         for endless in ["*9999999999999\r\n", "$9223372036854775807\r\n", "%9223372036854775807\r\n:1\r\n"] {
             assert_eq!(read(endless.as_bytes()), Ok(None), "{endless:?}");
+            read_in_pieces(endless.as_bytes(), 1..=endless.len());
         }
     }
 
-    /// Whatever arrives, in whatever pieces: an answer, or none, but no panic.
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn a_line_without_an_end_is_refused_and_a_string_may_be_long() {
+        let line = ["+", &"x".repeat(LONGEST_LINE - 1), "\r\n"].concat();
+        assert_eq!(read(line.as_bytes()).map(|read| read.map(|(_, length)| length)), Ok(Some(line.len())));
+        let longer = "+".repeat(LONGEST_LINE + 1);
+        assert!(read(longer.as_bytes()).is_err() && read(&longer.as_bytes()[1..]) == Ok(None));
+        assert!(read([longer.as_str(), "\r\n"].concat().as_bytes()).is_err());
+        read_in_pieces(longer.as_bytes(), (1..longer.len()).step_by(1_000).chain([longer.len()]));
+        let string = ["$100000\r\n", &"x".repeat(100_000), "\r\n"].concat();
+        assert_eq!(
+            read(string.as_bytes()).map(|read| read.map(|(_, length)| length)),
+            Ok(Some(string.len()))
+        );
+    }
+
+    /// As of a lock for which thousands wait: read from its beginning with each piece, it would take a thousand times as long.
+    #[test]
+    fn what_comes_in_many_pieces_is_looked_at_a_few_times_and_no_more() {
+        let waiters = "*3\r\n$4\r\nname\r\n|1\r\n+ttl\r\n:9\r\n:12345\r\n*1\r\n+ok\r\n".repeat(10_000);
+        let all = ["*10000\r\n", &waiters].concat();
+        let line = ["+", &"x".repeat(LONGEST_LINE - 1), "\r\n"].concat();
+        let string = ["$300000\r\n", &"x".repeat(300_000), "\r\n"].concat();
+        for (bytes, lines, piece) in [(&all, all.len(), 1_024), (&line, line.len(), 1), (&string, 9, 64)] {
+            let (mut begun, mut read, mut pieces, before) = (Begun::default(), Ok(None), 0, work::done());
+            while read == Ok(None) {
+                pieces += 1;
+                let there = bytes.len().min(pieces * piece);
+                read = super::read(&bytes.as_bytes()[..there], &mut begun);
+            }
+            assert_eq!(read.map(|read| read.map(|(_, length)| length)), Ok(Some(bytes.len())));
+            let work = work::done() - before;
+            assert!(work <= 3 * lines + 2 * pieces, "{work} for {lines} bytes of lines in {pieces} pieces");
+        }
+    }
+
+    /// Whatever arrives, in whatever pieces: an answer, or none, but no panic; and the same as if it had come at once.
+    #[test]
+    fn no_bytes_make_it_panic_and_no_cut_changes_what_they_are() {
         let words = [
             "*2\r\n",
+            "*3\r\n",
+            "*0\r\n",
             "$3\r\n",
+            "$3\r\nabc\r\n",
             "abc",
             "\r\n",
             ":1\r\n",
             ">1\r\n",
             "-",
+            "-no\r\n",
             "%1\r\n",
             "\r",
             "|1\r\n",
+            "|-1\r\n",
+            "*-1\r\n",
             "$-1\r\n",
+            "_\r\n",
+            "=5\r\ntxt:x\r\n",
             "\u{1f512}",
         ];
-        let mut seed = 7_u64;
-        for _ in 0..20_000 {
+        let (mut seed, mut whole) = (7_u64, 0);
+        for _ in 0..30_000 {
             let mut bytes = Vec::new();
-            for _ in 0..seed % 9 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                bytes.extend_from_slice(words[(seed >> 33) as usize % words.len()].as_bytes());
+            for _ in 0..draw(&mut seed) % 16 {
+                bytes.extend_from_slice(words[draw(&mut seed) % words.len()].as_bytes());
             }
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(3);
             if let Ok(Some((_, length))) = read(&bytes) {
                 assert!(length <= bytes.len());
+                whole += 1;
             }
+            let mut cuts: Vec<_> =
+                (0..draw(&mut seed) % 8).map(|_| draw(&mut seed) % (bytes.len() + 1)).collect();
+            cuts.extend([bytes.len()]);
+            cuts.sort_unstable();
+            read_in_pieces(&bytes, cuts);
         }
+        assert!(whole > 3_000, "{whole} of them were replies");
     }
 }
