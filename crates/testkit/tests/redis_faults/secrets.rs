@@ -26,10 +26,11 @@ fn url(server: &RedisServer) -> String {
 /// Everything a client says of itself and its locks in the course of an eventful life.
 async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
     let mut said = format!("{client:?} {:?}\n", client.guarantees());
-    let lock = client.lock(LOCK).ttl(Duration::from_millis(600)).wait(Duration::from_millis(50));
+    let lock = client.lock(LOCK).ttl(Duration::from_secs(2)).wait(Duration::from_millis(50));
     let guard = lock.acquire().await?;
     let _ = writeln!(said, "{lock:?} {guard:?} {:?}", lock.try_acquire().await?);
-    pause(500).await;
+    // Until it was renewed.
+    pause(900).await;
     let held = client.inspect(&Filter::Prefix(String::new())).await?;
     let _ = writeln!(said, "{held:?} {:?}", client.revoke(&held[0], Revoke::Now).await?);
     let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("it is told");

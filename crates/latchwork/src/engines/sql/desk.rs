@@ -187,20 +187,18 @@ impl<D: Dialect> Desk<D> {
         Ok(state.is_over || state.is_left && state.is_flushed && state.open.is_empty())
     }
 
-    /// Hands out what has arrived in full.
+    /// Hands out what has arrived in full. How much that was.
     ///
     /// # Errors
     /// The connection cannot be used any more.
-    pub(super) fn deal_out(&self, arrived: &mut Vec<u8>) -> Result<(), D::Trouble> {
+    pub(super) fn deal_out(&self, arrived: &[u8]) -> Result<usize, D::Trouble> {
         let mut read = 0;
         loop {
             // With the mutex free again: who is answered may ask the next at once.
             let answered = locked(&self.0).take_answer(arrived, &mut read)?;
-            let Some((answer, reply)) = answered else { break };
+            let Some((answer, reply)) = answered else { return Ok(read) };
             let _ = answer.send(reply);
         }
-        arrived.drain(..read);
-        Ok(())
     }
 }
 
@@ -308,13 +306,11 @@ mod tests {
         let (mut written, mut context) = (Vec::new(), Context::from_waker(Waker::noop()));
         assert!(!desk.poll_write(Pin::new(&mut written), &mut context).expect("written"));
         assert_eq!(written, b"b\n");
-        let mut arrived = b"1\n2".to_vec();
-        desk.deal_out(&mut arrived).expect("an answer");
+        assert_eq!(desk.deal_out(b"1\n2"), Ok(2));
         assert_eq!(first.try_recv().expect("answered"), Ok("1".to_owned()));
-        assert!(second.try_recv().is_err() && arrived == b"2", "the rest is not there yet");
-        arrived.push(b'\n');
-        desk.deal_out(&mut arrived).expect("an answer");
-        assert!(second.try_recv().expect("answered").is_ok() && arrived.is_empty());
+        assert!(second.try_recv().is_err(), "the rest is not there yet");
+        assert_eq!(desk.deal_out(b"2\n"), Ok(2));
+        assert!(second.try_recv().expect("answered").is_ok());
         assert!(desk.ask((), false, |_| false).is_none(), "it cannot be sent");
         desk.leave();
         assert!(
@@ -330,7 +326,7 @@ mod tests {
         let desk = Desk::new(Lines, None);
         drop(ask_for(&desk, "a\n", true));
         let behind = ask(&desk, "b\n");
-        let why = desk.deal_out(&mut b"!no\n".to_vec()).expect_err("it cannot go on");
+        let why = desk.deal_out(b"!no\n").expect_err("it cannot go on");
         desk.because(why);
         desk.end();
         assert_eq!(desk.answer(behind).await, Err("ended: !no".to_owned()));
@@ -342,7 +338,7 @@ mod tests {
         let desk = Desk::new(Lines, None);
         let asked = ask(&desk, "a\n");
         desk.end();
-        assert!(desk.deal_out(&mut b"!no\n".to_vec()).is_ok());
+        assert!(desk.deal_out(b"!no\n").is_ok());
         assert_eq!(desk.answer(asked).await, Err("ended: ".to_owned()));
         let late = ask(&desk, "b\n");
         assert!(desk.answer(late).await.is_err(), "nobody answers any more");
@@ -351,7 +347,7 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_is_heard_and_may_be_why_it_ends() {
         let desk = Desk::new(Lines, None);
-        desk.deal_out(&mut b"news\n".to_vec()).expect("it goes on");
-        assert_eq!(desk.deal_out(&mut b"news\nbye\n".to_vec()), Err("it said bye".to_owned()));
+        assert_eq!(desk.deal_out(b"news\n"), Ok(5));
+        assert_eq!(desk.deal_out(b"news\nbye\n"), Err("it said bye".to_owned()));
     }
 }

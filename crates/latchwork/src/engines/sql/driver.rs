@@ -23,6 +23,7 @@ pub(in crate::engines) struct Driver<D: Dialect> {
     desk: Arc<Desk<D>>,
     stream: Box<dyn Stream>,
     chunk: Box<[u8; CHUNK]>,
+    /// A part of an answer.
     arrived: Vec<u8>,
 }
 
@@ -34,17 +35,26 @@ impl<D: Dialect> Driver<D> {
     /// Whether it goes on.
     fn read(&mut self, context: &mut Context<'_>) -> bool {
         loop {
-            let mut buffer = ReadBuf::new(&mut self.chunk[..]);
-            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            let Self { desk, stream, chunk, arrived } = self;
+            let mut buffer = ReadBuf::new(&mut chunk[..]);
+            match Pin::new(stream).poll_read(context, &mut buffer) {
                 Poll::Pending => return true,
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    self.arrived.extend_from_slice(buffer.filled());
-                }
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
                 // It failed, or the other end has closed it.
                 Poll::Ready(_) => return false,
             }
-            if let Err(trouble) = self.desk.deal_out(&mut self.arrived) {
-                self.desk.because(trouble);
+            // Most answers come alone and in one piece, and need not be kept.
+            let dealt = match arrived.is_empty() {
+                true => desk.deal_out(buffer.filled()).map(|dealt| {
+                    arrived.extend_from_slice(&buffer.filled()[dealt..]);
+                }),
+                false => {
+                    arrived.extend_from_slice(buffer.filled());
+                    desk.deal_out(arrived).map(|dealt| drop(arrived.drain(..dealt)))
+                }
+            };
+            if let Err(trouble) = dealt {
+                desk.because(trouble);
                 return false;
             }
         }

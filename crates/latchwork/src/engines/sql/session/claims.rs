@@ -109,6 +109,8 @@ pub(super) enum Found<C> {
     Taken,
     /// It waits in the server.
     Waits(Option<Busy>),
+    /// It must be asked for, on the connection that was named.
+    AskOn(Arc<Line<C>>),
     /// It must be asked for. What an earlier request, whose answer is missing, was sent on.
     Ask(Option<Arc<Line<C>>>),
 }
@@ -121,11 +123,12 @@ impl<C> Default for Claims<C> {
 }
 
 impl<C> Claims<C> {
-    /// Notes that a claim will be asked for, before it is: afterwards it may hold, answered or not.
+    /// Notes that a claim will be asked for, before it is: afterwards it may hold, answered or not. On `line`, if there is one and
+    /// nothing has to be done before.
     ///
     /// # Errors
     /// If another name has the same key.
-    pub(super) fn enter(&self, claim: &Claim, key: Key) -> Result<Found<C>> {
+    pub(super) fn enter(&self, claim: &Claim, key: Key, line: Option<Arc<Line<C>>>) -> Result<Found<C>> {
         let mut entries = locked(&self.entries);
         let rival = entries.rival(key, claim.id);
         if let Some(other) = rival.filter(|other| other.name != claim.name) {
@@ -153,8 +156,15 @@ impl<C> Claims<C> {
         }
         let former = matches!(entry.state, State::Unsure).then(|| entry.line.take()).flatten();
         entry.state = State::Unsure;
+        let found = match line {
+            Some(line) if former.is_none() => {
+                entry.line = Some(line.clone());
+                Found::AskOn(line)
+            }
+            _ => Found::Ask(former),
+        };
         entries.mark(key, claim.id, true);
-        Ok(Found::Ask(former))
+        Ok(found)
     }
 
     /// Notes that a claim begins to wait in the server, on this runtime. `None` if it does not any more.
@@ -258,15 +268,18 @@ mod tests {
         let claims = Claims::<()>::default();
         let (first, second, other) = (claim("a"), claim("a"), claim("b"));
         let key = Key::of("", &first.name);
-        assert!(matches!(claims.enter(&first, key), Ok(Found::Ask(None))));
-        assert!(matches!(claims.enter(&second, key), Ok(Found::Taken)));
-        let error = claims.enter(&other, key).err().expect("its key is another's");
+        assert!(matches!(claims.enter(&first, key, None), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&second, key, None), Ok(Found::Taken)));
+        let error = claims.enter(&other, key, None).err().expect("its key is another's");
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("\"a\""), "{error}");
         claims.forget(first.id);
-        assert!(matches!(claims.enter(&second, key), Ok(Found::Ask(None))), "as soon as nobody may have it");
+        assert!(
+            matches!(claims.enter(&second, key, None), Ok(Found::Ask(None))),
+            "as soon as nobody may have it"
+        );
         claims.update(second.id, |entry| entry.state = State::Idle);
-        assert!(matches!(claims.enter(&other, key), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&other, key, None), Ok(Found::Ask(None))));
     }
 
     /// It may hold for as long as its release is under way, and then it does not; the other did all the time.
@@ -275,12 +288,12 @@ mod tests {
         let claims = Claims::<()>::default();
         let [holder, waiter, third] = ["a"; 3].map(claim);
         let key = Key::of("", &holder.name);
-        assert!(matches!(claims.enter(&holder, key), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&holder, key, None), Ok(Found::Ask(None))));
         claims.update(holder.id, |entry| entry.state = State::Held(None));
-        assert!(matches!(claims.enter(&waiter, key), Ok(Found::Taken)));
+        assert!(matches!(claims.enter(&waiter, key, None), Ok(Found::Taken)));
         claims.update(waiter.id, |entry| entry.state = State::Unsure);
         claims.forget(waiter.id);
-        assert!(matches!(claims.enter(&third, key), Ok(Found::Taken)));
+        assert!(matches!(claims.enter(&third, key, None), Ok(Found::Taken)));
     }
 
     /// Left behind on a runtime that stands still, it may come to its end long after another has begun.
@@ -288,7 +301,7 @@ mod tests {
     async fn a_wait_that_is_over_says_nothing_of_the_next() {
         let (claims, waiter) = (Claims::<()>::default(), claim("a"));
         let (key, here) = (Key::of("", &waiter.name), runtime::Handle::current().id());
-        assert!(matches!(claims.enter(&waiter, key), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&waiter, key, None), Ok(Found::Ask(None))));
         assert_eq!(claims.begin_wait(waiter.id, here), None, "it may hold");
         claims.update(waiter.id, |entry| entry.state = State::Idle);
         let first = claims.begin_wait(waiter.id, here).expect("it waits");

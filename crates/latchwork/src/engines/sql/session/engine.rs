@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
+use super::Key;
 use super::claims::{Entry, Found, State};
 use super::connection::{Connection, Server, Tried, in_time};
 use super::line::Line;
@@ -34,6 +35,16 @@ pub(super) struct Inner<S: Server> {
 }
 
 type Turns = tokio::sync::Mutex<()>;
+
+/// What is to be done about a claim.
+enum Settled<C> {
+    /// To ask for it, on this connection.
+    Ask(Arc<Line<C>>),
+    Answer(Verdict),
+}
+
+/// Who waits for longer is told for whom. Most are served by then, and to ask who holds a lock costs the server more than the lock.
+const NAMED_AFTER: Duration = Duration::from_millis(50);
 
 /// How long to wait for who opens the common connection. It may stand still with its runtime.
 const TURN_LIMIT: Duration = Duration::from_secs(2);
@@ -119,58 +130,14 @@ impl<S: Server> Sessions<S> {
         let (office, claims) = (&self.0.office, &self.0.office.claims);
         self.refuse_others(claim)?;
         let key = office.key(&claim.name);
-        match claims.enter(claim, key)? {
-            Found::Held(line, token) if !line.is_over() => {
-                return office.grant(&line, token).await.map(Verdict::Granted);
-            }
-            // The server may not have noticed yet.
-            Found::Held(line, _) => {
-                claims.update(claim.id, |entry| entry.state = State::Unsure);
-                // Boxed, like all that a free lock does not need: this future is made for every claim.
-                Box::pin(self.0.end(&line)).await?;
-            }
-            Found::Taken => {
-                if claim.wait_lease.is_zero() {
-                    claims.forget_idle(claim.id);
-                }
-                return Ok(Verdict::Busy(self.busy(None)));
-            }
-            Found::Waits(busy) => {
-                if let Some(Entry { state: State::Waits(wait), line: Some(line), .. }) = claims.get(claim.id)
-                    && line.is_stuck()
-                {
-                    line.close();
-                    // Nothing was heard of its waiting for a ttl: it waits anew.
-                    claims.update_wait(claim.id, wait, |entry| {
-                        (entry.state, entry.line) = (State::Idle, None);
-                    });
-                    return Ok(Verdict::Busy(self.busy(None)));
-                }
-                return Ok(Verdict::Busy(busy.unwrap_or_else(|| self.busy(None))));
-            }
-            Found::Ask(None) => {}
-            // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
-            Found::Ask(Some(former)) if former.is_over() => {
-                claims.update(claim.id, |entry| entry.line = Some(former.clone()));
-                Box::pin(self.0.end(&former)).await?;
-            }
-            Found::Ask(Some(former)) => {
-                claims.update(claim.id, |entry| entry.line = Some(former.clone()));
-                let unlocked = Box::pin(former.ask(former.connection.unlock(key))).await;
-                unlocked.map_err(|error| error.with_effect(Effect::Unknown))?;
-            }
-        }
-        let line = match self.0.common().await {
-            Ok(line) => line,
-            Err(error) => {
-                self.not_asked(claim);
-                return Err(error.with_effect(Effect::None));
-            }
+        let line = match claims.enter(claim, key, self.0.working())? {
+            Found::AskOn(line) => line,
+            // Boxed, like all that a free lock does not need: this future is made for every claim.
+            found => match Box::pin(self.settle(claim, key, found)).await? {
+                Settled::Ask(line) => line,
+                Settled::Answer(verdict) => return Ok(verdict),
+            },
         };
-        if !claims.is_sent_on(claim.id, key, &line) {
-            self.not_asked(claim);
-            return Ok(Verdict::Busy(self.busy(None)));
-        }
         let fenced = office.fences(claim).then_some(&claim.name);
         // In place: what is handed on by value is kept at each step.
         let trying = pin!(line.connection.try_lock(key, fenced, &claim.note));
@@ -181,14 +148,10 @@ impl<S: Server> Sessions<S> {
             }
             Ok(Tried::Busy) => {
                 self.not_asked(claim);
-                let holder = match claim.wait_lease.is_zero() {
-                    true => None,
-                    // For people: that it is not known does no harm.
-                    false => Box::pin(line.ask(line.connection.seen(key))).await.ok(),
-                };
-                let holder = holder.and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
-                let busy = self.busy(holder.map(|seen| state_of(&seen)));
-                claims.update(claim.id, |entry| entry.busy = Some(busy.clone()));
+                // Whoever was seen before may hold no more. It is looked at again if this lasts.
+                let mut busy = self.busy(None);
+                claims.update(claim.id, |entry| busy = entry.busy.take().unwrap_or(busy.clone()));
+                busy.again_in = NAMED_AFTER.min(busy.again_in);
                 Ok(Verdict::Busy(busy))
             }
             Err(error) => {
@@ -197,6 +160,72 @@ impl<S: Server> Sessions<S> {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// What comes before a claim is asked for, or instead.
+    async fn settle(
+        &self,
+        claim: &Claim,
+        key: Key,
+        found: Found<S::Connection>,
+    ) -> Result<Settled<S::Connection>> {
+        let (office, claims) = (&self.0.office, &self.0.office.claims);
+        let busy = |busy| Ok(Settled::Answer(Verdict::Busy(busy)));
+        match found {
+            Found::AskOn(line) => return Ok(Settled::Ask(line)),
+            Found::Held(line, token) if !line.is_over() => {
+                return Ok(Settled::Answer(Verdict::Granted(office.grant(&line, token).await?)));
+            }
+            // The server may not have noticed yet.
+            Found::Held(line, _) => {
+                claims.update(claim.id, |entry| entry.state = State::Unsure);
+                self.0.end(&line).await?;
+            }
+            Found::Taken => {
+                if claim.wait_lease.is_zero() {
+                    claims.forget_idle(claim.id);
+                }
+                return busy(self.busy(None));
+            }
+            Found::Waits(_) if self.waits_anew(claim.id) => return busy(self.busy(None)),
+            Found::Waits(Some(known)) => return busy(known),
+            Found::Waits(None) => return busy(self.busy_by(claim.id, key).await),
+            Found::Ask(None) => {}
+            // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
+            Found::Ask(Some(former)) => {
+                claims.update(claim.id, |entry| entry.line = Some(former.clone()));
+                match former.is_over() {
+                    true => self.0.end(&former).await?,
+                    false => {
+                        let unlocked = former.ask(former.connection.unlock(key)).await;
+                        unlocked.map_err(|error| error.with_effect(Effect::Unknown))?;
+                    }
+                }
+            }
+        }
+        let line = self.0.common().await.map_err(|error| {
+            self.not_asked(claim);
+            error.with_effect(Effect::None)
+        })?;
+        if claims.is_sent_on(claim.id, key, &line) {
+            return Ok(Settled::Ask(line));
+        }
+        // Another of this client came in the meantime.
+        self.not_asked(claim);
+        busy(self.busy(None))
+    }
+
+    /// Whether nothing was heard of its waiting for a ttl. Then its connection is ended.
+    fn waits_anew(&self, id: ClaimId) -> bool {
+        let claims = &self.0.office.claims;
+        match claims.get(id) {
+            Some(Entry { state: State::Waits(wait), line: Some(line), .. }) if line.is_stuck() => {
+                line.close();
+                claims.update_wait(id, wait, |entry| (entry.state, entry.line) = (State::Idle, None));
+                true
+            }
+            _ => false,
         }
     }
 
@@ -216,6 +245,18 @@ impl<S: Server> Sessions<S> {
             true => claims.forget(claim.id),
             false => drop(claims.update(claim.id, |entry| (entry.state, entry.line) = (State::Idle, None))),
         }
+    }
+
+    /// With who holds the lock. For people: that it is not known does no harm.
+    async fn busy_by(&self, id: ClaimId, key: Key) -> Busy {
+        let seen = async {
+            let line = self.0.common().await?;
+            line.ask(line.connection.seen(key)).await
+        };
+        let holder = seen.await.ok().and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
+        let busy = self.busy(holder.map(|seen| state_of(&seen)));
+        self.0.office.claims.update(id, |entry| entry.busy = Some(busy.clone()));
+        busy
     }
 
     fn busy(&self, holder: Option<ClaimState>) -> Busy {

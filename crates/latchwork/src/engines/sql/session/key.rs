@@ -30,10 +30,10 @@ impl Key {
     /// For servers that know them by a text: 64 digits, which no collation merges.
     pub(in crate::engines) fn digits(&self) -> [u8; 64] {
         let mut digits = [0; 64];
+        // Without a table, so that many are made at once: it is done for every request.
+        let digit = |nibble: u8| nibble + b'0' + u8::from(nibble > 9) * (b'a' - b'9' - 1);
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
-            pair.copy_from_slice(
-                &[byte >> 4, byte & 15].map(|nibble| b"0123456789abcdef"[usize::from(nibble)]),
-            );
+            (pair[0], pair[1]) = (digit(byte >> 4), digit(byte & 15));
         }
         digits
     }
