@@ -111,14 +111,14 @@ impl Core {
             promised,
             engine,
             clock,
-            pid: std::process::id(),
+            pid: crate::process::id(),
             background,
         })
     }
 
     /// Whether this process is a fork of the one it belongs to.
     pub(crate) fn is_a_copy(&self) -> bool {
-        self.pid != std::process::id()
+        self.pid != crate::process::id()
     }
 
     /// A fork must not speak through its parent's connections.
