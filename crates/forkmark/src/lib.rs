@@ -1,15 +1,50 @@
-//! A number that is zero again in every fork of its process.
+//! Which process this is, without a system call for every look.
 //!
-//! Whoever wants to know whether it is still in the process that it began in can ask the system, at the price of a system call; or
-//! look at a number that only its own process set.
+//! The number stands in memory that the system itself clears in every fork, by whatever way that is made. Where it cannot do
+//! that (before Linux 4.14, and elsewhere) the system is asked each time.
 
-use std::sync::atomic::AtomicU32;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// A number, zero at first, that the system clears in every fork, by whatever way that is made. It lives for ever.
-///
-/// `None` where the system cannot do that: before Linux 4.14, and elsewhere.
+/// Where the number stands; null before anybody asked. Not a lock that is made once: a fork in the middle of that would wait for ever.
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+
+/// Stands for memory that cannot be cleared, and stays zero.
+static NONE: AtomicU32 = AtomicU32::new(0);
+
+/// The number of this process, as [`std::process::id`] tells it.
+pub fn process_id() -> u32 {
+    let mark = mark();
+    match mark.load(Ordering::Relaxed) {
+        0 => {
+            let id = std::process::id();
+            if !ptr::eq(mark, &NONE) {
+                mark.store(id, Ordering::Relaxed);
+            }
+            id
+        }
+        id => id,
+    }
+}
+
+fn mark() -> &'static AtomicU32 {
+    let mut mark = MARK.load(Ordering::Acquire);
+    if mark.is_null() {
+        let made = ptr::from_ref(cleared_in_forks().unwrap_or(&NONE)).cast_mut();
+        // If another was faster, its own is used, and this one by nobody.
+        let first = MARK.compare_exchange(mark, made, Ordering::AcqRel, Ordering::Acquire);
+        mark = first.err().unwrap_or(made);
+    }
+    #[expect(unsafe_code, reason = "an address that others may write as well")]
+    // SAFETY: Nobody writes anything but the address of a number that lives for ever.
+    unsafe {
+        &*mark
+    }
+}
+
+/// A number, zero at first, that the system clears in every fork. It lives for ever.
 #[cfg(target_os = "linux")]
-pub fn cleared_in_forks() -> Option<&'static AtomicU32> {
+fn cleared_in_forks() -> Option<&'static AtomicU32> {
     use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
     use std::num::NonZero;
 
@@ -25,9 +60,8 @@ pub fn cleared_in_forks() -> Option<&'static AtomicU32> {
     }
 }
 
-/// `None`: this system cannot do that.
 #[cfg(not(target_os = "linux"))]
-pub fn cleared_in_forks() -> Option<&'static AtomicU32> {
+fn cleared_in_forks() -> Option<&'static AtomicU32> {
     None
 }
 
@@ -54,6 +88,32 @@ mod tests {
             ForkResult::Parent { child } => {
                 assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
                 assert_eq!(mark.load(Ordering::Relaxed), 7);
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_the_number_that_the_system_gave_also_in_a_fork() {
+        for _ in 0..3 {
+            assert_eq!(process_id(), std::process::id());
+        }
+        assert_ne!(mark().load(Ordering::Relaxed), 0, "it is remembered");
+        let mine = process_id();
+        #[expect(unsafe_code, reason = "a real fork")]
+        // SAFETY: The child makes a system call and ends.
+        let forked = unsafe { fork() }.expect("a process");
+        match forked {
+            ForkResult::Child => {
+                let is_right = process_id() == std::process::id() && process_id() != mine;
+                #[expect(unsafe_code, reason = "without what else is done at an end")]
+                // SAFETY: As above.
+                unsafe {
+                    nix::libc::_exit(i32::from(!is_right))
+                }
+            }
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
+                assert_eq!(process_id(), mine);
             }
         }
     }

@@ -40,7 +40,6 @@ mod locked;
 mod loss;
 mod names;
 mod owner;
-mod process;
 mod recipes;
 mod token;
 mod wishes;

@@ -23,7 +23,7 @@ impl Driver {
     pub(super) fn of_this_process() -> Result<Self> {
         static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
         let mut driver = locked(&DRIVER);
-        match driver.as_ref().filter(|driver| driver.pid == crate::process::id()) {
+        match driver.as_ref().filter(|driver| driver.pid == forkmark::process_id()) {
             Some(driver) => Ok(driver.clone()),
             None => Ok(driver.insert(Self::start()?).clone()),
         }
@@ -34,7 +34,7 @@ impl Driver {
             Error::new(ErrorKind::Unreachable, format!("cannot start a thread: {error}")).with_source(error)
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let driver = Self { runtime: runtime.handle().clone(), pid: crate::process::id() };
+        let driver = Self { runtime: runtime.handle().clone(), pid: forkmark::process_id() };
         let drive = move || runtime.block_on(std::future::pending::<()>());
         std::thread::Builder::new().name("latch-blocking".into()).spawn(drive).map_err(no_thread)?;
         Ok(driver)

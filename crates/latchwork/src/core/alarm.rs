@@ -50,13 +50,13 @@ impl Alarm {
     }
 
     fn is_of_another_process(&self) -> bool {
-        self.pid != crate::process::id()
+        self.pid != forkmark::process_id()
     }
 
     fn start() -> Option<&'static Self> {
         let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok()?;
         // For the rest of the process, like its thread.
-        let (pid, sleepers) = (crate::process::id(), Mutex::default());
+        let (pid, sleepers) = (forkmark::process_id(), Mutex::default());
         let alarm: &'static Self = Box::leak(Box::new(Self { pid, timer, sleepers }));
         let thread = std::thread::Builder::new().name("latch-alarm".into()).spawn(|| alarm.ring());
         thread.ok().map(|_| alarm)

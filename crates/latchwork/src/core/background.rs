@@ -32,7 +32,7 @@ impl Background {
             stop: Arc::default(),
             clock,
             limits: Arc::default(),
-            pid: crate::process::id(),
+            pid: forkmark::process_id(),
             unfinished: watch::Sender::new(0),
             kept_until: AtomicU64::new(0),
         }
@@ -71,7 +71,7 @@ impl Background {
 
     /// The same for work that [`Background::finished`] does not wait for.
     pub(crate) fn spawn_unawaited(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if self.pid != crate::process::id() {
+        if self.pid != forkmark::process_id() {
             // A fork must not send what its parent may send too; nor drop it, which could send something else.
             return std::mem::forget(work);
         }

@@ -100,7 +100,7 @@ impl Hold {
 
     /// The same, and when that was asked. A fork does not touch the mutex: a thread that is not there may have locked it.
     pub(crate) fn loss_now(&self) -> (Option<Loss>, Moment) {
-        if self.pid != crate::process::id() {
+        if self.pid != forkmark::process_id() {
             return (Some(Loss::Copied), self.clock.now());
         }
         self.look(|lease, now| (lease.loss(now), now))

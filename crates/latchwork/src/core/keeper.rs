@@ -63,7 +63,7 @@ struct Schedule {
 impl Keeper {
     pub(crate) fn new(engine: &SharedEngine, clock: Clock) -> Self {
         let (tells, schedule) = (engine.guarantees().tells_losses, Mutex::default());
-        let (engine, pid) = (Arc::downgrade(engine), crate::process::id());
+        let (engine, pid) = (Arc::downgrade(engine), forkmark::process_id());
         let (bell, boot) = (Notify::new(), OnceLock::new());
         Self { shared: Arc::new(Shared { engine, tells, clock, schedule, bell, pid, boot }) }
     }
@@ -111,7 +111,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         // In a fork no loop runs, and the schedule may be locked by a thread that is not there.
-        if self.shared.pid == crate::process::id() {
+        if self.shared.pid == forkmark::process_id() {
             self.shared.schedule().closed = true;
             self.shared.bell.notify_one();
         }
@@ -210,7 +210,7 @@ impl Shared {
     /// alive what the original may have given back.
     fn is_a_copy(&self) -> bool {
         let (first, now) = (self.first_boot(), clock::boot_id().ok());
-        self.pid != crate::process::id() || first.zip(now.as_ref()).is_some_and(|(first, now)| first != now)
+        self.pid != forkmark::process_id() || first.zip(now.as_ref()).is_some_and(|(first, now)| first != now)
     }
 
     fn first_boot(&self) -> Option<&String> {

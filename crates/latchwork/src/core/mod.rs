@@ -111,14 +111,14 @@ impl Core {
             promised,
             engine,
             clock,
-            pid: crate::process::id(),
+            pid: forkmark::process_id(),
             background,
         })
     }
 
     /// Whether this process is a fork of the one it belongs to.
     pub(crate) fn is_a_copy(&self) -> bool {
-        self.pid != crate::process::id()
+        self.pid != forkmark::process_id()
     }
 
     /// A fork must not speak through its parent's connections.

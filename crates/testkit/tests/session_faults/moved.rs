@@ -166,7 +166,17 @@ async fn a_runtime_that_stands_still_while_it_opens_a_connection_holds_up_nobody
     let (asking, runtime) = tokio::task::spawn_blocking(begin).await.expect("no panic");
     scene.proxy.delay(Duration::ZERO);
     let held = tokio::time::timeout(Duration::from_secs(8), hold(&client, LONG)).await;
-    held.expect("long before a request is given up").release().await.expect("held");
-    drop(asking);
+    let held = held.expect("long before a request is given up");
+    let go_on = move || (runtime.block_on(asking).expect("free"), runtime);
+    let (other, runtime) = tokio::task::spawn_blocking(go_on).await.expect("no panic");
+    // Its connection comes too late: there is one with a lock on it, and one is enough.
+    let until = now().after(LONG);
+    while scene.connections() != 1 {
+        assert!(now() < until, "{} connections", scene.connections());
+        pause(20).await;
+    }
+    assert!(held.is_certain() && other.is_certain());
+    held.release().await.expect("held");
+    other.release().await.expect("held");
     runtime.shutdown_background();
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::net::TcpStream;
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::AsyncWrite;
@@ -46,6 +46,9 @@ pub(in crate::engines) trait Dialect: Sized + Send + 'static {
     /// # Errors
     /// If it is why the connection ends.
     fn hear(&mut self, message: &[u8]) -> Result<(), Self::Trouble>;
+
+    /// What those are told whose question is too long to be sent.
+    fn too_long() -> Self::Trouble;
 
     /// What those are told who get no answer any more, if the server said why. What it refused is no answer to those who asked after
     /// it: of theirs nobody knows.
@@ -103,7 +106,7 @@ impl<D: Dialect> Desk<D> {
     }
 
     /// Sends a question, which `put` writes. It is carried out whether its answer is waited for or not; unless the connection is
-    /// over, and nobody answers. `None` if `put` says that it cannot be sent, and it was not.
+    /// over, and nobody answers. `None` if `put` says that it is too long, and it was not sent.
     pub(in crate::engines) fn ask(
         &self,
         arriving: D::Arriving,
@@ -127,9 +130,12 @@ impl<D: Dialect> Desk<D> {
         Some(answered)
     }
 
-    /// Waits for an answer.
-    pub(in crate::engines) async fn answer(&self, answered: Answered<D>) -> Answering<D> {
-        answered.await.unwrap_or_else(|_| Err(D::ended(locked(&self.0).why.clone())))
+    /// Waits for an answer to a question that was sent, if it was.
+    pub(in crate::engines) async fn answer(self: Arc<Self>, answered: Option<Answered<D>>) -> Answering<D> {
+        match answered {
+            Some(answered) => answered.await.unwrap_or_else(|_| Err(D::ended(locked(&self.0).why.clone()))),
+            None => Err(D::too_long()),
+        }
     }
 
     /// Nobody asks any more, but what was asked is carried out.
@@ -270,6 +276,10 @@ mod tests {
             if message == b"bye\n" { Err("it said bye".to_owned()) } else { Ok(()) }
         }
 
+        fn too_long() -> String {
+            "too long".to_owned()
+        }
+
         fn ended(why: Option<String>) -> String {
             format!("ended: {}", why.unwrap_or_default())
         }
@@ -311,7 +321,6 @@ mod tests {
         assert!(second.try_recv().is_err(), "the rest is not there yet");
         assert_eq!(desk.deal_out(b"2\n"), Ok(2));
         assert!(second.try_recv().expect("answered").is_ok());
-        assert!(desk.ask((), false, |_| false).is_none(), "it cannot be sent");
         desk.leave();
         assert!(
             desk.poll_write(Pin::new(&mut written), &mut context).expect("written"),
@@ -323,30 +332,38 @@ mod tests {
     /// Carried out by then, and never answered.
     #[tokio::test]
     async fn what_follows_a_command_that_had_to_succeed_is_not_told_that_it_was_refused() {
-        let desk = Desk::new(Lines, None);
+        let desk = Arc::new(Desk::new(Lines, None));
         drop(ask_for(&desk, "a\n", true));
         let behind = ask(&desk, "b\n");
         let why = desk.deal_out(b"!no\n").expect_err("it cannot go on");
         desk.because(why);
         desk.end();
-        assert_eq!(desk.answer(behind).await, Err("ended: !no".to_owned()));
+        assert_eq!(desk.answer(Some(behind)).await, Err("ended: !no".to_owned()));
     }
 
     /// Taken for a refusal, it would tell the others that nothing was done.
     #[tokio::test]
     async fn an_answer_that_comes_after_the_end_is_no_reason_for_it() {
-        let desk = Desk::new(Lines, None);
+        let desk = Arc::new(Desk::new(Lines, None));
         let asked = ask(&desk, "a\n");
         desk.end();
         assert!(desk.deal_out(b"!no\n").is_ok());
-        assert_eq!(desk.answer(asked).await, Err("ended: ".to_owned()));
+        assert_eq!(desk.clone().answer(Some(asked)).await, Err("ended: ".to_owned()));
         let late = ask(&desk, "b\n");
-        assert!(desk.answer(late).await.is_err(), "nobody answers any more");
+        assert!(desk.clone().answer(Some(late)).await.is_err(), "nobody answers any more");
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_is_not_sent() {
+        let desk = Arc::new(Desk::new(Lines, None));
+        let asked = desk.ask((), false, |_| false);
+        assert_eq!(desk.clone().answer(asked).await, Err("too long".to_owned()));
+        assert!(desk.deal_out(b"1\n").is_ok(), "nobody waits for an answer");
     }
 
     #[test]
     fn what_nobody_asked_for_is_heard_and_may_be_why_it_ends() {
-        let desk = Desk::new(Lines, None);
+        let desk = Arc::new(Desk::new(Lines, None));
         assert_eq!(desk.deal_out(b"news\n"), Ok(5));
         assert_eq!(desk.deal_out(b"news\nbye\n"), Err("it said bye".to_owned()));
     }

@@ -52,7 +52,7 @@ impl Session {
         sweep(folder)?;
         let id = u64::from_ne_bytes(clock::random_bytes());
         let fifo = Mutex::new(give_birth(folder, id, mode)?);
-        let pid = crate::process::id();
+        let pid = forkmark::process_id();
         Ok(Self { id, pid, mode, folder: folder.to_owned(), file_name: file_name(id), fifo })
     }
 
@@ -85,7 +85,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // A fork that goes does not end its parent's session.
-        if self.pid == crate::process::id() {
+        if self.pid == forkmark::process_id() {
             let _ = fs::remove_file(fifo_path(&self.folder, self.id));
         }
     }

@@ -76,7 +76,9 @@ impl Wire {
     /// A command without values. It is on its way when this returns, and carried out whether its answer is waited for or not;
     /// so are those below.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        self.answer(self.ask(Next::First { is_binary: false }, |packet| request::put_query(packet, text)))
+        self.desk
+            .clone()
+            .answer(self.ask(Next::First { is_binary: false }, |packet| request::put_query(packet, text)))
     }
 
     /// The same for one without which the connection is of no use: if it is refused, the connection ends, and what was sent behind
@@ -93,33 +95,23 @@ impl Wire {
         values: &[Param<'_>],
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
         let put = |packet: &mut Vec<u8>| request::put_execute(packet, statement, values);
-        self.answer(self.ask(Next::First { is_binary: true }, put))
+        self.desk.clone().answer(self.ask(Next::First { is_binary: true }, put))
     }
 
     pub(super) fn prepare(
         &self,
         text: &str,
     ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
-        let asked = self.answer(self.ask(Next::FirstOfPrepared, |packet| request::put_prepare(packet, text)));
+        let asked = self
+            .desk
+            .clone()
+            .answer(self.ask(Next::FirstOfPrepared, |packet| request::put_prepare(packet, text)));
         async { Ok(Prepared(asked.await?.statement)) }
     }
 
     /// `None` if it is too long to be sent.
     fn ask(&self, next: Next, put: impl FnOnce(&mut Vec<u8>)) -> Option<Answered<Talk>> {
         self.desk.ask(Arriving::new(next, self.ends), false, |out| put_packet(out, 0, put))
-    }
-
-    fn answer(
-        &self,
-        answered: Option<Answered<Talk>>,
-    ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        let desk = self.desk.clone();
-        async move {
-            match answered {
-                Some(answered) => desk.answer(answered).await,
-                None => Err(Trouble::Unable("a statement of more than 16 MB".to_owned())),
-            }
-        }
     }
 }
 

@@ -30,6 +30,10 @@ impl Dialect for Talk {
         Err(refusal(packet.get(5..).unwrap_or_default())?)
     }
 
+    fn too_long() -> Trouble {
+        Trouble::Unable("a statement of more than 16 MB".to_owned())
+    }
+
     fn ended(why: Option<Trouble>) -> Trouble {
         match why {
             None => Trouble::Ended("the connection ended".to_owned()),

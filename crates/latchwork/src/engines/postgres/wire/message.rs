@@ -2,6 +2,8 @@
 
 use std::io;
 
+use tokio_postgres::error::SqlState;
+
 use crate::engines::sql::{Answering, Dialect};
 
 /// The largest message, and the largest answer: far more than any that was asked for, and not all the memory that a server could wish
@@ -57,14 +59,18 @@ pub(in crate::engines::postgres) enum Param<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Adds a message: what it is, its length, what `put` adds.
-fn put_message(out: &mut Vec<u8>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) {
-    out.push(kind);
-    let head = out.len();
-    out.extend_from_slice(&[0; 4]);
+/// Adds a message: what it is, its length, what `put` adds. False if that is too long, and nothing was added.
+fn put_message(out: &mut Vec<u8>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) -> bool {
+    let begin = out.len();
+    out.extend_from_slice(&[kind, 0, 0, 0, 0]);
     put(out);
-    let length = (out.len() - head) as u32;
-    out[head..head + 4].copy_from_slice(&length.to_be_bytes());
+    let length = out.len() - begin - 1;
+    if length > MOST {
+        out.truncate(begin);
+        return false;
+    }
+    out[begin + 1..begin + 5].copy_from_slice(&(length as u32).to_be_bytes());
+    true
 }
 
 /// A text must not have a zero in it: none of ours has.
@@ -84,26 +90,27 @@ fn put_name(out: &mut Vec<u8>, Prepared(number): Prepared) {
 }
 
 /// From here on the server answers.
-fn put_sync(out: &mut Vec<u8>) {
-    put_message(out, b'S', |_| {});
+fn put_sync(out: &mut Vec<u8>) -> bool {
+    put_message(out, b'S', |_| {})
 }
 
-pub(super) fn put_query(out: &mut Vec<u8>, text: &str) {
-    put_message(out, b'Q', |out| put_text(out, text));
+/// Each of these is false if it is too long, and adds nothing then.
+pub(super) fn put_query(out: &mut Vec<u8>, text: &str) -> bool {
+    put_message(out, b'Q', |out| put_text(out, text))
 }
 
-pub(super) fn put_prepare(out: &mut Vec<u8>, statement: Prepared, text: &str, kinds: &[Kind]) {
-    put_message(out, b'P', |out| {
+pub(super) fn put_prepare(out: &mut Vec<u8>, statement: Prepared, text: &str, kinds: &[Kind]) -> bool {
+    let is_put = put_message(out, b'P', |out| {
         put_name(out, statement);
         put_text(out, text);
         put_count(out, kinds.len());
         kinds.iter().for_each(|kind| out.extend_from_slice(&(*kind as u32).to_be_bytes()));
     });
-    put_sync(out);
+    is_put && put_sync(out)
 }
 
-pub(super) fn put_execute(out: &mut Vec<u8>, statement: Prepared, values: &[Param<'_>]) {
-    put_message(out, b'B', |out| {
+pub(super) fn put_execute(out: &mut Vec<u8>, statement: Prepared, values: &[Param<'_>]) -> bool {
+    let is_put = put_message(out, b'B', |out| {
         // What is executed needs no name of its own.
         out.push(0);
         put_name(out, statement);
@@ -125,8 +132,7 @@ pub(super) fn put_execute(out: &mut Vec<u8>, statement: Prepared, values: &[Para
         out.extend_from_slice(&[0, 1, 0, 1]);
     });
     // All rows of it.
-    put_message(out, b'E', |out| out.extend_from_slice(&[0; 5]));
-    put_sync(out);
+    is_put && put_message(out, b'E', |out| out.extend_from_slice(&[0; 5])) && put_sync(out)
 }
 
 /// What came back: rows, each as it was sent, one behind the other.
@@ -238,6 +244,11 @@ impl Dialect for Talk {
             b'E' => Err(refusal(message)?),
             _ => Err(strange()),
         }
+    }
+
+    fn too_long() -> Trouble {
+        let words = format!("a request of more than {} MB", MOST >> 20);
+        Trouble::Refused { code: SqlState::PROGRAM_LIMIT_EXCEEDED.code().to_owned(), words }
     }
 
     fn ended(why: Option<Trouble>) -> Trouble {

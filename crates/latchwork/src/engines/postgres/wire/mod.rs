@@ -45,7 +45,7 @@ impl Wire {
     /// Commands without values, in which nothing may stand that somebody else wrote. They are on their way when this returns, and
     /// carried out whether the answer is waited for or not; so are those below. What comes back is text.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        self.answer(self.ask(|out| put_query(out, text)))
+        self.desk.clone().answer(self.ask(|out| put_query(out, text)))
     }
 
     /// Makes a statement known to the server.
@@ -55,7 +55,7 @@ impl Wire {
         kinds: &[Kind],
     ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
         let prepared = Prepared(self.prepared.fetch_add(1, Ordering::Relaxed));
-        let asked = self.answer(self.ask(|out| put_prepare(out, prepared, text, kinds)));
+        let asked = self.desk.clone().answer(self.ask(|out| put_prepare(out, prepared, text, kinds)));
         async move { asked.await.map(|_| prepared) }
     }
 
@@ -65,27 +65,11 @@ impl Wire {
         statement: Prepared,
         values: &[Param<'_>],
     ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        self.answer(self.ask(|out| put_execute(out, statement, values)))
+        self.desk.clone().answer(self.ask(|out| put_execute(out, statement, values)))
     }
 
-    fn ask(&self, put: impl FnOnce(&mut Vec<u8>)) -> Option<Answered<Talk>> {
-        self.desk.ask(Arriving::default(), false, |out| {
-            put(out);
-            true
-        })
-    }
-
-    fn answer(
-        &self,
-        answered: Option<Answered<Talk>>,
-    ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
-        let desk = self.desk.clone();
-        async move {
-            match answered {
-                Some(answered) => desk.answer(answered).await,
-                None => Err(Trouble::Ended("it was not sent".to_owned())),
-            }
-        }
+    fn ask(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<Answered<Talk>> {
+        self.desk.ask(Arriving::default(), false, put)
     }
 }
 

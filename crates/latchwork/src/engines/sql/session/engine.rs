@@ -46,6 +46,9 @@ enum Settled<C> {
 /// Who waits for longer is told for whom. Most are served by then, and to ask who holds a lock costs the server more than the lock.
 const NAMED_AFTER: Duration = Duration::from_millis(50);
 
+/// How long that may take.
+const LOOK_LIMIT: Duration = Duration::from_millis(250);
+
 /// How long to wait for who opens the common connection. It may stand still with its runtime.
 const TURN_LIMIT: Duration = Duration::from_secs(2);
 
@@ -247,13 +250,16 @@ impl<S: Server> Sessions<S> {
         }
     }
 
-    /// With who holds the lock. For people: that it is not known does no harm.
+    /// With who holds the lock. For people: that it is not known does no harm, and nobody waits for it who may be granted the lock.
     async fn busy_by(&self, id: ClaimId, key: Key) -> Busy {
-        let seen = async {
-            let line = self.0.common().await?;
-            line.ask(line.connection.seen(key)).await
+        let seen = match self.0.working() {
+            Some(line) => {
+                let looking = line.ask(line.connection.seen(key));
+                self.0.office.thread.in_time(LOOK_LIMIT, looking).await.and_then(Result::ok)
+            }
+            None => None,
         };
-        let holder = seen.await.ok().and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
+        let holder = seen.and_then(|seen| seen.into_iter().find(|seen| seen.is_held));
         let busy = self.busy(holder.map(|seen| state_of(&seen)));
         self.0.office.claims.update(id, |entry| entry.busy = Some(busy.clone()));
         busy
@@ -409,7 +415,12 @@ impl<S: Server> Inner<S> {
                 return Ok(line); // Another task was faster.
             }
             let line = Arc::new(self.office.open().await?);
-            *locked(&self.common) = Some(line.clone());
+            // Who opened it for longer than others waited may find theirs, with locks on it: a connection that was common stays so.
+            let mut common = locked(&self.common);
+            if let Some(first) = common.as_ref().filter(|first| !first.is_over()) {
+                return Ok(first.clone());
+            }
+            *common = Some(line.clone());
             Ok(line)
         })
         .await

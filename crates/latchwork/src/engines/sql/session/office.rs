@@ -96,7 +96,8 @@ impl<S: Server> Office<S> {
     /// Keeps a connection that holds nothing, for the next that waits.
     pub(super) fn keep(&self, line: Arc<Line<S::Connection>>) {
         let mut idle = locked(&self.idle);
-        if idle.len() < MOST_IDLE && !line.is_over() {
+        let is_new = !idle.iter().any(|other| Arc::ptr_eq(other, &line));
+        if is_new && idle.len() < MOST_IDLE && !line.is_over() {
             idle.push(line);
         }
     }
