@@ -176,7 +176,8 @@ pub(crate) fn running_with(text: &str) -> Vec<(Pid, String)> {
 /// The same command as a user without rights, with a copy of `latch` that this user may run.
 pub(crate) fn as_nobody(place: &Place, command: &Command) -> Command {
     let copy = place.path("latch");
-    fs::copy(env!("CARGO_BIN_EXE_latch"), &copy).unwrap();
+    // By a process of its own: what this one writes is open in whatever another test starts meanwhile, and cannot be run until then.
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_latch")).arg(&copy).status().unwrap().success());
     open_to_all(place.folder.path());
     open_to_all(&copy);
     let mut other = if nix::unistd::geteuid().is_root() {
