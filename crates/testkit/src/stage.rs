@@ -185,3 +185,17 @@ pub async fn renewed(guard: &RecordedGuard) {
         pause(2).await;
     }
 }
+
+/// Looks at [`LOCK`] while the connection that was used so far answers nothing any more: in vain, and then by another, where one
+/// holds it.
+///
+/// # Panics
+/// If it is answered at once, or not soon.
+pub async fn looks_in_vain_and_then_not(client: &Client) {
+    let this = Filter::Name(LockName::new(LOCK).expect("a good name"));
+    let looked = tokio::time::timeout(Duration::from_secs(1), client.inspect(&this)).await;
+    assert!(looked.is_err(), "nobody answers");
+    let looked = tokio::time::timeout(SOON, client.inspect(&this)).await;
+    let seen = looked.expect("on a new connection").expect("it answers");
+    assert_eq!(seen[0].holders.len(), 1);
+}

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use latchwork::engine::Filter;
-use latchwork::{ErrorKind, LockName, Loss};
+use latchwork::{ErrorKind, Loss};
 use testkit::crowd::{MARGIN, TTL};
 use testkit::history::Fault;
+use testkit::stage::looks_in_vain_and_then_not;
 
 use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 
@@ -78,13 +78,8 @@ async fn whoever_only_looks_leaves_a_connection_that_was_cut_off_without_a_word(
     let scene = Scene::new();
     let client = scene.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    let this = Filter::Name(LockName::new(LOCK).expect("a good name"));
     scene.strike(Fault::Partition, || scene.proxy.forget_connections());
-    let looked = tokio::time::timeout(Duration::from_secs(1), client.client().inspect(&this)).await;
-    assert!(looked.is_err(), "nobody answers");
-    let looked = tokio::time::timeout(SOON, client.client().inspect(&this)).await;
-    let seen = looked.expect("on a new connection").expect("it answers");
-    assert_eq!(seen[0].holders.len(), 1);
+    looks_in_vain_and_then_not(client.client()).await;
     guard.release().await.expect("held");
     scene.judge(&[client], SOON).await;
 }

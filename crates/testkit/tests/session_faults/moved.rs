@@ -32,6 +32,17 @@ async fn taken_elsewhere(url: String, ttl: Duration) -> (Client, Guard, Runtime)
     tokio::task::spawn_blocking(taking).await.expect("no panic")
 }
 
+/// What goes on for longer than this, and the runtime that it was begun on, which stands still now.
+async fn begun_elsewhere<F: Future + Unpin + Send + 'static>(mut begun: F, span: Duration) -> (F, Runtime) {
+    let begin = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let ended = runtime.block_on(async { tokio::time::timeout(span, &mut begun).await });
+        assert!(ended.is_err(), "nobody could have answered");
+        (begun, runtime)
+    };
+    tokio::task::spawn_blocking(begin).await.expect("no panic")
+}
+
 /// For several ttls.
 async fn is_kept(guard: &Guard, rival: &Client) {
     pause(2 * TTL.as_millis() as u64).await;
@@ -84,14 +95,8 @@ async fn a_waiter_goes_on_where_it_is_waited_for_when_its_first_runtime_ends_or_
         (scene.direct_client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
     for ends in [true, false] {
         let (guard, lock) = (hold(&holder, LONG).await, client.lock(LOCK).ttl(LONG));
-        let mut waiting = Box::pin(async move { lock.acquire().await });
-        let begin = move || {
-            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-            let waited = async { tokio::time::timeout(Duration::from_millis(500), &mut waiting).await };
-            assert!(runtime.block_on(waited).is_err(), "it is held");
-            (waiting, runtime)
-        };
-        let (waiting, runtime) = tokio::task::spawn_blocking(begin).await.expect("no panic");
+        let waiting = Box::pin(async move { lock.acquire().await });
+        let (waiting, runtime) = begun_elsewhere(waiting, Duration::from_millis(500)).await;
         if ends {
             runtime.shutdown_background();
         } else {
@@ -156,14 +161,8 @@ async fn a_runtime_that_stands_still_while_it_opens_a_connection_holds_up_nobody
     pause(200).await;
     scene.proxy.delay(Duration::from_millis(300));
     let lock = client.lock("another").ttl(LONG);
-    let mut asking = Box::pin(async move { lock.acquire().await });
-    let begin = move || {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let asked = async { tokio::time::timeout(Duration::from_millis(100), &mut asking).await };
-        assert!(runtime.block_on(asked).is_err(), "nobody could have answered");
-        (asking, runtime)
-    };
-    let (asking, runtime) = tokio::task::spawn_blocking(begin).await.expect("no panic");
+    let asking = Box::pin(async move { lock.acquire().await });
+    let (asking, runtime) = begun_elsewhere(asking, Duration::from_millis(100)).await;
     scene.proxy.delay(Duration::ZERO);
     let held = tokio::time::timeout(Duration::from_secs(8), hold(&client, LONG)).await;
     let held = held.expect("long before a request is given up");
