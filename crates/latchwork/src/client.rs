@@ -1,24 +1,39 @@
 //! A client: one engine session, its queue and its keeper.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::core::Core;
+use crate::core::{ClientHandle, Core};
 use crate::engine::{Engine, Filter, LockState, Note, Revoke, Revoked};
 use crate::{Guarantees, Lock, Result};
 
 /// A connection to an engine, from which locks are taken. Cheap to clone; clones share everything.
 ///
 /// Tasks of one client queue among themselves, and only clients compete on the wire.
+///
+/// # Dropping
+/// A dropped guard sends its release and does not wait for the answer. The drop of the *last* client, lock, cell and guard of a
+/// connection does, if releases are still outstanding: `main` can return, also early by `?` or with a panic, and the
+/// locks are free. It may block its thread, a worker of a runtime included, for
+/// [`Client::with_drop_timeout`] at the longest, however many guards there were. A client in a `static` is never dropped:
+/// call [`Client::close`] before the process ends. `std::process::exit` drops nothing either.
 #[derive(Clone)]
 pub struct Client {
-    core: Arc<Core>,
+    core: ClientHandle,
     note: Note,
 }
 
 impl Client {
     /// A client around an engine, for example one made from a connection the application already has.
     pub fn new(engine: impl Engine) -> Self {
-        Self { core: Core::new(Arc::new(engine)), note: Note::of_this_process("") }
+        Self { core: ClientHandle::new(Core::new(Arc::new(engine))), note: Note::of_this_process("") }
+    }
+
+    /// How long the drop of the last client, lock, cell and guard of this connection may block its thread to wait for outstanding
+    /// releases. Default 1 s; zero: it never waits. Clones share it. On `memory:` it never waits.
+    pub fn with_drop_timeout(self, timeout: Duration) -> Self {
+        self.core.set_drop_timeout(timeout);
+        self
     }
 
     /// What others are shown of this client while it holds a lock, after host and process id.
@@ -32,7 +47,7 @@ impl Client {
         Lock::new(self.core.clone(), name.as_ref(), self.note.clone())
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &ClientHandle {
         &self.core
     }
 
@@ -97,8 +112,9 @@ impl Client {
     /// acquires, releases that are being repeated, locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. At most 10 s
     /// more than the last of these is kept.
     ///
-    /// Guards that live are not touched, and this client and its clones can still be used. Call it before the process
-    /// ends, or a lock whose guard was just dropped stays held until its lease ends (on sqlite it does not).
+    /// Guards that live are not touched, and this client and its clones can still be used. Call it before the process ends
+    /// if the client is never dropped (a `static`), if its drop must not block the thread, or to learn whether everything
+    /// was released.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if something is not done by then; it goes on. And

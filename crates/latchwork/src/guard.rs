@@ -4,25 +4,28 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::core::Grip;
+use crate::core::{ClientHandle, Grip};
 use crate::engine::Released;
 use crate::{Error, ErrorKind, Held, Loss, Result};
 
-/// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or in the background when
-/// dropped. What can be known of it is in [`Held`], which it derefs to.
+/// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or when it is dropped. The drop
+/// sends the release and does not wait for its answer, unless nothing else of its client is left: see
+/// [`Client`](crate::Client#dropping). What can be known of it is in [`Held`], which it derefs to.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     /// Dropped first: views of a nested guard see by it that theirs let go, though others of its owner hold on.
     own: Option<Arc<()>>,
     grip: Grip,
     held: Held,
+    /// Dropped last: it waits for the release that dropping the others sends.
+    client: ClientHandle,
 }
 
 impl Guard {
-    pub(crate) fn new(grip: Grip) -> Self {
+    pub(crate) fn new(grip: Grip, client: ClientHandle) -> Self {
         let own = matches!(grip, Grip::Shared(_)).then(Arc::default);
         let held = Held::new(&grip, own.as_ref().map(Arc::downgrade));
-        Self { own, grip, held }
+        Self { own, grip, held, client }
     }
 
     #[cfg(test)]
@@ -76,9 +79,9 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let Self { own, grip, held } = self;
+        let Self { own, grip, held, client } = self;
         drop(own);
-        let clock = grip.core().clock;
+        let clock = client.clock;
         match grip.release().await {
             (Err(error), _) => {
                 let now = clock.now();

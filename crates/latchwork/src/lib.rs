@@ -40,6 +40,7 @@ mod locked;
 mod loss;
 mod names;
 mod owner;
+mod park;
 mod recipes;
 mod token;
 mod wishes;

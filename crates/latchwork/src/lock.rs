@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{self, Core, LeaseTerms, Outcome, Patience, Terms, defaults};
+use crate::core::{self, ClientHandle, LeaseTerms, Outcome, Patience, Terms, defaults};
 use crate::engine::{Lifetime, Mode, Note};
 use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result};
 
@@ -29,7 +29,7 @@ impl From<Duration> for Wait {
 #[derive(Clone)]
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
-    core: Arc<Core>,
+    core: ClientHandle,
     /// Or the text that is none.
     name: Result<LockName, Arc<str>>,
     wait: Wait,
@@ -41,7 +41,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn new(core: Arc<Core>, name: &str, note: Note) -> Self {
+    pub(crate) fn new(core: ClientHandle, name: &str, note: Note) -> Self {
         let terms = Terms {
             mode: Mode::Exclusive,
             owner: None,
@@ -230,7 +230,7 @@ impl Lock {
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         Ok(match self.attempt(Patience::None).await? {
-            Outcome::Held(tenure) => Some(Guard::new(tenure)),
+            Outcome::Held(grip) => Some(Guard::new(grip, self.core.clone())),
             Outcome::NotHeld { left: None, .. } => None,
             Outcome::NotHeld { holder, left } => return Err(self.not_held(Wait::Never, holder, left)),
         })
@@ -270,7 +270,7 @@ impl Lock {
     /// The same, as one of several that have to be had by one time.
     pub(crate) async fn acquire_within(&self, patience: Patience) -> Result<Guard> {
         match self.attempt(patience).await? {
-            Outcome::Held(tenure) => Ok(Guard::new(tenure)),
+            Outcome::Held(grip) => Ok(Guard::new(grip, self.core.clone())),
             Outcome::NotHeld { holder, left } => Err(self.not_held(self.wait, holder, left)),
         }
     }

@@ -26,6 +26,7 @@ pub mod seed;
 pub mod servers;
 pub mod service;
 pub mod shim;
+pub mod short_process;
 pub mod simulation;
 pub mod stage;
 pub mod store;

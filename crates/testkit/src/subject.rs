@@ -1,6 +1,5 @@
 //! A process to experiment on: it does what it is told, line by line, and answers each line with one.
 
-use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio::net::UnixListener;
 use tokio::process::{Child, Command};
 
 use crate::shim::{self, Clocks};
+use crate::worker::binary;
 
 /// No answer takes longer, or the subject hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ impl Subject {
     }
 
     fn spawn(url: &str, api: Api, prepare: impl FnOnce(&mut Command)) -> Self {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(binary("subject"));
         prepare(&mut command);
         let api = if api == Api::Blocking { "blocking" } else { "async" };
         command.args([url, api]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -125,11 +125,4 @@ impl Subject {
     pub async fn end_fork(mut self, command: &str) {
         self.tell(command).await;
     }
-}
-
-/// cargo puts it beside the folder of the test's own.
-fn binary() -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a path");
-    let folder = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/<profile>/deps");
-    folder.join("subject")
 }

@@ -19,7 +19,7 @@ pub struct Worker {
 impl Worker {
     /// `worker turns`, for the crowds of [`crate::requests`].
     pub fn turns() -> std::process::Command {
-        let mut command = std::process::Command::new(binary());
+        let mut command = std::process::Command::new(binary("worker"));
         command.arg("turns");
         command
     }
@@ -38,7 +38,7 @@ impl Worker {
     }
 
     fn spawn(args: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(binary("worker"));
         prepare(&mut command);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("the worker starts");
@@ -81,9 +81,9 @@ impl Worker {
     }
 }
 
-/// The worker's binary: cargo puts it beside the folder of the test's own.
-fn binary() -> PathBuf {
+/// A binary of this crate: cargo puts it beside the folder of the test's own.
+pub(crate) fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/<profile>/deps");
-    folder.join("worker")
+    folder.join(name)
 }

@@ -1,5 +1,7 @@
 //! A client for code without async.
 
+use std::time::Duration;
+
 use super::driver::Driver;
 use super::{Cell, Election, Lock, MultiLock, RwLock, StripedLock};
 use crate::engine::{Engine, Filter, LockState, Revoke, Revoked};
@@ -39,6 +41,12 @@ impl Client {
     /// As [`Client::with_note`](crate::Client::with_note).
     pub fn with_note(mut self, text: &str) -> Self {
         self.inner = self.inner.with_note(text);
+        self
+    }
+
+    /// As [`Client::with_drop_timeout`](crate::Client::with_drop_timeout).
+    pub fn with_drop_timeout(mut self, timeout: Duration) -> Self {
+        self.inner = self.inner.with_drop_timeout(timeout);
         self
     }
 

@@ -11,7 +11,7 @@
 //! let client = latchwork::blocking::connect("memory:")?;
 //! let guard = client.lock("orders/42").ttl(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire()?;
 //! println!("my writes carry token {}", guard.token()?);
-//! guard.release()?; // or drop it: released in the background
+//! guard.release()?; // or drop it: the drop sends the release
 //! client.close()?;
 //! # Ok(()) }
 //! ```

@@ -2,12 +2,16 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::ThreadId;
+use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::{Notify, watch};
 
+use super::defaults;
 use super::limits::Limits;
+use super::shield::Work;
 use crate::clock::{Clock, Moment};
 use crate::locked::locked;
 
@@ -19,8 +23,11 @@ pub(crate) struct Background {
     pub(super) limits: Arc<Limits>,
     pid: u32,
     stop: Arc<Notify>,
-    /// How many tasks are not done yet.
-    unfinished: watch::Sender<usize>,
+    /// The thread's id, once there is one.
+    thread_id: Arc<OnceLock<ThreadId>>,
+    unfinished: watch::Sender<Unfinished>,
+    /// From when on nobody waits for requests that were begun on other runtimes.
+    settles_at: watch::Sender<Moment>,
     /// When the last of them that keeps a lock for a while is to give it back, in microseconds.
     kept_until: AtomicU64,
 }
@@ -33,19 +40,50 @@ impl Background {
             clock,
             limits: Arc::default(),
             pid: forkmark::process_id(),
-            unfinished: watch::Sender::new(0),
+            thread_id: Arc::default(),
+            unfinished: watch::Sender::default(),
+            settles_at: watch::Sender::new(Moment::NEVER),
             kept_until: AtomicU64::new(0),
         }
     }
 
     /// Resolves when all work that was begun is done.
     pub(crate) async fn finished(&self) {
-        let _ = self.unfinished.subscribe().wait_for(|unfinished| *unfinished == 0).await;
+        let _ = self.unfinished.subscribe().wait_for(|unfinished| unfinished.all() == 0).await;
     }
 
     /// How many tasks are not done yet.
     pub(crate) fn unfinished(&self) -> usize {
-        *self.unfinished.borrow()
+        self.unfinished.borrow().all()
+    }
+
+    /// Blocks the calling thread until no release is outstanding, for `timeout` at the longest. Claims that are kept for a
+    /// while are not waited for: they outlive the process anyway.
+    ///
+    /// Never on tokio's clock, whose runtime this would block, and never on the client's own thread, which does the work.
+    pub(crate) fn settle(&self, timeout: Duration) {
+        let is_own_thread = || self.thread_id.get() == Some(&std::thread::current().id());
+        if self.clock.lives_in_the_runtime()
+            || timeout.is_zero()
+            || self.unfinished.borrow().requests == 0
+            || is_own_thread()
+        {
+            return;
+        }
+        // This thread may be the one that moves the connection on which the answer would come.
+        let blocks_runtime = Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        let (now, grace) =
+            (self.clock.now(), if blocks_runtime { Duration::ZERO } else { defaults::SETTLE_GRACE });
+        self.settles_at.send_replace(now.after(grace));
+        let limit = now.after(timeout);
+        let park = || {
+            let now = self.clock.now();
+            std::thread::park_timeout(limit.since(now));
+            now < limit
+        };
+        let mut unfinished = self.unfinished.subscribe();
+        crate::park::block_on(unfinished.wait_for(|unfinished| unfinished.requests == 0), park);
     }
 
     /// Until when something is kept that need not be given back before.
@@ -53,19 +91,44 @@ impl Background {
         Moment::from_micros(self.kept_until.load(Ordering::Relaxed))
     }
 
-    /// Runs `work` that cannot be done before `until`.
-    pub(crate) fn spawn_until(&self, until: Moment, work: impl Future<Output = ()> + Send + 'static) {
+    /// Runs `work` that keeps a claim until `until`.
+    pub(crate) fn spawn_kept(&self, until: Moment, work: impl Future<Output = ()> + Send + 'static) {
         self.kept_until.fetch_max(until.as_micros(), Ordering::Relaxed);
-        self.spawn(work);
+        let counted = Counted::new(&self.unfinished, |unfinished| &mut unfinished.kept);
+        self.spawn_unawaited(async move {
+            work.await;
+            drop(counted);
+        });
+    }
+
+    /// Lets a request finish that was begun elsewhere. If it stays unanswered, it is dropped, and what it begins anew is
+    /// sent from here: the runtime that moves its connection may be blocked or gone.
+    pub(crate) fn adopt<W: Work>(&self, mut work: W) {
+        if self.clock.lives_in_the_runtime() {
+            return self.spawn(async move { drop(work.await) });
+        }
+        let (clock, mut settles_at) = (self.clock, self.settles_at.subscribe());
+        let limit = clock.now().after(W::ADOPTED_LIMIT);
+        self.spawn(async move {
+            loop {
+                let until = limit.min(*settles_at.borrow_and_update());
+                tokio::select! {
+                    biased;
+                    done = &mut work => return drop(done),
+                    () = clock.sleep_until(until) => return,
+                    Ok(()) = settles_at.changed() => {}
+                }
+            }
+        });
     }
 
     /// Runs `work` where it is not lost when the caller's runtime ends: on the client's own thread. Work on tokio's
     /// clock stays in the caller's runtime, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let unfinished = Unfinished::new(&self.unfinished);
+        let counted = Counted::new(&self.unfinished, |unfinished| &mut unfinished.requests);
         self.spawn_unawaited(async move {
             work.await;
-            drop(unfinished);
+            drop(counted);
         });
     }
 
@@ -93,9 +156,10 @@ impl Background {
         let mut thread = locked(&self.thread);
         if thread.is_none() {
             let (stop, (sender, made)) = (self.stop.clone(), std::sync::mpsc::channel());
-            let watch = self.limits.clone().watch(self.clock);
+            let (watch, thread_id) = (self.limits.clone().watch(self.clock), self.thread_id.clone());
             // Made over there: a runtime must not be dropped in async code, and here it would be if no thread can start.
             let live = move || {
+                let _ = thread_id.set(std::thread::current().id());
                 if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
                     runtime.spawn(watch);
                     let _ = sender.send(runtime.handle().clone());
@@ -115,18 +179,36 @@ impl Drop for Background {
     }
 }
 
-/// One task that is not done, or not even dropped with its runtime.
-struct Unfinished(watch::Sender<usize>);
+/// How much is not done yet.
+#[derive(Default)]
+struct Unfinished {
+    /// Requests and releases that go on without a caller.
+    requests: usize,
+    /// Claims that are kept for a while.
+    kept: usize,
+}
 
 impl Unfinished {
-    fn new(count: &watch::Sender<usize>) -> Self {
-        count.send_modify(|unfinished| *unfinished += 1);
-        Self(count.clone())
+    fn all(&self) -> usize {
+        self.requests + self.kept
     }
 }
 
-impl Drop for Unfinished {
+/// One task that is not done, or not even dropped with its runtime.
+struct Counted {
+    unfinished: watch::Sender<Unfinished>,
+    count: fn(&mut Unfinished) -> &mut usize,
+}
+
+impl Counted {
+    fn new(unfinished: &watch::Sender<Unfinished>, count: fn(&mut Unfinished) -> &mut usize) -> Self {
+        unfinished.send_modify(|unfinished| *count(unfinished) += 1);
+        Self { unfinished: unfinished.clone(), count }
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.send_modify(|unfinished| *unfinished -= 1);
+        self.unfinished.send_modify(|unfinished| *(self.count)(unfinished) -= 1);
     }
 }

@@ -32,6 +32,14 @@ pub(crate) const FAILED_LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const UNDO_LIMIT: Duration = Duration::from_secs(1);
 /// How long [`Client::close`](crate::Client::close) waits for what goes on in the background.
 pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+/// How long the drop of the last handle of a client waits for outstanding releases, unless
+/// [`Client::with_drop_timeout`](crate::Client::with_drop_timeout) says otherwise.
+pub(crate) const DROP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a release whose caller is gone may stay unanswered before it is sent again from the client's own thread: the
+/// runtime of the caller, which moves its connection, may be blocked or gone.
+pub(crate) const ADOPTED_RELEASE_LIMIT: Duration = Duration::from_millis(500);
+/// How long requests on other runtimes may still be answered once the last handle is dropped.
+pub(crate) const SETTLE_GRACE: Duration = Duration::from_millis(20);
 /// The first pause between attempts to give back a claim whose release failed; doubles up to the longest.
 pub(crate) const JANITOR_FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.

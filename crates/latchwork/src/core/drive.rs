@@ -11,7 +11,7 @@ use super::lease::Lease;
 use super::local::{Turn, stand_in_line};
 use super::machine::{Attempt, End, Failed, Step};
 use super::request::Request;
-use super::shield::Shield;
+use super::shield::{Shield, Work};
 use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
 use crate::clock::Moment;
 use crate::engine::{Answer, Busy, Claim, Note, Wake};
@@ -201,6 +201,19 @@ impl Future for Asking {
             ticket.expect_strays();
         }
         Poll::Ready((answer, ticket))
+    }
+}
+
+impl Work for Asking {
+    const ADOPTED_LIMIT: Duration = defaults::REQUEST_LIMIT;
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        // The claim was sent, and may still be carried out after the ticket's release.
+        if let Some(ticket) = &mut self.ticket {
+            ticket.expect_strays();
+        }
     }
 }
 

@@ -3,14 +3,17 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use super::active::Part;
 use super::local::hand_duty;
 use super::request::Request;
-use super::shield::Shield;
+use super::shield::{Shield, Work};
 use super::ticket::{Inherited, Strays};
-use super::{Core, janitor};
+use super::{Core, defaults, janitor};
 use crate::clock::Moment;
 use crate::engine::{Claim, Released};
 use crate::{LockName, Result};
@@ -50,6 +53,18 @@ impl Finish {
         self.strays
     }
 
+    /// Releases for a guard that was dropped. Polled once here, so that an idle connection of this runtime sends the request
+    /// at once: the runtime, or the process, may be about to end. The answer is waited for in the background.
+    pub(crate) fn release_on_drop(self, claim: Arc<Claim>, now: Moment) {
+        // Without a runtime there is no connection to send it on. And while a panic unwinds, a second one would abort the
+        // process: nothing of the engine runs here then.
+        if Handle::try_current().is_err() || std::thread::panicking() {
+            return self.release_in_background(claim);
+        }
+        let mut release = tokio::task::unconstrained(self.release(claim, now));
+        let _ = Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()));
+    }
+
     pub(crate) fn release_in_background(self, claim: Arc<Claim>) {
         self.core.clone().background.spawn(janitor::give_back(self, claim));
     }
@@ -73,6 +88,19 @@ impl Future for Releasing {
             (Ok(_), None) => {}
         }
         Poll::Ready(answer)
+    }
+}
+
+impl Work for Releasing {
+    const ADOPTED_LIMIT: Duration = defaults::ADOPTED_RELEASE_LIMIT;
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        // To send a release twice does no harm (C2); to leave it unsent would.
+        if let Some((finish, claim)) = self.rest.take() {
+            finish.release_in_background(claim);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod defaults;
 mod drive;
 mod finish;
 mod grip;
+mod handle;
 mod hold;
 mod janitor;
 mod keeper;
@@ -27,6 +28,7 @@ mod ticket;
 
 pub(crate) use drive::{Outcome, acquire};
 pub(crate) use grip::Grip;
+pub(crate) use handle::ClientHandle;
 pub(crate) use hold::Hold;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use machine::Patience;

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::Core;
 
@@ -15,10 +16,12 @@ pub(crate) struct Shield<W: Work> {
     core: Arc<Core>,
 }
 
-/// What can be moved half-done.
-pub(crate) trait Work: Future<Output: Send> + Unpin + Send + 'static {}
-
-impl<W: Future<Output: Send> + Unpin + Send + 'static> Work for W {}
+/// A request that can be moved half-done. Dropped unanswered, it begins anew in the background whatever it must not leave
+/// undone.
+pub(crate) trait Work: Future<Output: Send> + Unpin + Send + 'static {
+    /// How long it may stay unanswered once its caller is gone.
+    const ADOPTED_LIMIT: Duration;
+}
 
 impl<W: Work> Shield<W> {
     pub(crate) fn new(core: &Arc<Core>, work: W) -> Self {
@@ -40,7 +43,7 @@ impl<W: Work> Future for Shield<W> {
 impl<W: Work> Drop for Shield<W> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.core.background.spawn(async move { drop(work.await) });
+            self.core.background.adopt(work);
         }
     }
 }

@@ -9,12 +9,12 @@ use super::grip::Grip;
 use super::hold::Hold;
 use super::lease::{Lease, LeaseTerms};
 use super::ticket::{Strays, Ticket};
-use super::{Core, Terms, janitor, local};
+use super::{Core, Terms, local};
 use crate::clock::Moment;
 use crate::engine::{Claim, Mode, Released};
 use crate::{Loss, Result, Token};
 
-/// The claim is held. Dropping it passes it to the next local waiter, or releases it in the background.
+/// The claim is held. Dropping it passes it to the next local waiter, or sends its release.
 ///
 /// Boxed, because it waits in every local waiter's channel.
 pub(crate) struct Tenure(Option<Box<Inner>>);
@@ -168,10 +168,10 @@ impl Tenure {
         else {
             return;
         };
-        core.clone().background.spawn_until(until, async move {
+        core.clone().background.spawn_kept(until, async move {
             let _ = core.until(until, kept.hold().lost(kept.pass())).await;
             if let Some((finish, claim)) = kept.give_back() {
-                janitor::give_back(finish, claim).await;
+                finish.release_in_background(claim);
             }
         });
     }
@@ -187,8 +187,8 @@ impl Tenure {
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        if let (Some((finish, claim)), ..) = self.end_turn() {
-            finish.release_in_background(claim);
+        if let (Some((finish, claim)), _, now) = self.end_turn() {
+            finish.release_on_drop(claim, now);
         }
     }
 }

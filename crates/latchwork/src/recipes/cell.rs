@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::CellWatch;
 use super::optimistic::pause;
-use crate::core::{Core, defaults};
+use crate::core::{ClientHandle, defaults};
 use crate::engine::{CellState, ErasedCells, Version, Written};
 use crate::{Client, Error, ErrorKind, LockName, Result};
 
@@ -13,7 +13,7 @@ use crate::{Client, Error, ErrorKind, LockName, Result};
 /// To set it takes the version that was seen: whoever read an older value is told so, instead of undoing what another did.
 #[derive(Clone)]
 pub struct Cell {
-    core: Arc<Core>,
+    core: ClientHandle,
     /// Or the text that is none.
     name: Result<LockName, Arc<str>>,
     /// Whether it is what the holder of the lock of this name tells.
@@ -216,7 +216,7 @@ impl Cell {
         self.is_of_leaders
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
+    pub(super) fn core(&self) -> &ClientHandle {
         &self.core
     }
 

@@ -18,6 +18,7 @@ mod owners;
 mod processes;
 mod recipes;
 mod sharing;
+mod short_processes;
 mod storms;
 mod support;
 
@@ -58,7 +59,10 @@ macro_rules! cases {
                 unless
             } },
             alone: matches!(stringify!($room).as_bytes(), b"processes" | b"cost"),
-            is_basic: matches!(stringify!($room).as_bytes(), b"contract" | b"names" | b"leases" | b"cost")
+            is_basic: matches!(
+                stringify!($room).as_bytes(),
+                b"contract" | b"names" | b"leases" | b"cost" | b"short_processes"
+            )
                 || matches!(stringify!($case).as_bytes(), b"any_bytes_are_a_value_and_any_name_is_a_cell"),
             run: |fixture| Box::pin($room::$case(fixture)),
         },)*)*]
@@ -108,6 +112,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         let no_wire = fixture.proxies().is_empty().then_some("has no wire on which a reply could be lost");
         (!g.cells).then_some("has no cells").or(elsewhere).or(no_wire)
     };
+    let no_proxy: fn(&Guarantees, &F) -> Option<&'static str> =
+        |_, fixture| fixture.proxies().is_empty().then_some("has no server that could stop answering");
     let cannot_be_cut_off: fn(&Guarantees, &F) -> Option<&'static str> =
         |g, _| (g.faults.partition == Promise::NotApplicable).then_some("cannot be cut off");
     let has_cells: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| g.cells.then_some("has cells");
@@ -237,6 +243,9 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;
             [] a_release_dropped_at_any_point_still_releases;
+        short_processes:
+            [] a_guard_dropped_at_the_end_of_a_process_leaves_nothing_held, unless one_process;
+            [] the_last_of_a_client_and_its_guards_waits_once_for_a_dead_server, unless no_proxy;
         cost:
             ["C9"] a_free_lock_costs_one_round_trip_and_so_does_its_release, unless no_wire;
         processes:

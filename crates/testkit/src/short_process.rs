@@ -1,0 +1,66 @@
+//! Processes that end with a lock that nobody released.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::worker::binary;
+
+/// The ttl of their locks: far longer than a test.
+pub const TTL: Duration = Duration::from_secs(50);
+
+/// How such a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// `main` returns with a guard and its client, in a current-thread runtime.
+    CurrentThread,
+    /// `main` returns with them in a multi-thread runtime.
+    MultiThread,
+    /// `main` returns with them, without async code.
+    Blocking,
+    /// A panic unwinds past them.
+    Panic,
+    /// They are dropped after `Runtime::shutdown_background`.
+    ShutdownBackground,
+    /// The runtime is dropped with the task that has the guard, then the client.
+    RuntimeDropped,
+    /// The client is dropped first.
+    GuardOutlivesClient,
+    /// An `acquire` is dropped whose claim was sent and not answered.
+    AcquireDropped,
+}
+
+impl Ending {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::CurrentThread,
+        Self::MultiThread,
+        Self::Blocking,
+        Self::Panic,
+        Self::ShutdownBackground,
+        Self::RuntimeDropped,
+        Self::GuardOutlivesClient,
+        Self::AcquireDropped,
+    ];
+
+    /// The ending of this name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn named(name: &str) -> Self {
+        let named = Self::ALL.into_iter().find(|ending| format!("{ending:?}") == name);
+        named.unwrap_or_else(|| panic!("there is no ending {name:?}"))
+    }
+
+    /// Runs such a process to its end.
+    ///
+    /// # Panics
+    /// If it does not end as it should.
+    pub async fn run(self, url: &str, lock: &str) {
+        let mut command = Command::new(binary("short_process"));
+        command.args([&format!("{self:?}"), url, lock]).stdin(Stdio::null()).kill_on_drop(true);
+        let status = command.status().await.expect("the process starts");
+        assert_eq!(status.success(), self != Self::Panic, "{self:?} ended with {status}");
+    }
+}
