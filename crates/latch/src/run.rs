@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use latchwork::engine::Lifetime;
 use latchwork::{Client, ErrorKind, Guard, Lock, Wait};
@@ -87,6 +88,8 @@ async fn hold_and_run(
         return Err(keep_fd::become_command(command, session, guard).await);
     }
     let code = run_guarded(options, command, session, guard, &mut signals, voice).await;
+    // The release was waited for, as long as that was of use: what is left of it keeps nobody.
+    let client = client.with_drop_timeout(Duration::ZERO);
     if options.at_least.is_some() {
         stay(&client, &mut signals, voice).await;
     }

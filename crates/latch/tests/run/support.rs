@@ -58,7 +58,7 @@ impl Place {
         let started = self.path(&format!("started-{name}"));
         let script = format!("touch {}; {script}", started.display());
         let child = self.script(name, options, &script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let running = Running(Some(child.unwrap()));
+        let running = Running::from(child.unwrap());
         eventually("the holder starts", || started.exists());
         running
     }
@@ -89,6 +89,12 @@ impl Place {
 
 /// A `latch` that is killed with its test.
 pub(crate) struct Running(Option<Child>);
+
+impl From<Child> for Running {
+    fn from(child: Child) -> Self {
+        Self(Some(child))
+    }
+}
 
 impl Running {
     pub(crate) fn id(&self) -> Pid {

@@ -33,6 +33,12 @@ impl<T> Request<T> {
         Self { work: Some(work), core: core.clone(), limit, guarded: Guarded::NotYet }
     }
 
+    /// No longer than until `limit` either.
+    pub(crate) fn within(mut self, limit: Moment) -> Self {
+        self.limit = self.limit.min(limit);
+        self
+    }
+
     /// Whether its limit has passed; if not, whoever polls is woken then.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         match &mut self.guarded {

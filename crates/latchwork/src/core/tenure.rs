@@ -127,9 +127,11 @@ impl Tenure {
 
     /// Gives the lock back, or passes it on, and waits for the answer; and why it was lost before, if it was.
     pub(crate) async fn release(mut self) -> (Result<Released>, Option<Loss>) {
+        // Nobody needs the answer once the lease is over by itself.
+        let lease_end = self.hold().lease_end();
         let (unwanted, loss, now) = self.end_turn();
         match unwanted {
-            Some((finish, claim)) => (finish.release(claim, now).await, loss),
+            Some((finish, claim)) => (finish.release(claim, now, lease_end).await, loss),
             None => (Ok(Released::Freed), loss),
         }
     }
