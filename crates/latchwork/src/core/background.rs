@@ -1,7 +1,7 @@
 //! Where work goes on when nobody awaits it.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) struct Background {
     /// The thread's id, once there is one.
     thread_id: Arc<OnceLock<ThreadId>>,
     unfinished: watch::Sender<Unfinished>,
+    /// Whether the sweeper runs.
+    is_sweeping: AtomicBool,
     /// From when on nobody waits for requests that were begun on other runtimes.
     settles_at: watch::Sender<Moment>,
     /// When the last of them that keeps a lock for a while is to give it back, in microseconds.
@@ -42,6 +44,7 @@ impl Background {
             pid: forkmark::process_id(),
             thread_id: Arc::default(),
             unfinished: watch::Sender::default(),
+            is_sweeping: AtomicBool::new(false),
             settles_at: watch::Sender::new(Moment::NEVER),
             kept_until: AtomicU64::new(0),
         }
@@ -84,6 +87,15 @@ impl Background {
         };
         let mut unfinished = self.unfinished.subscribe();
         crate::park::block_on(unfinished.wait_for(|unfinished| unfinished.requests == 0), park);
+    }
+
+    /// True if the sweeper does not run, and the caller has to start it.
+    pub(super) fn begin_sweeping(&self) -> bool {
+        !self.is_sweeping.load(Ordering::SeqCst) && !self.is_sweeping.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn end_sweeping(&self) {
+        self.is_sweeping.store(false, Ordering::SeqCst);
     }
 
     /// Until when something is kept that need not be given back before.

@@ -3,16 +3,17 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::grip::Grip;
 use super::lease::Lease;
-use super::local::{Turn, stand_in_line};
+use super::local::stand_in_line;
 use super::machine::{Attempt, End, Failed, Step};
 use super::request::Request;
 use super::shield::{Shield, Work};
-use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
+use super::turn::Turn;
+use super::{Core, Patience, Tenure, Terms, Ticket, defaults, janitor};
 use crate::clock::Moment;
 use crate::engine::{Answer, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
@@ -77,7 +78,11 @@ async fn attempt(
     loop {
         match stand_in_line(core, name, terms, patience).await? {
             // Boxed, so that the many who only stand in line stay small.
-            Some(Turn::Drive(ticket)) => return Box::pin(drive(core, ticket, terms, patience)).await,
+            Some(Turn::Drive(ticket)) => {
+                if let Some(outcome) = Box::pin(drive(core, ticket, terms, patience)).await? {
+                    return Ok(outcome);
+                }
+            }
             Some(Turn::Pass(grip)) if grip.hold().lease_loss_now().is_none() => {
                 return Ok(Outcome::Held(grip));
             }
@@ -91,7 +96,13 @@ async fn attempt(
     }
 }
 
-async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Patience) -> Result<Outcome> {
+/// `None` if nobody ran this task for so long that others went on without it: then it has to stand in the queue again.
+async fn drive(
+    core: &Arc<Core>,
+    mut ticket: Ticket,
+    terms: &Terms,
+    patience: Patience,
+) -> Result<Option<Outcome>> {
     ticket.let_readers_finish(terms, patience).await;
     let claim = ticket.claim(terms, patience);
     let [jitter, ..] = *claim.id.as_bytes();
@@ -101,6 +112,10 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
     // The newest failure since the last answer to a claim.
     let mut failure = None;
     loop {
+        if ticket.was_taken_over() {
+            taken_over(core, claim);
+            return Ok(None);
+        }
         step = match step {
             Step::Ask => {
                 attempt.asking(now);
@@ -129,12 +144,12 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                 step
             }
             Step::Wait(until) => {
-                let wake = Box::pin(wait(core, &claim, busy.as_deref(), until)).await;
+                let wake = Box::pin(ticket.run(wait(core, &claim, busy.as_deref(), until))).await;
                 now = core.clock.now();
                 attempt.woken(now, wake.as_ref().map(|wake| wake.as_ref().map_err(failed)))
             }
             Step::Pause(until) => {
-                Box::pin(core.clock.sleep_until(until)).await;
+                Box::pin(ticket.run(core.clock.sleep_until(until))).await;
                 now = core.clock.now();
                 attempt.woken(now, None)
             }
@@ -148,21 +163,36 @@ async fn drive(core: &Arc<Core>, mut ticket: Ticket, terms: &Terms, patience: Pa
                     let message = format!("it was granted, and lost before it could be kept: {why}");
                     return Err(complete(Error::new(ErrorKind::Lost, message), left, core, &claim));
                 }
-                return Ok(Outcome::Held(Tenure::begin(ticket, token, lease, terms, now)));
+                return Ok(match Tenure::begin(ticket, token, lease, terms, now) {
+                    Some(grip) => Some(Outcome::Held(grip)),
+                    None => {
+                        taken_over(core, claim);
+                        None
+                    }
+                });
             }
             Step::Undo(end) => {
                 let is_undone = Box::pin(ticket.withdraw()).await;
                 let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
                 return give_up(end, busy, failure, left)
+                    .map(Some)
                     .map_err(|error| complete(error, left, core, &claim));
             }
             Step::Stop(end) => {
                 ticket.forget_claim();
                 return give_up(end, busy, failure, None)
+                    .map(Some)
                     .map_err(|error| complete(error, None, core, &claim));
             }
         }
     }
+}
+
+/// The claim was released by others, who went on without this task. Its last request may have been carried out after that.
+fn taken_over(core: &Arc<Core>, claim: Arc<Claim>) {
+    let until = core.clock.now().after(claim.ttl);
+    let release = janitor::release_strays(Arc::downgrade(core), core.clock, claim, until);
+    core.background.spawn_unawaited(release);
 }
 
 /// A lock that was handed over has a short lease until its first renewal. If it is to be kept for a while, that is too short
@@ -193,7 +223,12 @@ impl Future for Asking {
     type Output = (Result<Answer>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = ready!(Pin::new(&mut self.request).poll(cx));
+        let Poll::Ready(answer) = Pin::new(&mut self.request).poll(cx) else {
+            if let Some(ticket) = &mut self.ticket {
+                ticket.runs(cx.waker());
+            }
+            return Poll::Pending;
+        };
         let mut ticket = self.ticket.take().expect("polled after it was ready");
         if let Err(error) = &answer
             && error.effect() == Effect::Unknown

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use super::active::Part;
+use super::duty::Duty;
 use super::local::hand_duty;
 use super::request::Request;
 use super::shield::{Shield, Work};
@@ -24,11 +25,13 @@ pub(crate) struct Finish {
     name: LockName,
     part: Part,
     strays: Strays,
+    /// What the queue knows of the release, once its task had to wait for the server.
+    duty: Option<Arc<Duty>>,
 }
 
 impl Finish {
     pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, strays: Strays) -> Self {
-        Self { core, name, part, strays }
+        Self { core, name, part, strays, duty: None }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -41,6 +44,14 @@ impl Finish {
         let core = self.core.clone();
         let request = core.answer(core.engine.clone().release(claim.clone()), now).within(limit);
         Shield::new(&core, Releasing { request, rest: Some((self, claim)) })
+    }
+
+    /// The task that releases is run, and has to wait for the server.
+    fn runs(&mut self, claim: &Arc<Claim>, waker: &Waker) {
+        match &self.duty {
+            Some(duty) => duty.runs(waker),
+            None => self.duty = Duty::register(&self.core, claim, self.part, waker),
+        }
     }
 
     /// The name is open, but a request of the claim may still arrive and take the lock for nobody.
@@ -66,7 +77,11 @@ impl Finish {
         let _ = Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()));
     }
 
-    pub(crate) fn release_in_background(self, claim: Arc<Claim>) {
+    pub(crate) fn release_in_background(mut self, claim: Arc<Claim>) {
+        // From here on the client's own thread does it, unless it has taken that over already.
+        if self.duty.take_if(|duty| duty.finish()).is_none() && self.duty.is_some() {
+            return;
+        }
         self.core.clone().background.spawn(janitor::give_back(self, claim));
     }
 }
@@ -81,7 +96,12 @@ impl Future for Releasing {
     type Output = Result<Released>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Released>> {
-        let answer = ready!(Pin::new(&mut self.request).poll(cx));
+        let Poll::Ready(answer) = Pin::new(&mut self.request).poll(cx) else {
+            if let Some((finish, claim)) = &mut self.rest {
+                finish.runs(claim, cx.waker());
+            }
+            return Poll::Pending;
+        };
         let (finish, claim) = self.rest.take().expect("polled after it was ready");
         match (&answer, finish.strays) {
             (Err(_), _) => finish.release_in_background(claim),
@@ -107,6 +127,9 @@ impl Drop for Releasing {
 
 impl Drop for Finish {
     fn drop(&mut self) {
+        if self.duty.take().is_some_and(|duty| !duty.finish()) {
+            return; // Taken over: the name opens when that release is answered.
+        }
         hand_duty(&self.core, &self.name, self.part, Inherited::default());
     }
 }

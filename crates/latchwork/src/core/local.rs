@@ -4,15 +4,19 @@
 //! Readers share one claim for as long as it may be passed on; permits have a claim each.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::active::{Active, Part};
+use super::duty::Duty;
 use super::grip::Grip;
 use super::ticket::{Inherited, Strays};
-use super::{Core, Hold, Patience, Tenure, Terms, Ticket};
+use super::turn::{Found, Turn, TurnSlot};
+use super::{Core, Hold, Patience, Tenure, Terms, Ticket, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
 use crate::locked::locked;
@@ -27,7 +31,12 @@ pub(crate) struct Local {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-type Shard = HashMap<LockName, Queue, AsItIs>;
+#[derive(Default)]
+pub(super) struct Shard {
+    queues: HashMap<LockName, Queue, AsItIs>,
+    /// The names that the sweeper looks at: those for which a task has waited since it looked last.
+    contended: HashSet<LockName, AsItIs>,
+}
 
 /// What is out, and the tasks behind it in arrival order.
 #[derive(Default)]
@@ -35,6 +44,12 @@ struct Queue {
     active: Active,
     arrivals: u64,
     waiting: BTreeMap<u64, Waiting>,
+    /// Those that did not take up their turn in time, until somebody runs them again.
+    stalled: BTreeMap<u64, Waiting>,
+    /// Those that were offered their turn, some of which may have taken it up since.
+    offers: Vec<(u64, Waiting)>,
+    /// The requests that others of this client wait for, and some that are done.
+    duties: Vec<Arc<Duty>>,
     shared: Option<Shared>,
     /// To be rung when the last reader of this client has given back.
     drained: Option<Arc<Notify>>,
@@ -57,18 +72,14 @@ struct Reads {
 
 struct Waiting {
     terms: Arc<Terms>,
-    baton: oneshot::Sender<Turn>,
-}
-
-/// What a task gets when its turn comes.
-pub(crate) enum Turn {
-    /// The duty to fetch the lock.
-    Drive(Ticket),
-    /// The lock.
-    Pass(Grip),
+    slot: Arc<TurnSlot>,
 }
 
 impl Local {
+    pub(super) fn shards(&self) -> &[Mutex<Shard>] {
+        &self.shards
+    }
+
     fn shard(&self, name: &LockName) -> MutexGuard<'_, Shard> {
         // Not the lowest bits, which place the name inside its shard.
         locked(&self.shards[(name.hash_code() >> 32) as usize % SHARDS])
@@ -82,26 +93,28 @@ pub(crate) async fn stand_in_line(
     terms: &Arc<Terms>,
     patience: Patience,
 ) -> Result<Option<Turn>> {
-    let (_place, baton) = match step_up(core, name, terms, patience) {
+    let place = match step_up(core, name, terms, patience) {
         Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
         Some(Standing::With(shared)) if terms.owner.is_none() => {
             return Ok(Some(Turn::Pass(Grip::Shared(shared))));
         }
         Some(Standing::With(shared)) => return nest(shared).map(Some),
-        Some(Standing::Behind(place, baton)) => (place, baton),
+        Some(Standing::Behind(place)) => place,
         None => return Ok(None),
     };
+    sweeper::start(core);
+    let turn = poll_fn(|context| place.poll(context));
     Ok(match patience {
         // Boxed, so that those who wait without a limit stay small: a timer is larger than the rest.
-        Patience::Until(end) => Box::pin(core.until(end, baton)).await.and_then(|turn| turn.ok()),
-        _ => baton.await.ok(),
+        Patience::Until(end) => Box::pin(core.until(end, turn)).await,
+        _ => Some(turn.await),
     })
 }
 
 /// Where a task finds itself when it comes.
 enum Standing<'a> {
     First(Ticket),
-    Behind(Place<'a>, oneshot::Receiver<Turn>),
+    Behind(Place<'a>),
     With(Arc<Tenure>),
 }
 
@@ -112,7 +125,8 @@ fn step_up<'a>(
     patience: Patience,
 ) -> Option<Standing<'a>> {
     let mut shard = core.local.shard(name);
-    let queue = match shard.entry(name.clone()) {
+    let Shard { queues, contended } = &mut *shard;
+    let queue = match queues.entry(name.clone()) {
         Entry::Occupied(queue) => queue.into_mut(),
         Entry::Vacant(free) => {
             return Some(Standing::First(free.insert(Queue::default()).ticket(core, name, terms)));
@@ -137,10 +151,13 @@ fn step_up<'a>(
     if patience == Patience::None {
         return None;
     }
-    let (sender, baton) = oneshot::channel();
+    let slot = Arc::<TurnSlot>::default();
     queue.arrivals += 1;
-    queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), baton: sender });
-    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals }, baton))
+    queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), slot: slot.clone() });
+    if !contended.contains(name) {
+        contended.insert(name.clone());
+    }
+    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals, slot }))
 }
 
 impl Queue {
@@ -177,21 +194,58 @@ impl Queue {
         if now < reads.until && reads.hold.is_certain_at(now) { shared.tenure.upgrade() } else { None }
     }
 
-    /// The next in line, if it is its turn.
-    fn next_up(&mut self, core: &Arc<Core>, name: &LockName) -> Option<(oneshot::Sender<Turn>, Turn)> {
+    /// Offers the turn to a task that is no longer among those that wait. Returns whom to wake.
+    fn offer(&mut self, arrival: u64, waiting: Waiting, turn: Turn) -> Option<Waker> {
+        let waker = waiting.slot.offer(turn);
+        // Before it would grow: most turns are taken up at once.
+        if self.offers.len() == self.offers.capacity() {
+            self.offers.retain(|(_, offered)| offered.slot.is_offered());
+        }
+        self.offers.push((arrival, waiting));
+        waker
+    }
+
+    /// Gives the next in line its turn, if it has come. Returns whom to wake.
+    fn next_up(&mut self, core: &Arc<Core>, name: &LockName) -> Option<Option<Waker>> {
         let terms = self.waiting.first_key_value()?.1.terms.clone();
         let turn = match self.joined_by(&terms, core.clock) {
             Some(tenure) => Turn::Pass(Grip::Shared(tenure)),
             None if self.active.admits(terms.mode) => Turn::Drive(self.ticket(core, name, &terms)),
             None => return None,
         };
-        let (_, first) = self.waiting.pop_first()?;
-        Some((first.baton, turn))
+        let (arrival, first) = self.waiting.pop_first()?;
+        Some(self.offer(arrival, first, turn))
+    }
+
+    /// Takes back what was offered to tasks that nobody runs.
+    fn take_back(&mut self, turns: &mut Vec<Turn>) {
+        for (arrival, waiting) in std::mem::take(&mut self.offers) {
+            match waiting.slot.take_back() {
+                Some(turn) => {
+                    turns.push(turn);
+                    self.stalled.insert(arrival, waiting);
+                }
+                None if waiting.slot.is_offered() => self.offers.push((arrival, waiting)),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether it can be forgotten.
+    fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.waiting.is_empty() && self.stalled.is_empty()
+    }
+
+    /// The next in line, taken out of it, if it wants this.
+    fn first_if(&mut self, wants: impl FnOnce(&Terms) -> bool) -> Option<(u64, Waiting)> {
+        let first = self.waiting.first_entry()?;
+        wants(&first.get().terms).then(|| first.remove_entry())
     }
 
     /// Something is over. Returns whom to ring if it was the last reader.
     fn end(&mut self, part: Part) -> Option<Arc<Notify>> {
         self.active.remove(part);
+        self.duties.retain(|duty| duty.is_active());
         if self.active.is_read() { None } else { self.drained.take() }
     }
 }
@@ -212,20 +266,84 @@ struct Place<'a> {
     core: &'a Arc<Core>,
     name: &'a LockName,
     arrival: u64,
+    slot: Arc<TurnSlot>,
+}
+
+impl Place<'_> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Turn> {
+        loop {
+            match std::task::ready!(self.slot.poll(context)) {
+                Found::Turn(turn) => return Poll::Ready(turn),
+                Found::Stalled => self.stand_again(context.waker()),
+            }
+        }
+    }
+
+    /// Takes its old place again after its turn was taken back.
+    fn stand_again(&self, waker: &Waker) {
+        let mut shard = self.core.local.shard(self.name);
+        if let Some(queue) = shard.queues.get_mut(self.name)
+            && let Some(waiting) = queue.stalled.remove(&self.arrival)
+        {
+            self.slot.wait_again(waker);
+            queue.waiting.insert(self.arrival, waiting);
+            shard.contended.insert(self.name.clone());
+        }
+        drop(shard);
+        move_up(self.core, self.name, None);
+    }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let gone = self
-            .core
-            .local
-            .shard(self.name)
-            .get_mut(self.name)
-            .and_then(|queue| queue.waiting.remove(&self.arrival));
+        let mut shard = self.core.local.shard(self.name);
+        let gone = shard.queues.get_mut(self.name).and_then(|queue| {
+            queue.waiting.remove(&self.arrival).or_else(|| queue.stalled.remove(&self.arrival))
+        });
+        drop(shard);
         if gone.is_some() {
             // It may have been a writer that kept readers back.
             move_up(self.core, self.name, None);
         }
+        // A turn that it did not take goes to the next.
+        drop(self.slot.close());
+    }
+}
+
+/// Lets the queue know of a request that it waits for.
+pub(super) fn register(core: &Core, name: &LockName, duty: &Arc<Duty>) {
+    if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
+        queue.duties.retain(|duty| duty.is_active());
+        queue.duties.push(duty.clone());
+    }
+}
+
+/// Which tasks of this client, that others wait for, may be ones that nobody runs.
+#[derive(Default)]
+pub(super) struct Untended {
+    pub(super) turns: Vec<Turn>,
+    pub(super) duties: Vec<Arc<Duty>>,
+    /// Whether somebody waits at all.
+    pub(super) is_contended: bool,
+}
+
+impl Shard {
+    pub(super) fn look_around(&mut self, untended: &mut Untended) {
+        let queues = &mut self.queues;
+        self.contended.retain(|name| {
+            let Some(queue) = queues.get_mut(name) else { return false };
+            queue.take_back(&mut untended.turns);
+            if !queue.waiting.is_empty() {
+                untended.duties.extend(queue.duties.iter().filter(|duty| duty.is_active()).cloned());
+            }
+            !queue.waiting.is_empty() || !queue.offers.is_empty()
+        });
+        untended.is_contended |= self.is_contended();
+    }
+
+    /// Whether somebody waits, or did lately.
+    pub(super) fn is_contended(&self) -> bool {
+        !self.contended.is_empty()
     }
 }
 
@@ -237,19 +355,20 @@ pub(crate) fn hand_duty(
     part: Part,
     mut left: Inherited,
 ) -> Option<(Arc<Claim>, Strays)> {
-    while let Some(claim) = left.claim.take() {
-        let heir = {
-            let mut shard = core.local.shard(name);
-            let first = shard.get_mut(name).and_then(|queue| queue.waiting.first_entry());
-            first.filter(|first| first.get().terms.could_drive(&claim)).map(|first| first.remove())
+    if let Some(claim) = left.claim.take() {
+        let mut shard = core.local.shard(name);
+        let queue = shard.queues.get_mut(name);
+        let Some((queue, (arrival, heir))) = queue
+            .and_then(|queue| queue.first_if(|terms| terms.could_drive(&claim)).map(|first| (queue, first)))
+        else {
+            return Some((claim, left.strays));
         };
-        let strays = left.strays;
-        let Some(heir) = heir else { return Some((claim, strays)) };
         left.claim = Some(claim);
-        match heir.baton.send(Turn::Drive(Ticket::new(core.clone(), name.clone(), part, left))) {
-            Err(Turn::Drive(unwanted)) => left = unwanted.disarm(),
-            _ => return None,
-        }
+        let ticket = Ticket::new(core.clone(), name.clone(), part, left);
+        let woken = queue.offer(arrival, heir, Turn::Drive(ticket));
+        drop(shard);
+        woken.into_iter().for_each(Waker::wake);
+        return None;
     }
     move_up(core, name, Some(part));
     None
@@ -260,11 +379,11 @@ fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Part>) {
     loop {
         let (next, drained) = {
             let mut shard = core.local.shard(name);
-            let Entry::Occupied(mut entry) = shard.entry(name.clone()) else { return };
+            let Entry::Occupied(mut entry) = shard.queues.entry(name.clone()) else { return };
             let queue = entry.get_mut();
             let drained = ended.take().and_then(|part| queue.end(part));
             let next = queue.next_up(core, name);
-            if next.is_none() && queue.active.is_empty() {
+            if next.is_none() && queue.is_empty() {
                 entry.remove();
             }
             (next, drained)
@@ -272,30 +391,28 @@ fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Part>) {
         if let Some(readers) = drained {
             readers.notify_one();
         }
-        let Some((baton, turn)) = next else { return };
-        if let Err(Turn::Drive(unwanted)) = baton.send(turn) {
-            ended = Some(unwanted.part());
-            unwanted.disarm();
-        }
+        let Some(woken) = next else { return };
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 
 /// Passes a held lock to the next in line if it wants the same. Returns the tenure if nobody took it.
-pub(crate) fn pass(mut tenure: Tenure, now: Moment) -> Option<Tenure> {
-    while tenure.may_pass(now) {
-        let core = tenure.core().clone();
-        let next = {
-            let mut shard = core.local.shard(&tenure.claim().name);
-            let first = shard.get_mut(&tenure.claim().name).and_then(|queue| queue.waiting.first_entry());
-            first.filter(|first| first.get().terms.could_hold(&tenure)).map(|first| first.remove())
-        };
-        let Some(next) = next else { break };
-        match next.baton.send(Turn::Pass(Grip::Alone(tenure.passed(now)))) {
-            Err(Turn::Pass(Grip::Alone(unwanted))) => tenure = unwanted,
-            _ => return None,
-        }
+pub(crate) fn pass(tenure: Tenure, now: Moment) -> Option<Tenure> {
+    if !tenure.may_pass(now) {
+        return Some(tenure);
     }
-    Some(tenure)
+    let core = tenure.core().clone();
+    let mut shard = core.local.shard(&tenure.claim().name);
+    let queue = shard.queues.get_mut(&tenure.claim().name);
+    let Some((queue, (arrival, next))) =
+        queue.and_then(|queue| queue.first_if(|terms| terms.could_hold(&tenure)).map(|first| (queue, first)))
+    else {
+        return Some(tenure);
+    };
+    let woken = queue.offer(arrival, next, Turn::Pass(Grip::Alone(tenure.passed(now))));
+    drop(shard);
+    woken.into_iter().for_each(Waker::wake);
+    None
 }
 
 /// Lets all local waiters of the holder's owner hold with it: the holder may be waiting for them.
@@ -303,13 +420,15 @@ pub(crate) fn share(tenure: Tenure) -> Grip {
     let (core, claim) = (tenure.core().clone(), tenure.claim().clone());
     let shared = Arc::new(tenure);
     let mut nested = Vec::new();
-    if let Some(queue) = core.local.shard(&claim.name).get_mut(&claim.name) {
+    if let Some(queue) = core.local.shard(&claim.name).queues.get_mut(&claim.name) {
         queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared), reads: None });
-        nested.extend(queue.waiting.extract_if(.., |_, waiting| waiting.terms.could_nest(&claim)));
+        let own: Vec<_> =
+            queue.waiting.extract_if(.., |_, waiting| waiting.terms.could_nest(&claim)).collect();
+        let offer =
+            |(arrival, waiting)| queue.offer(arrival, waiting, Turn::Pass(Grip::Shared(shared.clone())));
+        nested.extend(own.into_iter().filter_map(offer));
     }
-    for (_, waiting) in nested {
-        let _ = waiting.baton.send(Turn::Pass(Grip::Shared(shared.clone())));
-    }
+    nested.into_iter().for_each(Waker::wake);
     Grip::Shared(shared)
 }
 
@@ -319,7 +438,7 @@ pub(crate) fn share_read(tenure: Tenure, terms: &Terms, now: Moment) -> Grip {
     let shared = Arc::new(tenure);
     let reads = Reads { hold, terms: terms.clone(), until: now.after(terms.pass_for) };
     let reads = terms.shares_reads().then_some(reads);
-    if let Some(queue) = core.local.shard(&claim.name).get_mut(&claim.name) {
+    if let Some(queue) = core.local.shard(&claim.name).queues.get_mut(&claim.name) {
         queue.active.remove(Part::Asking);
         queue.active.add(Part::Reading);
         queue.shared = Some(Shared { claim: claim.clone(), tenure: Arc::downgrade(&shared), reads });
@@ -379,7 +498,8 @@ mod tests {
     async fn local_waiters_that_give_up_leave_nothing_in_the_queue() {
         let client = Client::new(Memory::new());
         let name = LockName::new("a").expect("a good name");
-        let waiting = |core: &Core| core.local.shard(&name).get(&name).map(|queue| queue.waiting.len());
+        let waiting =
+            |core: &Core| core.local.shard(&name).queues.get(&name).map(|queue| queue.waiting.len());
         let guard = client.lock("a").acquire().await.expect("free");
         let lock = client.lock("a").wait(Duration::from_millis(5));
         let timed_out: Vec<_> = (0..20)
@@ -414,7 +534,7 @@ mod tests {
         grip.hold().lose(crate::Loss::Copied);
         drop(grip);
         client.close().await.expect("nothing to wait for");
-        assert!(client.core().local.shard(&name).is_empty(), "the name is open");
+        assert!(client.core().local.shard(&name).queues.is_empty(), "the name is open");
         let filter = crate::engine::Filter::Name(name.clone());
         assert_eq!(client.inspect(&filter).await.expect("answers")[0].holders.len(), 1, "the original's");
     }

@@ -9,6 +9,7 @@ mod alarm;
 mod background;
 pub(crate) mod defaults;
 mod drive;
+mod duty;
 mod finish;
 mod grip;
 mod handle;
@@ -21,10 +22,12 @@ mod local;
 mod machine;
 mod request;
 mod shield;
+mod sweeper;
 #[cfg_attr(not(feature = "telemetry"), path = "silence.rs")]
 mod telemetry;
 mod tenure;
 mod ticket;
+mod turn;
 
 pub(crate) use drive::{Outcome, acquire};
 pub(crate) use grip::Grip;

@@ -39,15 +39,15 @@ struct Inner {
 }
 
 impl Tenure {
-    /// Begins when the claim was found granted.
+    /// Begins when the claim was found granted. `None` if it was released meanwhile, because nobody ran its task.
     pub(crate) fn begin(
         ticket: Ticket,
         engine_token: Option<u64>,
         lease: Lease,
         terms: &Terms,
         since: Moment,
-    ) -> Grip {
-        let (core, claim, strays) = ticket.into_tenure();
+    ) -> Option<Grip> {
+        let (core, claim, strays) = ticket.into_tenure()?;
         let hold = Hold::new(claim, &core, lease);
         core.keeper.add(&hold, &core.background, since);
         let lease_terms = terms.lease;
@@ -67,11 +67,11 @@ impl Tenure {
             strays,
         };
         let tenure = Self(Some(Box::new(inner)));
-        match (&terms.owner, terms.mode) {
+        Some(match (&terms.owner, terms.mode) {
             (_, Mode::Read) => local::share_read(tenure, terms, since),
             (None, _) => Grip::Alone(tenure),
             (Some(_), _) => local::share(tenure),
-        }
+        })
     }
 
     fn inner(&self) -> &Inner {

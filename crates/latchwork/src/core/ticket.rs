@@ -1,11 +1,15 @@
 //! The right to drive a name's remote claim.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::active::Part;
+use super::duty::Duty;
 use super::finish::Finish;
 use super::local::hand_duty;
 use super::{Core, Patience, Terms, defaults};
@@ -24,6 +28,8 @@ pub(crate) struct Ticket {
     strays: Strays,
     /// Rings when the readers of this client are done that hold an older claim.
     readers: Option<Arc<Notify>>,
+    /// What the queue knows of it, once its task had to wait for the server.
+    duty: Option<Arc<Duty>>,
 }
 
 /// What a task that gives up leaves to the next.
@@ -39,17 +45,45 @@ pub(crate) type Strays = Option<Moment>;
 impl Ticket {
     pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, inherited: Inherited) -> Self {
         let Inherited { claim, strays } = inherited;
-        Self { core: Some(core), name, part, claim, strays, readers: None }
+        Self { core: Some(core), name, part, claim, strays, readers: None, duty: None }
+    }
+
+    /// Its task is run, and has to wait for the server.
+    pub(crate) fn runs(&mut self, waker: &Waker) {
+        match (&self.duty, &self.core, &self.claim) {
+            (Some(duty), ..) => duty.runs(waker),
+            (None, Some(core), Some(claim)) => {
+                self.duty = Duty::register(core, claim, self.part, waker);
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits for `work`, as the task that has this ticket.
+    pub(crate) async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.runs(context.waker());
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Whether its duty was taken over because nobody ran its task. Its claim is released then, and is nobody's.
+    pub(crate) fn was_taken_over(&self) -> bool {
+        self.duty.as_ref().is_some_and(|duty| !duty.is_active())
+    }
+
+    /// Uses the ticket up. `None` if it was before, or its duty was taken over.
+    fn use_up(&mut self) -> Option<Arc<Core>> {
+        let core = self.core.take()?;
+        self.duty.take().is_none_or(|duty| duty.finish()).then_some(core)
     }
 
     /// The same behind readers of this client whose claim others can no longer join.
     pub(crate) fn after(mut self, readers: Option<Arc<Notify>>) -> Self {
         self.readers = readers;
         self
-    }
-
-    pub(crate) fn part(&self) -> Part {
-        self.part
     }
 
     /// Lets short readers before this one finish, so that a client has one read claim at a time; a long one is not waited
@@ -109,26 +143,20 @@ impl Ticket {
 
     /// The same with a claim that was lost: nobody may ask for its id again (C12), so the next local waiter has one of its own.
     pub(crate) async fn withdraw_lost(mut self) -> bool {
-        let (Some(core), Some(claim)) = (self.core.take(), self.claim.take()) else { return true };
+        let (Some(core), Some(claim)) = (self.use_up(), self.claim.take()) else { return true };
         release(Finish::new(core, self.name.clone(), self.part, self.strays), claim).await
     }
 
-    /// The claim became a tenure: its end decides what happens to the name.
-    pub(crate) fn into_tenure(mut self) -> (Arc<Core>, Arc<Claim>, Strays) {
-        let core = self.core.take().expect("a ticket has its core until it is used up");
+    /// The claim became a tenure: its end decides what happens to the name. `None` if its duty was taken over.
+    pub(crate) fn into_tenure(mut self) -> Option<(Arc<Core>, Arc<Claim>, Strays)> {
+        let core = self.use_up()?;
         let claim = self.claim.take().expect("a ticket that was granted has claimed");
-        (core, claim, self.strays)
-    }
-
-    /// Takes the claim back from a ticket that nobody wanted.
-    pub(crate) fn disarm(mut self) -> Inherited {
-        self.core = None;
-        Inherited { claim: self.claim.take(), strays: self.strays }
+        Some((core, claim, self.strays))
     }
 
     /// Gives duty and claim to the next local waiter; what nobody takes comes back.
     fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
-        let core = self.core.take()?;
+        let core = self.use_up()?;
         let left = Inherited { claim: self.claim.take(), strays: self.strays };
         let (claim, strays) = hand_duty(&core, &self.name, self.part, left)?;
         Some((Finish::new(core, self.name.clone(), self.part, strays), claim))

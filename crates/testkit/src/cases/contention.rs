@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 use latchwork::engine::Filter;
-use latchwork::{ErrorKind, Token, Wait};
+use latchwork::{ErrorKind, Lock, Token, Wait};
+use tokio::runtime::{Builder, Runtime};
 
-use super::support::{LONG, hold, name, nothing_left, token, waiters};
+use super::support::{LONG, hold, name, nothing_left, pause, token, waiters};
 use crate::Fixture;
 
 pub(super) async fn trying_a_held_lock_says_none_at_once<F: Fixture>(fixture: Arc<F>) {
@@ -238,4 +239,84 @@ pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fix
     let after = hold(&fresh, "precious").await.token().expect("tokens");
     assert!(after > before, "{after} does not follow {before}");
     drop(guard);
+}
+
+/// A runtime on which a task waits for `lock`, and which nobody drives any more.
+async fn undriven(lock: Lock) -> Runtime {
+    let idle = tokio::task::spawn_blocking(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.spawn(async move { drop(lock.acquire().await) });
+        runtime.block_on(pause(100));
+        runtime
+    });
+    idle.await.expect("no panic")
+}
+
+/// The turn of a task is passed on if the task does not take it up: with the lock, and without.
+pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    for (lock, pass_for) in [("undriven-duty", Duration::ZERO), ("undriven-pass", LONG)] {
+        let lock = client.lock(lock).ttl(LONG).pass_for(pass_for);
+        let guard = lock.acquire().await.expect("the lock is free");
+        let idle = undriven(lock.clone()).await;
+        let next = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await }
+        });
+        // Behind the other in the queue of this client.
+        pause(100).await;
+        guard.release().await.expect("held");
+        let served = tokio::time::timeout(Duration::from_secs(6), next).await;
+        let guard = served.unwrap_or_else(|_| panic!("{lock:?} is kept by a task that nobody runs"));
+        guard.expect("no panic").expect("its turn").release().await.expect("held");
+        // It gets its turn when somebody runs it.
+        run_for_a_while(idle).await;
+        let last = lock.try_acquire().await.expect("the engine answers").expect("nothing is left behind");
+        last.release().await.expect("held");
+    }
+}
+
+/// The first task of a client asks the server for all of them; others ask if nobody runs that one.
+pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixture>(fixture: Arc<F>) {
+    let (holder, client) = (fixture.client().await, fixture.client().await);
+    let guard = hold(&holder, "undriven-asker").await;
+    let lock = client.lock("undriven-asker").ttl(F::STEADY);
+    let idle = undriven(lock.clone()).await;
+    let next = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    pause(100).await;
+    guard.release().await.expect("held");
+    let served = tokio::time::timeout(Duration::from_secs(12), next).await;
+    let guard = served.expect("the lock is kept by a task that nobody runs");
+    guard.expect("no panic").expect("its turn").release().await.expect("held");
+    run_for_a_while(idle).await;
+    nothing_left(&holder, "undriven-asker").await;
+}
+
+/// The server freed the lock long ago; the answer is on a connection that nobody reads.
+pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let lock = client.lock("undriven-release").ttl(LONG);
+    let (holds, slow) = (lock.clone(), fixture.clone());
+    let idle = tokio::task::spawn_blocking(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let guard = runtime.block_on(holds.acquire()).expect("the lock is free");
+        slow.hinder(Duration::from_millis(300));
+        runtime.spawn(async move { drop(guard.release().await) });
+        runtime.block_on(pause(50));
+        slow.hinder(Duration::ZERO);
+        runtime
+    });
+    let idle = idle.await.expect("no panic");
+    let served = tokio::time::timeout(Duration::from_secs(12), lock.acquire()).await;
+    let guard = served.expect("the lock is kept by a release that nobody runs").expect("its turn");
+    guard.release().await.expect("held");
+    run_for_a_while(idle).await;
+    nothing_left(&client, "undriven-release").await;
+}
+
+async fn run_for_a_while(runtime: Runtime) {
+    tokio::task::spawn_blocking(move || runtime.block_on(pause(500))).await.expect("no panic");
 }

@@ -156,6 +156,9 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] passing_ends_for_the_sake_of_other_clients;
             [] an_engine_that_hangs_does_not_outlast_the_wait_limit;
             [] the_holder_and_the_waiters_can_be_seen;
+            [] a_task_that_nobody_runs_does_not_keep_its_turn, unless lives_in_the_runtime;
+            [] a_task_that_nobody_runs_does_not_ask_for_the_others, unless lives_in_the_runtime;
+            [] a_release_that_nobody_runs_does_not_keep_its_lock, unless lives_in_the_runtime;
             [] tokens_rise_also_when_everything_stored_was_destroyed, unless forgets;
         leases:
             [] work_longer_than_the_ttl_keeps_its_lock;
