@@ -5,6 +5,7 @@ use std::time::Duration;
 use latchwork::{Effect, ErrorKind, Loss};
 
 use super::Scene;
+use super::shared::TABLE;
 use crate::servers::SqlSession;
 use crate::stage::{LOCK, LONG, SOON, clock, connect, now, pause, take, told};
 
@@ -84,14 +85,33 @@ pub async fn what_was_given_up_does_not_stay_in_the_server(
 /// Many unrelated locks of a client are renewed while the row of another one is kept for longer than its ttl, and while the
 /// client asks for a lock whose row is kept as well.
 pub async fn a_kept_row_costs_no_other_lock(scene: &impl Scene) {
-    let client = scene.observer().await;
-    take(&client.lock(WANTED)).await.release().await.expect("held");
+    let url = scene.direct_url();
+    connect(&url).await.lock(WANTED).acquire().await.expect("free").release().await.expect("held");
+    a_kept_row_costs_none_of_these(scene, &url, || keep_rows(scene, &[LOCK, WANTED])).await;
+}
+
+/// The same with `scheme=insert`, for which a transaction of a service keeps a row that it is about to insert as well.
+pub async fn a_kept_row_costs_no_other_lock_in_a_shared_table(scene: &impl Scene, url: &str) {
+    let keep = || {
+        let mut other = scene.session();
+        let keep = format!(
+            "BEGIN; UPDATE {TABLE} SET holder_id = holder_id WHERE unique_mutex = '{LOCK}'; \
+             INSERT INTO {TABLE} (unique_mutex, holder_id) VALUES ('{WANTED}', 'host-7'); SELECT 1"
+        );
+        assert_eq!(other.ask(&keep), "1");
+        other
+    };
+    a_kept_row_costs_none_of_these(scene, url, keep).await;
+}
+
+async fn a_kept_row_costs_none_of_these(scene: &impl Scene, url: &str, keep: impl FnOnce() -> SqlSession) {
+    let client = scene.connect(url).await;
     let mut guards = Vec::new();
     for number in 0..30 {
         guards.push(take(&client.lock(&format!("unrelated/{number}")).ttl(TTL)).await);
     }
     let kept = take(&client.lock(LOCK).ttl(TTL)).await;
-    let other = keep_rows(scene, &[LOCK, WANTED]);
+    let other = keep();
     let lock = client.lock(WANTED).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
     assert_eq!(told(&kept).await, Loss::Unreachable);

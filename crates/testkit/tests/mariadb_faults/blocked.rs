@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use testkit::rows::blocked;
+use testkit::rows::shared::options;
 use testkit::servers::SqlSession;
 
 use super::scene::Scene;
@@ -34,6 +35,13 @@ async fn what_was_given_up_does_not_stay_in_the_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kept_row_costs_no_other_lock() {
     blocked::a_kept_row_costs_no_other_lock(&Scene::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_row_costs_no_other_lock_in_a_shared_table() {
+    let scene = Scene::new();
+    let url = scene.server.url(scene.server.address(), &options());
+    blocked::a_kept_row_costs_no_other_lock_in_a_shared_table(&scene, &url).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
