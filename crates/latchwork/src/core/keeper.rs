@@ -18,7 +18,7 @@ use super::hold::Hold;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{ClaimId, ErasedEngine, SharedEngine};
 use crate::locked::locked;
-use crate::{ErrorKind, Loss};
+use crate::{Error, ErrorKind, Loss};
 
 /// So many are kept without an order at most: to sort many at once would take long.
 const FRESH: usize = 256;
@@ -235,8 +235,8 @@ impl Shared {
         tokio::time::timeout(defaults::REQUEST_LIMIT, forking).await.ok()?.ok()
     }
 
-    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request. Returns those that must be renewed alone, because each of
-    /// them has to wait for somebody: the others must not wait with it.
+    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request. Returns those that must be renewed alone, so that one
+    /// of them costs no other its lease.
     async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) -> Vec<Arc<Hold>> {
         // Some may have been lost while the connection was opened.
         let sent = self.clock.now();
@@ -256,7 +256,7 @@ impl Shared {
         let (mut answered, mut blocked) = (Vec::with_capacity(holds.len()), Vec::new());
         for hold in holds {
             match answers.next() {
-                Some(Err(error)) if error.kind() == ErrorKind::Busy && !is_alone => blocked.push(hold),
+                Some(Err(error)) if !is_alone && is_of_one_claim(&error) => blocked.push(hold),
                 answer => {
                     hold.renewed(sent, now, answer.and_then(Result::ok));
                     answered.push(hold);
@@ -338,6 +338,13 @@ impl Running {
 /// Those that may be renewed: to renew a lost one would keep the lock from others for another lease.
 fn not_lost(holds: &[Arc<Hold>], now: Moment) -> Vec<Arc<Hold>> {
     holds.iter().filter(|hold| hold.lease_loss(now).is_none()).cloned().collect()
+}
+
+/// Whether a claim of the batch is the reason: it has to wait for somebody, or what is stored of it is damaged. The server
+/// answers then, and can bear one request for each. One that does not answer gets one request for all, however often it is
+/// asked again.
+fn is_of_one_claim(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Busy | ErrorKind::Corrupt)
 }
 
 /// How long one request for all of these may take.

@@ -44,14 +44,9 @@ async fn a_kept_row_costs_no_other_lock_in_a_shared_table() {
     blocked::a_kept_row_costs_no_other_lock_in_a_shared_table(&scene, &url).await;
 }
 
+/// Granted for nobody, a moment before the server gives the claim up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_held_after_the_moment_that_an_error_names() {
-    blocked::nothing_is_held_after_the_moment_that_an_error_names(&Scene::new(), None).await;
-}
-
-/// A moment before the server gives the claim up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_held_after_that_moment_though_the_claim_was_granted_for_nobody() {
     let freed_after = Some(Duration::from_millis(2_500));
     blocked::nothing_is_held_after_the_moment_that_an_error_names(&Scene::new(), freed_after).await;
 }
