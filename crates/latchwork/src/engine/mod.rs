@@ -85,8 +85,8 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Extends held claims, in one round trip where the server allows it. The answers are in the order of `claims`.
     ///
     /// One claim must not cost the others their leases. If one of several has to wait for somebody, it is answered at once
-    /// with [`ErrorKind::Busy`](crate::ErrorKind::Busy); if what is stored of it is damaged, with [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt). The core renews each claim
-    /// that is answered so by a request of its own.
+    /// with [`Busy`](crate::ErrorKind::Busy); if what is stored of it is damaged, with
+    /// [`Corrupt`](crate::ErrorKind::Corrupt). The core renews each claim that is answered so by a request of its own.
     ///
     /// # Contract
     /// C4, C5, C8. May be dropped at any await; whether it acted is then unknown.
