@@ -37,7 +37,8 @@ pub enum ErrorKind {
 pub enum Effect {
     /// Nothing was changed.
     None,
-    /// The server may have acted: the reply is missing.
+    /// The server may have acted, or may still act: the reply is missing. [`Error::may_be_held_until`] says for how long that
+    /// can matter.
     Unknown,
 }
 
@@ -107,6 +108,15 @@ impl Error {
 
     /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it back before.
     /// The client goes on trying that in the background.
+    ///
+    /// The client counts from the moment at which it gives the request up, which is 10 s after it was sent at the latest,
+    /// and adds 7 s, the time for which the claim may wait in a queue, and the ttl. That is an upper bound if the server
+    /// carries out no request later than 7 s after it was given up. PostgreSQL, MariaDB and MySQL see to it: a statement
+    /// that waits for somebody else's lock ends before that.
+    ///
+    /// It is no bound if the server, or a proxy on the way, stands still for longer: a stopped process, a suspended virtual
+    /// machine, a network that holds back what was sent. The request can then be carried out when it goes on, and the lock
+    /// is held for one ttl from there at the most. A release that the client repeats meanwhile ends it sooner.
     pub fn may_be_held_until(&self) -> Option<Moment> {
         self.0.held_until.map(|(until, _)| until)
     }

@@ -80,10 +80,10 @@ impl Held {
     }
 
     /// When the lease is over at the server at the latest. That is later than [`Held::lease_end`], which this side can rely
-    /// on: the server counts from when it gets a renewal, and one may be under way.
+    /// on: the server counts from when it carries out a renewal, and one may be under way.
     pub(crate) fn server_lease_over(&self, now: Moment) -> Moment {
         let claim = &self.hold.claim;
-        claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN))
+        claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN + defaults::LATE))
     }
 
     /// Resolves when the lock is lost, before its lease can run out. Never resolves because of a release.

@@ -18,7 +18,10 @@ pub struct Faults {
     claim: Mutex<Option<Fault>>,
     release_fails: AtomicBool,
     renewal_blocks: Mutex<Duration>,
+    renewal_fails: AtomicBool,
     claims: AtomicU32,
+    renewals: AtomicU32,
+    renewed: AtomicU32,
 }
 
 /// What happens to a claim.
@@ -48,6 +51,16 @@ impl Faults {
     /// Renewals block their thread for so long: a system call that hangs, a page that is swapped out.
     pub fn renewal_blocks(&self, span: Duration) {
         *self.renewal_blocks.lock().expect("no panic here") = span;
+    }
+
+    /// Renewals fail from now on, as if the server were down.
+    pub fn renewal_fails(&self) {
+        self.renewal_fails.store(true, Ordering::Relaxed);
+    }
+
+    /// How many renewals were asked for, and of how many claims in all.
+    pub fn renewals(&self) -> (u32, u32) {
+        (self.renewals.load(Ordering::Relaxed), self.renewed.load(Ordering::Relaxed))
     }
 
     /// How many claims were asked for.
@@ -122,6 +135,11 @@ impl<E: Engine> Engine for Flaky<E> {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let blocked = *self.faults.renewal_blocks.lock().expect("no panic here");
         std::thread::sleep(blocked);
+        self.faults.renewals.fetch_add(1, Ordering::Relaxed);
+        self.faults.renewed.fetch_add(claims.len() as u32, Ordering::Relaxed);
+        if self.faults.renewal_fails.load(Ordering::Relaxed) {
+            return claims.iter().map(|_| Err(failure(Effect::Unknown))).collect();
+        }
         self.inner.renew(claims).await
     }
 

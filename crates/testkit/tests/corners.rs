@@ -6,6 +6,7 @@ use latchwork::clock::Moment;
 use latchwork::engine::{Engine, Filter};
 use latchwork::engines::{Memory, memory::Verb};
 use latchwork::{Client, Effect, ErrorKind, Held, LockName, Loss};
+use testkit::flaky::Flaky;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -158,4 +159,21 @@ fn a_release_under_way_is_answered_also_when_its_runtime_ends() {
     held_up.execute_batch("COMMIT").expect("it was begun");
     let next = stays.block_on(other.lock("a").wait(5 * SECOND).acquire());
     stays.block_on(next.expect("long before the lease ends").release()).expect("held");
+}
+
+/// It is asked for many at once, however often it is asked again.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_down_is_not_asked_for_each_lock_by_itself() {
+    let (engine, faults) = Flaky::new(Memory::new());
+    let (client, mut guards) = (Client::new(engine), Vec::new());
+    for number in 0..200 {
+        guards.push(client.lock(format!("{number}")).acquire().await.expect("free"));
+    }
+    faults.renewal_fails();
+    for guard in &guards {
+        assert_eq!(guard.lost().await, Loss::Unreachable);
+    }
+    let (requests, claims) = faults.renewals();
+    println!("{requests} requests for {claims} renewals");
+    assert!(claims > 400 && claims / requests >= 20, "{requests} requests for {claims} renewals");
 }

@@ -20,6 +20,8 @@ pub(crate) const RENEW_TOGETHER: u32 = 60;
 pub(crate) const RENEW_BATCH: usize = 200;
 /// How long one request may take before the engine counts as hung.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server may go on with a request that was given up here: a database waits for two locks in a row, 3 s for each.
+pub(crate) const LATE: Duration = Duration::from_secs(7);
 /// What a request may take at the least, also when the caller's wait limit is shorter than a round trip.
 pub(crate) const REQUEST_LEAST: Duration = Duration::from_millis(200);
 /// How long claims may fail in a row before a waiter gives up: a server that restarts should not cost it its place.

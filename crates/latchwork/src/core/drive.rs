@@ -282,10 +282,11 @@ fn give_up(
     }
 }
 
-/// Until when the lock may be held by this attempt's claim, if that cannot be undone. A server counts from when it got
-/// the request, which was by `arrived`, and may grant the lock at the very end of the claim's place in the queue.
-fn may_hold_until(claim: &Claim, arrived: Moment) -> Moment {
-    claim.lease_over(arrived.after(claim.wait_lease))
+/// Until when the lock may be held by this attempt's claim, if that cannot be undone. A server counts from when it carries
+/// out the request, which was given up by `given_up`, and may grant the lock at the very end of the claim's place in the
+/// queue.
+fn may_hold_until(claim: &Claim, given_up: Moment) -> Moment {
+    claim.lease_over(given_up.after(defaults::LATE + claim.wait_lease))
 }
 
 /// Says what is left behind: `left` until then at the longest, or nothing at all.

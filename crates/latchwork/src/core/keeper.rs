@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 use super::background::Background;
 use super::defaults;
 use super::hold::Hold;
-use crate::Loss;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{ClaimId, ErasedEngine, SharedEngine};
 use crate::locked::locked;
+use crate::{Error, ErrorKind, Loss};
 
 /// So many are kept without an order at most: to sort many at once would take long.
 const FRESH: usize = 256;
@@ -235,26 +235,36 @@ impl Shared {
         tokio::time::timeout(defaults::REQUEST_LIMIT, forking).await.ok()?.ok()
     }
 
-    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request.
-    async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) {
+    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request. Returns those that must be renewed alone, so that one
+    /// of them costs no other its lease.
+    async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) -> Vec<Arc<Hold>> {
         // Some may have been lost while the connection was opened.
         let sent = self.clock.now();
-        let holds = &not_lost(holds, sent)[..];
+        let holds = not_lost(holds, sent);
         if holds.is_empty() {
-            return;
+            return holds;
         }
         if self.is_a_copy() {
-            return holds.iter().for_each(|hold| hold.lose(Loss::Copied));
+            holds.iter().for_each(|hold| hold.lose(Loss::Copied));
+            return Vec::new();
         }
         let claims: Vec<_> = holds.iter().map(|hold| hold.claim.clone()).collect();
-        let answers = tokio::time::timeout(patience(holds, sent), engine.clone().renew(claims)).await;
+        let answers = tokio::time::timeout(patience(&holds, sent), engine.clone().renew(claims)).await;
         let mut answers = answers.unwrap_or_default().into_iter();
         // Read once: whoever asks whether a lease still runs reads the clock for itself.
-        let now = self.clock.now();
+        let (now, is_alone) = (self.clock.now(), holds.len() == 1);
+        let (mut answered, mut blocked) = (Vec::with_capacity(holds.len()), Vec::new());
         for hold in holds {
-            hold.renewed(sent, now, answers.next().and_then(Result::ok));
+            match answers.next() {
+                Some(Err(error)) if !is_alone && is_of_one_claim(&error) => blocked.push(hold),
+                answer => {
+                    hold.renewed(sent, now, answer.and_then(Result::ok));
+                    answered.push(hold);
+                }
+            }
         }
-        self.schedule_again(holds);
+        self.schedule_again(&answered);
+        blocked
     }
 
     fn schedule_again(&self, holds: &[Arc<Hold>]) {
@@ -330,6 +340,13 @@ fn not_lost(holds: &[Arc<Hold>], now: Moment) -> Vec<Arc<Hold>> {
     holds.iter().filter(|hold| hold.lease_loss(now).is_none()).cloned().collect()
 }
 
+/// Whether a claim of the batch is the reason: it has to wait for somebody, or what is stored of it is damaged. The server
+/// answers then, and can bear one request for each. One that does not answer gets one request for all, however often it is
+/// asked again.
+fn is_of_one_claim(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Busy | ErrorKind::Corrupt)
+}
+
 /// How long one request for all of these may take.
 fn patience(holds: &[Arc<Hold>], now: Moment) -> Duration {
     holds.iter().map(|hold| hold.patience(now)).min().unwrap_or_default()
@@ -339,6 +356,11 @@ fn patience(holds: &[Arc<Hold>], now: Moment) -> Duration {
 fn renew_all(shared: &Arc<Shared>, engine: &SharedEngine, due: Vec<Arc<Hold>>) {
     for batch in due.chunks(defaults::RENEW_BATCH) {
         let (shared, engine, batch) = (shared.clone(), engine.clone(), batch.to_vec());
-        tokio::spawn(async move { shared.renew(&engine, &batch).await });
+        tokio::spawn(async move {
+            for hold in shared.renew(&engine, &batch).await {
+                let (shared, engine) = (shared.clone(), engine.clone());
+                tokio::spawn(async move { shared.renew(&engine, &[hold]).await });
+            }
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! What must not harm locks that are rows, on whatever database: faults that are played on PostgreSQL and on MariaDB.
 
+pub mod blocked;
 pub mod clocks;
 pub mod cut;
 pub mod killed;
@@ -11,6 +12,7 @@ use std::ops::Deref;
 
 use crate::history::RecordedClient;
 use crate::proxy::Proxy;
+use crate::servers::SqlSession;
 use crate::stage::Stage;
 
 /// A database with everything around it.
@@ -33,6 +35,15 @@ pub trait Scene: Deref<Target = Stage> {
 
     /// What the server says to this, asked by one who may do everything.
     fn sql(&self, text: &str) -> String;
+
+    /// A session of one who may do everything.
+    fn session(&self) -> SqlSession;
+
+    /// How the database spells the time in microseconds.
+    fn time(&self) -> &'static str;
+
+    /// For how many milliseconds each statement of our clients has waited for somebody else's lock.
+    fn waiting(&self) -> Vec<u64>;
 
     /// Clients behind the proxy.
     async fn recorded_clients(&self, count: usize) -> Vec<RecordedClient> {

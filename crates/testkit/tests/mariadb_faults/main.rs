@@ -2,6 +2,7 @@
 //!
 //! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
 
+mod blocked;
 mod cells;
 mod clocks;
 mod contenders;

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use testkit::proxy::Proxy;
 use testkit::rows;
-use testkit::servers::{MariadbOptions, MariadbServer};
+use testkit::servers::{MariadbOptions, MariadbServer, SqlSession};
 use testkit::stage::Stage;
 
 /// One server with everything around it.
@@ -57,5 +57,19 @@ impl rows::Scene for Scene {
 
     fn sql(&self, text: &str) -> String {
         self.server.sql(text)
+    }
+    fn session(&self) -> SqlSession {
+        self.server.session()
+    }
+
+    fn time(&self) -> &'static str {
+        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+    }
+
+    /// Nothing else that they ask for takes so long.
+    fn waiting(&self) -> Vec<u64> {
+        let look = "SELECT FLOOR(time_ms) FROM information_schema.processlist WHERE user IN ('owner', 'app') \
+                    AND info IS NOT NULL AND time_ms > 100";
+        self.sql(look).lines().filter_map(|millis| millis.parse().ok()).collect()
     }
 }

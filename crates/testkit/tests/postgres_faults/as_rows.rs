@@ -2,6 +2,7 @@
 
 use testkit::proxy::Proxy;
 use testkit::rows;
+use testkit::servers::SqlSession;
 
 use super::scene::Scene;
 
@@ -28,5 +29,18 @@ impl rows::Scene for Scene {
 
     fn sql(&self, text: &str) -> String {
         self.server.psql(text)
+    }
+    fn session(&self) -> SqlSession {
+        self.server.session()
+    }
+
+    fn time(&self) -> &'static str {
+        "extract(epoch FROM clock_timestamp()) * 1000000"
+    }
+
+    fn waiting(&self) -> Vec<u64> {
+        let look = "SELECT (extract(epoch FROM clock_timestamp() - query_start) * 1000)::bigint FROM pg_stat_activity \
+                    WHERE application_name = 'latchwork' AND state = 'active' AND wait_event_type = 'Lock'";
+        self.sql(look).lines().filter_map(|millis| millis.parse().ok()).collect()
     }
 }

@@ -3,6 +3,7 @@
 //! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
 
 mod as_rows;
+mod blocked;
 mod clocks;
 mod contenders;
 mod cut;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use latchwork::{ErrorKind, connect};
+use latchwork::{Effect, ErrorKind, connect};
 use testkit::rivals::Rivals;
 use testkit::servers::Pgbouncer;
 use tokio::task::JoinHandle;
+
+use super::scene::{LOCK, SOON, now};
 
 const RIVALS: Rivals = Rivals { processes: 3, clients: 5, turns: 8 };
 
@@ -99,4 +101,22 @@ async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
     guard.release().await.expect("held");
     let error = connect(&url("pooler=perhaps")).await.expect_err("no choice");
     assert!(error.to_string().contains("pooler= takes one of auto, yes, no"), "{error}");
+}
+
+/// The limit goes with each statement: the session is another client's the next moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_behind_a_pooler_waits_for_a_row_for_three_seconds() {
+    let pooler = Pgbouncer::start();
+    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("it runs");
+    client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+    let mut other = pooler.server().session();
+    assert_eq!(other.ask("BEGIN; UPDATE latchwork_lock SET ticket = ticket; SELECT 1"), "1");
+    let begun = now();
+    let error = client.lock(LOCK).try_acquire().await.expect_err("nobody can know");
+    let waited = now().since(begun);
+    println!("after {waited:?}: {error}");
+    assert!(waited < SOON, "{waited:?}: {error}");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
+    drop(other);
+    client.lock(LOCK).wait(SOON).acquire().await.expect("free").release().await.expect("held");
 }

@@ -466,3 +466,23 @@ async fn the_older_schemes_say_who_can_share() {
     pushed(&set, &later[1], &answers[1]).await;
     until("nobody waits", || scene.queued() == 0).await;
 }
+
+/// One request renews them all, and the server stops it at the key that somebody else wrote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_key_costs_no_reader_of_another_lock() {
+    const TTL: Duration = Duration::from_secs(2);
+    let scene = Scene::new();
+    let (client, mut foreign) = (scene.client("").await, scene.naive());
+    let mut guards = Vec::new();
+    for number in 0..20 {
+        let lock = client.rw_lock(format!("unrelated/{number}")).read().ttl(TTL);
+        guards.push(lock.acquire().await.expect("free"));
+    }
+    let damaged = client.rw_lock(LOCK).read().ttl(TTL).acquire().await.expect("free");
+    let leases = format!("{{{LOCK}}}:latchwork1:l");
+    assert!(foreign.del(&leases) && foreign.set_nx_px(&leases, "foreign", 60_000));
+    tokio::time::timeout(SOON, damaged.lost()).await.expect("it cannot be renewed");
+    pause(TTL.as_millis() as u64).await;
+    let lost = guards.iter().filter(|guard| !guard.is_certain()).count();
+    assert_eq!(lost, 0, "of {} unrelated locks", guards.len());
+}

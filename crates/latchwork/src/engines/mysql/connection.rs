@@ -14,9 +14,10 @@ use crate::{Error, ErrorKind, Result};
 /// How long to try to reach the server. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// What every session is set to, whatever the server's own settings are: a statement is a transaction unless it is in one, the
-/// database's clock shows UTC, what does not fit is an error, and nobody waits for a locked row for longer than 3 s.
+/// database's clock shows UTC, what does not fit is an error, and nobody waits for a locked row or a locked table for longer
+/// than 3 s. Nor does a statement whose client is gone: neither server looks after that while it waits.
 const SESSION: &str = "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', \
-                       innodb_lock_wait_timeout = 3";
+                       innodb_lock_wait_timeout = 3, lock_wait_timeout = 3";
 /// A table that is shared has the times of those who share it.
 const THEIR_TIME: &str = "SET SESSION time_zone = @@GLOBAL.time_zone";
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
@@ -118,6 +119,11 @@ impl Connection {
         let answer = asked.await;
         unheard.heard();
         answer.map_err(|trouble| failed(&trouble, &self.options))
+    }
+
+    /// Ends it at once, whatever is under way on it.
+    pub(super) fn hang_up(&self) {
+        self.wire.hang_up();
     }
 
     pub(super) fn options(&self) -> &Arc<Options> {

@@ -57,7 +57,9 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
     let (kind, hint) = match code {
         code::DEADLOCK | code::WAITED_TOO_LONG => {
             let message = format!("{engine} at {place}: {words}");
-            return Error::new(ErrorKind::Unreachable, message).with_source(InTheWay);
+            let stays = code == code::WAITED_TOO_LONG;
+            let in_the_way = if stays { InTheWay::Stays } else { InTheWay::Passed };
+            return Error::new(ErrorKind::Unreachable, message).with_source(in_the_way);
         }
         1045 | 1698 => (ErrorKind::Denied, "; look at user and password in the URL"),
         code if code::DENIED.contains(&code) => {

@@ -63,6 +63,9 @@ fn template(statement: Statement) -> &'static str {
         Statement::Mark => {
             "UPDATE {table} SET holder_id = $3, create_time = create_time WHERE unique_mutex = $1 AND holder_id = $2"
         }
+        Statement::OwnInserted => {
+            "SELECT 1 FROM {table} WHERE unique_mutex = $1 AND holder_id = $2 FOR UPDATE SKIP LOCKED"
+        }
         _ => include_str!("sql/held.sql"),
     }
 }

@@ -37,6 +37,15 @@ pub(super) struct Lane {
 
 type Statements = Vec<(Text, Prepared)>;
 
+/// Given up before it is open, a connection must not stay until all that was sent has waited for somebody's lock.
+struct HalfOpen<'a>(&'a Connection);
+
+impl Drop for HalfOpen<'_> {
+    fn drop(&mut self) {
+        self.0.hang_up();
+    }
+}
+
 struct ForCells {
     statements: Statements,
     /// The longest that the server lets anybody send, in bytes.
@@ -50,15 +59,21 @@ impl Lane {
     /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
         let connection = Connection::open(options.clone()).await?;
+        let half_open = HalfOpen(&connection);
         let table = &options.table;
         let texts = statements_used(&options).iter().map(|statement| Text::of(*statement, table)).collect();
         let tables = if options.inserts { inserts::tables(table) } else { tables(table) };
         let statements = prepare_or_make(&connection, texts, &tables).await?;
+        std::mem::forget(half_open);
         Ok(Self { connection, statements, of_cells: OnceCell::new() })
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.connection.is_closed()
+    }
+
+    pub(super) fn hang_up(&self) {
+        self.connection.hang_up();
     }
 
     /// Refuses a server whose clock stands still while a statement waits: leases would begin before they were granted.

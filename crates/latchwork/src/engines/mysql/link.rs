@@ -71,9 +71,10 @@ impl Link {
 
     /// Begins a transaction with these.
     pub(super) async fn begin(&self, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
-        let mut transaction = OpenTransaction { place: Some(self.alone().await?) };
-        let answers = transaction.lane().begin(asks).await?;
-        Ok((transaction, answers))
+        let mut transaction = OpenTransaction { place: Some(self.alone().await?), is_asking: true };
+        let answers = transaction.lane().begin(asks).await;
+        transaction.is_asking = false;
+        Ok((transaction, answers?))
     }
 
     /// A connection for statements that others may be under way beside.
@@ -108,9 +109,11 @@ impl Link {
     }
 }
 
-/// A transaction. Dropped before its end, it is rolled back before anybody else's statement on its connection.
+/// A transaction. Dropped before its end, it is rolled back before anybody else's statement on its connection. Dropped before an
+/// answer, it ends its connection: the next statement on it would wait for whatever this one waits for.
 pub(super) struct OpenTransaction {
     place: Option<OwnedRwLockWriteGuard<Option<Lane>>>,
+    is_asking: bool,
 }
 
 impl OpenTransaction {
@@ -122,24 +125,30 @@ impl OpenTransaction {
 
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
-        if let Some(Some(lane)) = self.place.as_deref() {
-            lane.roll_back();
+        match self.place.as_deref() {
+            Some(Some(lane)) if self.is_asking => lane.hang_up(),
+            Some(Some(lane)) => lane.roll_back(),
+            _ => {}
         }
     }
 }
 
 impl Transaction for OpenTransaction {
     async fn run(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.lane().run(&asks).await.map_err(|error| error.with_effect(Effect::None))
+        self.is_asking = true;
+        let answers = self.lane().run(&asks).await;
+        self.is_asking = false;
+        answers.map_err(|error| error.with_effect(Effect::None))
     }
 
-    async fn commit(mut self, asks: Vec<Ask>) -> Result<()> {
-        if !asks.is_empty() {
-            self.run(asks).await?;
-        }
-        self.lane().commit().await?;
+    async fn commit(mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+        let answers = if asks.is_empty() { Vec::new() } else { self.run(asks).await? };
+        self.is_asking = true;
+        let committed = self.lane().commit().await;
+        self.is_asking = false;
+        committed?;
         self.place = None;
-        Ok(())
+        Ok(answers)
     }
 
     async fn roll_back(self) {}

@@ -146,6 +146,10 @@ impl Database for Server {
         self.link().await?.begin(&asks).await
     }
 
+    fn fork(&self) -> Self {
+        Self { options: self.options.clone(), links: Links::default(), waiting: Mailbox::default() }
+    }
+
     fn cells(self: Arc<Self>) -> SharedCells {
         SharedCells::new(MysqlCells(self))
     }

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,6 +27,25 @@ use crate::{Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a statement waits for a lock of somebody else, how long a client that is stopped in the middle of a transaction blocks
+/// others, and how soon the server ends a statement whose client is gone. The last needs PostgreSQL 14, and a system that can tell.
+macro_rules! limits {
+    ($is_local:literal) => {
+        concat!(
+            "SELECT set_config('lock_timeout', '3s', ",
+            $is_local,
+            "), set_config('idle_in_transaction_session_timeout', '3s', ",
+            $is_local,
+            "); SELECT set_config('client_connection_check_interval', '500ms', ",
+            $is_local,
+            ") WHERE current_setting('client_connection_check_interval', true) IS NOT NULL AND version() LIKE '%linux%'"
+        )
+    };
+}
+const SESSION: &str = limits!("false");
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+/// Behind a pooler the session is another client's the next moment, and its settings would be, too.
+const BEGIN_LIMITED: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", limits!("true"));
 
 /// A connection. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Connection {
@@ -44,6 +64,15 @@ enum Statements {
     Prepared(Vec<tokio_postgres::Statement>),
     /// Sent whole each time: behind a pooler, nobody knows which server comes next.
     Texts(Vec<String>),
+}
+
+/// Ends a connection when dropped.
+struct HalfOpen(AbortHandle);
+
+impl Drop for HalfOpen {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Lets a connection do its work from now on.
@@ -92,6 +121,8 @@ impl Connection {
             .map_err(|_| unreachable("no answer to the connection"))?
             .map_err(|e| refused(&e, options))?;
         let statements = Statements::Texts(Vec::new());
+        // Given up before it is open, it must not stay until all that was sent has waited for somebody's lock.
+        let half_open = HalfOpen(driver.clone());
         let mut open = Self { client, statements, pulse, cells, driver, shared: shared.clone() };
         match open.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
@@ -100,6 +131,7 @@ impl Connection {
             }
             prepared => prepared.map_err(|error| refused(&error, options))?,
         }
+        std::mem::forget(half_open);
         Ok(open)
     }
 
@@ -114,20 +146,29 @@ impl Connection {
                 None => Ask::new(Statement::Find, [nothing.clone(), nothing]),
                 Some(_) => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
             };
-            return self.ask(&probe).await.map(drop);
+            return self.ask_between(BEGIN_LIMITED, &[probe], "COMMIT").await.map(drop);
         }
-        let preparing = statements.map(|statement| async move {
-            client.prepare_typed(&text(statement, table), types(statement)).await
+        // First of all: to prepare a statement may have to wait for a lock, too.
+        let limited: Preparing<'_> = Box::pin(async { client.batch_execute(SESSION).await.map(|()| None) });
+        let preparing = statements.map(|statement| -> Preparing<'_> {
+            Box::pin(async move {
+                client.prepare_typed(&text(statement, table), types(statement)).await.map(Some)
+            })
         });
-        let prepared = all(preparing).await.into_iter().collect::<std::result::Result<_, _>>()?;
-        self.statements = Statements::Prepared(prepared);
+        let prepared = all([limited].into_iter().chain(preparing)).await.into_iter();
+        let prepared = prepared.collect::<std::result::Result<Vec<_>, _>>()?;
+        self.statements = Statements::Prepared(prepared.into_iter().flatten().collect());
         Ok(())
+    }
+
+    fn is_pooled(&self) -> bool {
+        matches!(self.statements, Statements::Texts(_))
     }
 
     fn statements_used(&self) -> &'static [Statement] {
         match self.shared.options.age {
             None => &Statement::ALL,
-            Some(_) => &Statement::OF_INSERT[..6],
+            Some(_) => &Statement::OF_INSERT[..7],
         }
     }
 
@@ -143,7 +184,8 @@ impl Connection {
     pub(super) async fn make_tables(&self, tables: &str) -> Result<()> {
         let options = &self.shared.options;
         for _ in 0..3 {
-            match self.client.batch_execute(tables).await {
+            // All of it is one transaction.
+            match self.client.batch_execute(&format!("{}; {tables}", limits!("true"))).await {
                 // Two that make the same table at once: one finds half of what the other has just made.
                 Err(error)
                     if matches!(
@@ -176,8 +218,20 @@ impl Connection {
         text: &str,
         values: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Option<Vec<Row>>> {
-        let unheard = Unheard::of(|| self.pulse.close());
-        let answer = self.client.query_typed(text, values).await;
+        let unheard = Unheard::of(|| self.close());
+        let answer = match self.is_pooled() {
+            false => self.client.query_typed(text, values).await,
+            true => {
+                let command = async |text| self.client.batch_execute(text).await.map(|()| Vec::new());
+                let asked: [Pin<Box<dyn Future<Output = _> + Send>>; 3] = [
+                    Box::pin(command(BEGIN_LIMITED)),
+                    Box::pin(self.client.query_typed(text, values)),
+                    Box::pin(command("COMMIT")),
+                ];
+                let answers: std::result::Result<Vec<_>, _> = all(asked).await.into_iter().collect();
+                answers.map(|answers| answers.concat())
+            }
+        };
         unheard.heard();
         match answer {
             Ok(rows) => Ok(Some(rows)),
@@ -201,7 +255,7 @@ impl Connection {
     /// # Errors
     /// The first that failed.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        let unheard = Unheard::of(|| self.pulse.close());
+        let unheard = Unheard::of(|| self.close());
         let answers = all(asks.iter().map(|ask| self.ask(ask))).await;
         unheard.heard();
         answers
@@ -210,9 +264,35 @@ impl Connection {
             .collect()
     }
 
-    /// The same between two commands without values.
-    pub(super) async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
-        let unheard = Unheard::of(|| self.pulse.close());
+    /// A statement for itself, with limits of its own behind a pooler.
+    pub(super) async fn run_limited(&self, ask: &Ask) -> Result<Vec<Answer>> {
+        self.run_between(BEGIN_LIMITED, slice::from_ref(ask), "COMMIT").await
+    }
+
+    /// Begins a transaction with these.
+    pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+        self.run_between(if self.is_pooled() { BEGIN_LIMITED } else { BEGIN }, asks, "").await
+    }
+
+    /// Runs these and commits.
+    pub(super) async fn commit(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+        self.run_between("", asks, "COMMIT").await
+    }
+
+    async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
+        let unheard = Unheard::of(|| self.close());
+        let answers = self.ask_between(before, asks, after).await;
+        unheard.heard();
+        answers.map_err(|error| failed(&error, &self.shared.options))
+    }
+
+    /// Statements in one round trip, between two commands without values.
+    async fn ask_between(
+        &self,
+        before: &str,
+        asks: &[Ask],
+        after: &str,
+    ) -> std::result::Result<Vec<Answer>, tokio_postgres::Error> {
         let command = |text: String| async move {
             if !text.is_empty() {
                 self.client.batch_execute(&text).await?;
@@ -225,12 +305,7 @@ impl Connection {
                 .chain(asks.iter().map(|ask| Box::pin(self.ask(ask)) as _))
                 .chain([Box::pin(command(after.to_owned())) as _])
                 .collect();
-        let answers = all(asked).await;
-        unheard.heard();
-        let mut read = Vec::with_capacity(asks.len());
-        for answer in answers {
-            read.push(answer.map_err(|error| failed(&error, &self.shared.options))?);
-        }
+        let mut read = all(asked).await.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
         read.remove(0);
         read.truncate(asks.len());
         Ok(read)
@@ -259,6 +334,15 @@ impl Connection {
 }
 
 type Asked = std::result::Result<Answer, tokio_postgres::Error>;
+
+/// A statement that is made known to the server, or another command.
+type Preparing<'a> = Pin<
+    Box<
+        dyn Future<Output = std::result::Result<Option<tokio_postgres::Statement>, tokio_postgres::Error>>
+            + Send
+            + 'a,
+    >,
+>;
 
 /// Carries all out, in the order in which they stand here: each sends its request when it is first polled.
 async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {

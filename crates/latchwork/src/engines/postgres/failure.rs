@@ -26,11 +26,11 @@ pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
         }
     };
     let state = SqlState::from_code(&code);
+    if let Some(in_the_way) = conflict(&state) {
+        let message = format!("postgres at {place}: {words}");
+        return Error::new(ErrorKind::Unreachable, message).with_source(in_the_way);
+    }
     let (kind, hint) = match state {
-        state if is_conflict(&state) => {
-            let message = format!("postgres at {place}: {words}");
-            return Error::new(ErrorKind::Unreachable, message).with_source(InTheWay);
-        }
         SqlState::INSUFFICIENT_PRIVILEGE => {
             (ErrorKind::Denied, "; docs/engines/postgres.md has the grant this user needs")
         }
@@ -72,9 +72,12 @@ fn tls_hint(source: &str) -> &'static str {
 }
 
 /// Deadlock, serialization, a lock that was waited for too long.
-fn is_conflict(code: &SqlState) -> bool {
-    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE]
-        .contains(code)
+fn conflict(code: &SqlState) -> Option<InTheWay> {
+    match code {
+        &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => Some(InTheWay::Passed),
+        &SqlState::LOCK_NOT_AVAILABLE => Some(InTheWay::Stays),
+        _ => None,
+    }
 }
 
 /// The connection or the server ends.

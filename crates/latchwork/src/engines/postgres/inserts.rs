@@ -50,6 +50,10 @@ fn template(statement: Statement) -> &'static str {
             "UPDATE {table} SET holder_id = convert_from($3, 'UTF8') WHERE unique_mutex = convert_from($1, 'UTF8') \
              AND holder_id = convert_from($2, 'UTF8') RETURNING true"
         }
+        Statement::OwnInserted => {
+            "SELECT true FROM {table} WHERE unique_mutex = convert_from($1, 'UTF8') \
+             AND holder_id = convert_from($2, 'UTF8') FOR UPDATE SKIP LOCKED"
+        }
         _ => include_str!("sql/held.sql"),
     }
 }

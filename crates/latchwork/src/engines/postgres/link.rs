@@ -4,7 +4,6 @@
 //! Behind a pooler a statement has a connection alone as well. With its answer the pooler gives the server to another client, and if it
 //! has passed on a part of the next one by then, that stays there in two halves (pgbouncer's issue 759).
 
-use std::slice;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{
@@ -24,10 +23,6 @@ use crate::locked::locked;
 const SPARE: usize = 4;
 /// How many of these are kept.
 const MOST_IDLE: usize = 2;
-/// A client that is stopped in the middle of a transaction must not block a lock for longer than this, and nobody waits for longer.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '3s'; \
-                     SET LOCAL idle_in_transaction_session_timeout = '3s'";
-
 /// The connections of one runtime.
 pub(super) struct Link {
     main: Arc<Connection>,
@@ -103,7 +98,7 @@ impl Link {
         let alone = self.alone().await?;
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks {
-            answers.push(alone.connection().run(slice::from_ref(ask)).await);
+            answers.push(alone.connection().run_limited(ask).await);
         }
         alone.end();
         let answers: Result<Vec<_>> = answers.into_iter().collect();
@@ -113,7 +108,7 @@ impl Link {
     /// Begins a transaction with these.
     pub(super) async fn begin(self: Arc<Self>, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
         let transaction = self.alone().await?;
-        match transaction.connection().run_between(BEGIN, asks, "").await {
+        match transaction.connection().begin(asks).await {
             Ok(answers) => Ok((transaction, answers)),
             Err(error) => {
                 transaction.roll_back().await;
@@ -196,10 +191,10 @@ impl Transaction for OpenTransaction {
         self.connection().run(&asks).await.map_err(|error| error.with_effect(crate::Effect::None))
     }
 
-    async fn commit(self, asks: Vec<Ask>) -> Result<()> {
-        self.connection().run_between("", &asks, "COMMIT").await?;
+    async fn commit(self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+        let answers = self.connection().commit(&asks).await?;
         self.end();
-        Ok(())
+        Ok(answers)
     }
 
     async fn roll_back(self) {

@@ -177,6 +177,10 @@ impl Database for Server {
         self.link().await?.begin(&asks).await
     }
 
+    fn fork(&self) -> Self {
+        Self { shared: self.shared.clone(), links: Links::default() }
+    }
+
     fn cells(self: Arc<Self>) -> SharedCells {
         SharedCells::new(PostgresCells(self))
     }

@@ -59,6 +59,9 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::Look
         | Statement::ListFree
         | Statement::ListQueued
+        | Statement::OwnRow
+        | Statement::OwnEntry
+        | Statement::OwnInserted
         | Statement::Tell => &[B, B],
         Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow => &[B, I],
         Statement::Remove | Statement::Mark => &[B, B, B],

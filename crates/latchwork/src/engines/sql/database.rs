@@ -85,6 +85,10 @@ pub(in crate::engines) enum Statement {
     ListQueued,
     /// Tells a client: its channel, the message.
     Tell,
+    /// Locks the row of a lock that this claim holds: name, id. A row, or none if it does not, or if another transaction keeps it.
+    OwnRow,
+    /// Locks the claim's entry in the queue, in the same way: name, id.
+    OwnEntry,
     /// Inserts a row, or takes the place of one that is over or of the same owner: name, holder, ttl, age, owner, note. A row with
     /// its token and how long it lasts, or none.
     Put,
@@ -98,6 +102,8 @@ pub(in crate::engines) enum Statement {
     Held,
     /// The same of all whose names begin so, in their order.
     HeldBelow,
+    /// Locks an inserted row of this holder: name, holder. A row, or none if there is none such, or if another transaction keeps it.
+    OwnInserted,
     /// Where [`Statement::Put`] takes a transaction of three, the first of them: takes the place of another row. The same values.
     TakeOld,
     /// The last of them: draws a token for an inserted row, unless it has one. The same values.
@@ -106,19 +112,20 @@ pub(in crate::engines) enum Statement {
 
 impl Statement {
     /// Those of `scheme=insert`, in the order of their numbers.
-    pub(in crate::engines) const OF_INSERT: [Self; 8] = [
+    pub(in crate::engines) const OF_INSERT: [Self; 9] = [
         Self::Put,
         Self::Prolong,
         Self::Remove,
         Self::Mark,
         Self::Held,
         Self::HeldBelow,
+        Self::OwnInserted,
         Self::TakeOld,
         Self::Draw,
     ];
 
     /// Those of `scheme=row`, in the order of their numbers.
-    pub(in crate::engines) const ALL: [Self; 22] = [
+    pub(in crate::engines) const ALL: [Self; 24] = [
         Self::ClaimFree,
         Self::ReleaseFree,
         Self::LockRow,
@@ -141,6 +148,8 @@ impl Statement {
         Self::ListFree,
         Self::ListQueued,
         Self::Tell,
+        Self::OwnRow,
+        Self::OwnEntry,
     ];
 }
 
@@ -193,6 +202,9 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
 
+    /// The same database by connections of its own, so that nothing which waits on these holds up what is asked there.
+    fn fork(&self) -> Self;
+
     /// Its cells.
     fn cells(self: Arc<Self>) -> SharedCells;
 }
@@ -203,7 +215,7 @@ pub(in crate::engines) trait Transaction: Send {
     fn run(&mut self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
 
     /// Runs these and commits.
-    fn commit(self, asks: Vec<Ask>) -> impl Future<Output = Result<()>> + Send;
+    fn commit(self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
 
     /// Ends it without doing anything.
     fn roll_back(self) -> impl Future<Output = ()> + Send;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
 use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, strange};
-use super::in_the_way::InTheWay;
 use super::look::Look;
+use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
 use super::queue::{Outcome, Queue, again_in, opening};
 use super::work::{Claiming, Releasing, Revoking, Work};
 use crate::clock::Clock;
@@ -18,8 +18,6 @@ use crate::engine::{
 use crate::engines::mailbox::News;
 use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
-/// How often something is tried that another got in the way of.
-const TRIES: u32 = 8;
 /// How many claims are renewed in one transaction.
 const BATCH: usize = 256;
 
@@ -27,11 +25,13 @@ const BATCH: usize = 256;
 pub(in crate::engines) struct Rows<D> {
     database: Arc<D>,
     warnings: Vec<String>,
+    waiting: WaitingRenewals,
 }
 
 impl<D> Clone for Rows<D> {
     fn clone(&self) -> Self {
-        Self { database: self.database.clone(), warnings: self.warnings.clone() }
+        let waiting = self.waiting.clone();
+        Self { database: self.database.clone(), warnings: self.warnings.clone(), waiting }
     }
 }
 
@@ -70,32 +70,27 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
     }
 }
 
-/// Tries again what another got in the way of.
-pub(in crate::engines) async fn repeat<T, F: Future<Output = Result<T>>>(
-    attempt: impl Fn() -> F,
-) -> Result<T> {
-    for _ in 1..TRIES {
-        match attempt().await {
-            Err(error) if InTheWay::is_source_of(&error) => {}
-            answer => return answer,
-        }
-    }
-    attempt().await
-}
-
 fn name(claim: &Claim) -> Value {
     Value::bytes(claim.name.as_str().as_bytes())
 }
 
+fn prolong(statement: Statement, claim: &Claim) -> Ask {
+    Ask::new(statement, [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl))])
+}
+
 impl<D: Database> Rows<D> {
     pub(in crate::engines) fn new(database: D, warnings: Vec<String>) -> Self {
-        Self { database: Arc::new(database), warnings }
+        Self { database: Arc::new(database), warnings, waiting: WaitingRenewals::default() }
     }
 
     /// One statement by itself.
     async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
         let ask = Ask::new(statement, values);
-        let answers = repeat(|| self.database.run(vec![ask.clone()])).await?;
+        repeat_passed(|| self.run_once(&ask)).await
+    }
+
+    async fn run_once(&self, ask: &Ask) -> Result<Answer> {
+        let answers = self.database.run(vec![ask.clone()]).await?;
         answers.into_iter().next().ok_or_else(strange)
     }
 
@@ -137,10 +132,6 @@ impl<D: Database> Rows<D> {
 
     /// Does `work` in a transaction on its lock.
     async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
-        repeat(|| self.try_on_lock(work)).await
-    }
-
-    async fn try_on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
         let (mut transaction, mut answers) = self.database.begin(opening(work.lock(), work.id())).await?;
         if answers.first().is_some_and(|row| row.rows.is_empty()) {
             if let Some(answer) = work.never_used() {
@@ -186,45 +177,72 @@ impl<D: Database> Rows<D> {
         {
             return Ok(Verdict::Granted(grant));
         }
-        self.on_lock(&Claiming { claim, channel: channel.as_deref() }).await?
+        let claiming = Claiming { claim, channel: channel.as_deref() };
+        repeat_passed(|| self.on_lock(&claiming)).await?
     }
 
-    async fn renew_batch(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let renew = |statement| {
-            move |claim: &Arc<Claim>| {
-                Ask::new(statement, [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl))])
-            }
-        };
+    /// Renews a claim, and waits for its row if another transaction keeps that.
+    async fn renew_waiting(&self, claim: &Claim, wanted: &Wanted) -> Result<Renewal> {
         // Where nobody waits, then in the queue: a holder goes from the one to the other, and not back.
-        let free = claims.iter().map(renew(Statement::RenewFree));
-        let queued = claims.iter().map(renew(Statement::RenewQueued));
-        let asks: Vec<_> = free.chain(queued).collect();
-        let answers = repeat(|| async {
-            let (transaction, answers) = self.database.begin(asks.clone()).await?;
-            transaction.commit(Vec::new()).await?;
-            Ok(answers)
-        });
-        let answers = answers.await?;
-        let (free, queued) = answers.split_at(claims.len());
-        let mut renewals = Vec::with_capacity(claims.len());
-        for ((claim, free), queued) in claims.iter().zip(free).zip(queued) {
-            renewals.push(match free.changed + queued.changed {
-                0 => Renewal::Lost(self.why_lost(claim).await?),
-                _ => Renewal::Kept(Valid::For(claim.ttl)),
+        let asks = [Statement::RenewFree, Statement::RenewQueued].map(|statement| prolong(statement, claim));
+        let renew = || async {
+            let (transaction, answers) = self.database.begin(asks.to_vec()).await?;
+            wanted.commit(transaction).await?;
+            Ok(answers.iter().map(|answer| answer.changed).sum::<u64>())
+        };
+        match repeat_passed(renew).await? {
+            0 => Ok(Renewal::Lost(self.loss(claim).await?.unwrap_or(Loss::Expired))),
+            _ => Ok(Renewal::Kept(Valid::For(claim.ttl))),
+        }
+    }
+
+    /// Renews those claims whose rows no other transaction keeps, and waits for none of them: one kept row would cost all the
+    /// others their leases.
+    async fn renew_together(&self, claims: &[Arc<Claim>]) -> Result<Vec<Result<Renewal>>> {
+        let own =
+            |statement| move |claim: &Arc<Claim>| Ask::new(statement, [name(claim), Value::id(claim.id)]);
+        let rows = claims.iter().map(own(Statement::OwnRow));
+        let entries = claims.iter().map(own(Statement::OwnEntry));
+        let asks: Vec<_> = rows.chain(entries).collect();
+        let renew = || async {
+            let (transaction, own) = self.database.begin(asks.clone()).await?;
+            let (rows, entries) = own.split_at(claims.len());
+            let place = |(row, entry): (&Answer, &Answer)| match (row.rows.len(), entry.rows.len()) {
+                (0, 0) => None,
+                (0, _) => Some(Statement::RenewQueued),
+                _ => Some(Statement::RenewFree),
+            };
+            let places: Vec<_> = rows.iter().zip(entries).map(place).collect();
+            let writes =
+                claims.iter().zip(&places).filter_map(|(claim, place)| Some(prolong((*place)?, claim)));
+            let written = transaction.commit(writes.collect()).await?;
+            Ok((places, written))
+        };
+        let (places, written) = repeat_passed(renew).await?;
+        let (mut written, mut renewals) = (written.into_iter(), Vec::with_capacity(claims.len()));
+        for (claim, place) in claims.iter().zip(places) {
+            let is_renewed = place.and_then(|_| written.next()).is_some_and(|answer| answer.changed > 0);
+            renewals.push(match is_renewed {
+                true => Ok(Renewal::Kept(Valid::For(claim.ttl))),
+                false => match self.loss(claim).await {
+                    Ok(loss) => loss.map(Renewal::Lost).ok_or_else(kept_by_another),
+                    Err(error) => Err(error),
+                },
             });
         }
         Ok(renewals)
     }
 
-    async fn why_lost(&self, claim: &Claim) -> Result<Loss> {
+    /// Why a claim is lost. `None`: it is not, as far as can be seen without waiting for another transaction.
+    async fn loss(&self, claim: &Claim) -> Result<Option<Loss>> {
         let locks = self.list(claim.name.as_str().as_bytes(), claim.name.as_str().as_bytes()).await?;
-        let Some((_, entries)) = locks.into_iter().next() else { return Ok(Loss::Removed) };
+        let Some((_, entries)) = locks.into_iter().next() else { return Ok(Some(Loss::Removed)) };
         let mine = entries.iter().find(|(entry, _)| entry.id == claim.id);
         Ok(match mine {
-            Some((mine, _)) if mine.revoked => Loss::Revoked,
-            Some((mine, _)) if mine.holds() => Loss::Expired,
-            _ if entries.iter().any(|(entry, _)| entry.is_taken_over_by(claim)) => Loss::TakenOver,
-            _ => Loss::Removed,
+            Some((mine, _)) if mine.revoked => Some(Loss::Revoked),
+            Some((mine, now)) if mine.holds() => mine.is_over(*now).then_some(Loss::Expired),
+            _ if entries.iter().any(|(entry, _)| entry.is_taken_over_by(claim)) => Some(Loss::TakenOver),
+            _ => Some(Loss::Removed),
         })
     }
 
@@ -260,9 +278,9 @@ impl<D: Database> Engine for Rows<D> {
         Clock::boottime()
     }
 
-    /// The same session: every runtime has connections of its own.
+    /// With connections of its own: a claim or a release that waits for a row holds up no renewal.
     async fn fork(&self) -> Result<Self> {
-        Ok(self.clone())
+        Ok(Self::new(self.database.fork(), self.warnings.clone()))
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -293,10 +311,17 @@ impl<D: Database> Engine for Rows<D> {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
+        if let [claim] = claims {
+            let (rows, claim) = (self.clone(), claim.clone());
+            let renewal = |wanted| async move { rows.renew_waiting(&claim, &wanted).await };
+            if let Some(renewed) = self.waiting.wait(renewal).await {
+                return vec![renewed];
+            }
+        }
         let mut answers = Vec::with_capacity(claims.len());
         for batch in claims.chunks(BATCH) {
-            match self.renew_batch(batch).await {
-                Ok(renewals) => answers.extend(renewals.into_iter().map(Ok)),
+            match self.renew_together(batch).await {
+                Ok(renewals) => answers.extend(renewals),
                 Err(error) => answers.extend(batch.iter().map(|_| Err(error.again()))),
             }
         }
@@ -310,11 +335,12 @@ impl<D: Database> Engine for Rows<D> {
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
         self.database.forget(claim.id);
-        let values = [name(claim), Value::id(claim.id)];
-        if self.run(Statement::ReleaseFree, values).await?.changed > 0 {
+        let free = Ask::new(Statement::ReleaseFree, [name(claim), Value::id(claim.id)]);
+        if repeat(|| self.run_once(&free)).await?.changed > 0 {
             return Ok(Released::Freed);
         }
-        self.on_lock(&Releasing(claim)).await
+        let releasing = Releasing(claim);
+        repeat(|| self.on_lock(&releasing)).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -341,7 +367,8 @@ impl<D: Database> Engine for Rows<D> {
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
-            if self.on_lock(&Revoking { lock: &lock.name, id: holder.id, how }).await? == Revoked::Done {
+            let revoking = Revoking { lock: &lock.name, id: holder.id, how };
+            if repeat(|| self.on_lock(&revoking)).await? == Revoked::Done {
                 done = Revoked::Done;
             }
         }

@@ -1,8 +1,13 @@
 //! Transactions that were undone because of others.
 
 /// Another transaction was in the way: the source of an error that is worth a repetition.
-#[derive(Debug)]
-pub(in crate::engines) struct InTheWay;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum InTheWay {
+    /// It is over by now: a deadlock, or two that wrote at once.
+    Passed,
+    /// It keeps what was waited for, and kept it for longer than a statement waits.
+    Stays,
+}
 
 impl std::fmt::Display for InTheWay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -13,8 +18,8 @@ impl std::fmt::Display for InTheWay {
 impl std::error::Error for InTheWay {}
 
 impl InTheWay {
-    /// Whether this error says that nothing was done, and that the same may well succeed now.
-    pub(super) fn is_source_of(error: &crate::Error) -> bool {
-        std::error::Error::source(error).is_some_and(|source| source.is::<Self>())
+    /// What was in the way, if this error says that nothing was done for such a reason.
+    pub(super) fn of(error: &crate::Error) -> Option<Self> {
+        std::error::Error::source(error)?.downcast_ref().copied()
     }
 }

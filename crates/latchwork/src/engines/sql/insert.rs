@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
-use super::engine::repeat;
 use super::entry::{bytes, int, micros, strange};
 use super::holder::{self, Holder};
+use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, Filter, Grant, Lifetime, LockState, Mode, Note, Released,
@@ -39,6 +39,7 @@ struct Shared<D> {
     age: Duration,
     /// How often each waiter looked in vain.
     vainly: Mutex<HashMap<ClaimId, u32, AsItIs>>,
+    waiting: WaitingRenewals,
 }
 
 impl<D> Clone for Inserts<D> {
@@ -125,7 +126,8 @@ impl Row {
 
 impl<D: Database> Inserts<D> {
     pub(in crate::engines) fn new(database: D, age: Duration) -> Self {
-        Self { shared: Arc::new(Shared { database: Arc::new(database), age, vainly: Mutex::default() }) }
+        let (database, waiting) = (Arc::new(database), WaitingRenewals::default());
+        Self { shared: Arc::new(Shared { database, age, vainly: Mutex::default(), waiting }) }
     }
 
     async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
@@ -149,9 +151,11 @@ impl<D: Database> Inserts<D> {
             Value::Text(claim.note.as_str().to_owned()),
         ];
         if !D::PUTS_AT_ONCE {
-            return repeat(|| self.put_in_transaction(claim, &values)).await;
+            return repeat_passed(|| self.put_in_transaction(claim, &values)).await;
         }
-        let answer = self.run(Statement::Put, values).await?;
+        let put = Ask::new(Statement::Put, values);
+        let answers = repeat_passed(|| self.shared.database.run(vec![put.clone()])).await?;
+        let answer = answers.into_iter().next().ok_or_else(strange)?;
         let Some([token, left]) = answer.rows.first().map(Vec::as_slice) else { return Ok(Put::Busy(None)) };
         let valid = Valid::For(span(int(left)?).min(claim.ttl));
         Ok(Put::Won(Grant { token: Some(int(token)? as u64), valid }))
@@ -228,34 +232,65 @@ impl<D: Database> Inserts<D> {
         }
     }
 
-    async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let prolong = claims.iter().map(|claim| {
-            let holder = Value::Text(holder::text(claim));
-            Ask::new(
-                Statement::Prolong,
-                [name(&claim.name), holder, Value::Int(micros(claim.ttl)), self.age()],
-            )
-        });
-        // What is left is read from the row: its column may not keep fractions of a second.
-        let held = claims.iter().map(|claim| Ask::new(Statement::Held, [name(&claim.name), self.age()]));
-        let asks: Vec<_> = prolong.chain(held).collect();
-        let answers = repeat(|| async {
-            let (transaction, answers) = self.shared.database.begin(asks.clone()).await?;
-            transaction.commit(Vec::new()).await?;
+    /// What lets a row last, and then reads how long it does: its column may not keep fractions of a second.
+    fn prolong(&self, claim: &Claim) -> [Ask; 2] {
+        let values =
+            [name(&claim.name), Value::Text(holder::text(claim)), Value::Int(micros(claim.ttl)), self.age()];
+        [Ask::new(Statement::Prolong, values), Ask::new(Statement::Held, [name(&claim.name), self.age()])]
+    }
+
+    /// Renews a claim, and waits for its row if another transaction keeps that.
+    async fn renew_waiting(&self, claim: &Claim, wanted: &Wanted) -> Result<Renewal> {
+        let renew = || async {
+            let (transaction, answers) = self.shared.database.begin(self.prolong(claim).to_vec()).await?;
+            wanted.commit(transaction).await?;
             Ok(answers)
+        };
+        let answers = repeat_passed(renew).await?;
+        let [prolonged, held] = &answers[..] else { return Err(strange()) };
+        renewal(claim, prolonged.changed > 0, held)
+    }
+
+    /// Renews those claims whose rows no other transaction keeps, and waits for none of them.
+    async fn renew_together(&self, claims: &[Arc<Claim>]) -> Result<Vec<Result<Renewal>>> {
+        let own = claims.iter().map(|claim| {
+            Ask::new(Statement::OwnInserted, [name(&claim.name), Value::Text(holder::text(claim))])
         });
-        let answers = answers.await?;
-        let (prolonged, held) = answers.split_at(claims.len());
-        let mut renewals = Vec::with_capacity(claims.len());
-        for ((claim, prolonged), held) in claims.iter().zip(prolonged).zip(held) {
-            let row = held.rows.first().map(|row| Row::read(row)).transpose()?;
-            renewals.push(match row {
-                Some(row) if prolonged.changed > 0 => Renewal::Kept(Valid::For(row.lasts(claim)?)),
-                row => Renewal::Lost(why_lost(claim, row.as_ref())),
+        let asks: Vec<_> = own.collect();
+        let renew = || async {
+            let (transaction, own) = self.shared.database.begin(asks.clone()).await?;
+            let ours: Vec<_> = own.iter().map(|own| !own.rows.is_empty()).collect();
+            let writes = claims.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
+            let writes = writes.flat_map(|(claim, _)| self.prolong(claim)).collect();
+            Ok((ours, transaction.commit(writes).await?))
+        };
+        let (ours, written) = repeat_passed(renew).await?;
+        let (mut written, mut renewals) = (written.chunks(2), Vec::with_capacity(claims.len()));
+        for (claim, is_ours) in claims.iter().zip(ours) {
+            renewals.push(match (is_ours, is_ours.then(|| written.next())) {
+                (true, Some(Some([prolonged, held]))) => renewal(claim, prolonged.changed > 0, held),
+                (true, _) => Err(strange()),
+                (false, _) => self.unless_kept(claim).await,
             });
         }
         Ok(renewals)
     }
+
+    /// What became of a claim whose row could not be locked at once.
+    async fn unless_kept(&self, claim: &Claim) -> Result<Renewal> {
+        match self.row(&claim.name).await? {
+            Some(row) if row.text == holder::text(claim) && !row.is_over() => Err(kept_by_another()),
+            row => Ok(Renewal::Lost(why_lost(claim, row.as_ref()))),
+        }
+    }
+}
+
+fn renewal(claim: &Claim, is_prolonged: bool, held: &Answer) -> Result<Renewal> {
+    let row = held.rows.first().map(|row| Row::read(row)).transpose()?;
+    Ok(match row {
+        Some(row) if is_prolonged => Renewal::Kept(Valid::For(row.lasts(claim)?)),
+        row => Renewal::Lost(why_lost(claim, row.as_ref())),
+    })
 }
 
 fn why_lost(claim: &Claim, row: Option<&Row>) -> Loss {
@@ -278,9 +313,9 @@ impl<D: Database> Engine for Inserts<D> {
         Clock::boottime()
     }
 
-    /// The same session: every runtime has connections of its own.
+    /// With connections of its own: a claim or a release that waits for a row holds up no renewal.
     async fn fork(&self) -> Result<Self> {
-        Ok(self.clone())
+        Ok(Self::new(self.shared.database.fork(), self.shared.age))
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -301,8 +336,15 @@ impl<D: Database> Engine for Inserts<D> {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        match self.renew_all(claims).await {
-            Ok(renewals) => renewals.into_iter().map(Ok).collect(),
+        if let [claim] = claims {
+            let (inserts, claim) = (self.clone(), claim.clone());
+            let renewal = |wanted| async move { inserts.renew_waiting(&claim, &wanted).await };
+            if let Some(renewed) = self.shared.waiting.wait(renewal).await {
+                return vec![renewed];
+            }
+        }
+        match self.renew_together(claims).await {
+            Ok(renewals) => renewals,
             Err(error) => claims.iter().map(|_| Err(error.again())).collect(),
         }
     }

@@ -14,6 +14,7 @@ mod holder;
 mod in_the_way;
 mod insert;
 mod look;
+mod patience;
 mod queue;
 pub(super) mod session;
 mod texts;
@@ -22,10 +23,11 @@ mod work;
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
 pub(super) use self::desk::{Answered, Answering, Desk, Dialect};
 pub(super) use self::driver::{Driver, Stream};
-pub(super) use self::engine::{Rows, promises, repeat};
+pub(super) use self::engine::{Rows, promises};
 pub(super) use self::in_the_way::InTheWay;
 pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};
 pub(super) use self::look::look_at_cell_in;
+pub(super) use self::patience::repeat;
 pub(super) use self::texts::text;
 
 /// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.

@@ -72,6 +72,8 @@ fn common(statement: Statement) -> &'static str {
         Statement::Touch => {
             "UPDATE {claim} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token = 0"
         }
+        Statement::OwnRow => "SELECT token FROM {lock} WHERE name = $1 AND id = $2 FOR UPDATE SKIP LOCKED",
+        Statement::OwnEntry => "SELECT token FROM {claim} WHERE name = $1 AND id = $2 FOR UPDATE SKIP LOCKED",
         // Each database has its own words for these.
         _ => "",
     }

@@ -1,0 +1,162 @@
+//! Somebody else's transaction keeps rows or tables of ours for long.
+
+use std::time::Duration;
+
+use latchwork::{Effect, ErrorKind, Loss};
+
+use super::Scene;
+use super::shared::TABLE;
+use crate::servers::SqlSession;
+use crate::stage::{LOCK, LONG, SOON, clock, connect, now, pause, take, told};
+
+/// The documented 3 s, and time to notice it on a busy machine.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(2);
+/// For which a claim that nobody waits for any more may hold.
+const SHORT: Duration = Duration::from_millis(500);
+/// A second lock whose row is kept.
+const WANTED: &str = "wanted";
+
+/// A transaction that keeps the rows of these locks until it is dropped.
+fn keep_rows(scene: &impl Scene, names: &[&str]) -> SqlSession {
+    let (mut other, names) = (scene.session(), names.join("', '"));
+    let keep =
+        format!("BEGIN; UPDATE latchwork_lock SET ticket = ticket WHERE name IN ('{names}'); SELECT 1");
+    assert_eq!(other.ask(&keep), "1");
+    other
+}
+
+async fn until_something_waits(scene: &impl Scene) {
+    let end = now().after(SOON);
+    while scene.waiting().is_empty() {
+        assert!(now() < end, "nothing waits for the row");
+        pause(20).await;
+    }
+}
+
+/// Who does not want to wait for the lock waits for 3 s at the most, and is told that nothing was done. Who wants to has the
+/// lock when the row is free again. `keep` keeps the row, or all rows.
+pub async fn no_claim_waits_for_longer_than_three_seconds(
+    scene: &impl Scene,
+    keep: impl FnOnce() -> SqlSession,
+) {
+    let client = scene.observer().await;
+    take(&client.lock(LOCK)).await.release().await.expect("held");
+    let (other, begun) = (keep(), now());
+    let error = client.lock(LOCK).ttl(LONG).try_acquire().await.expect_err("nobody can know");
+    let waited = now().since(begun);
+    println!("after {waited:?}: {error}");
+    assert!(waited < LONGEST_WAIT, "{waited:?}: {error}");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
+    let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until_something_waits(scene).await;
+    drop(other);
+    waiting.await.expect("no panic").expect("nobody holds the lock").release().await.expect("held");
+    scene.judge(&[client], LONG).await;
+}
+
+/// The same by the row alone.
+pub async fn no_claim_waits_for_a_row_for_longer_than_three_seconds(scene: &impl Scene) {
+    no_claim_waits_for_longer_than_three_seconds(scene, || keep_rows(scene, &[LOCK])).await;
+}
+
+/// A holder cannot renew while the tables are locked. Its renewals are given up one after the other, and the server must not
+/// keep them all until the tables are free. `keep` locks the tables.
+pub async fn what_was_given_up_does_not_stay_in_the_server(
+    scene: &impl Scene,
+    keep: impl FnOnce() -> SqlSession,
+) {
+    let client = scene.observer().await;
+    let guard = take(&client.lock(LOCK).ttl(TTL)).await;
+    let other = keep();
+    assert_eq!(told(&guard).await, Loss::Unreachable);
+    println!("when the lock was lost, {} statements waited", scene.waiting().len());
+    // A server that does not look after its clients notices with the second answer that nobody takes.
+    let end = now().after(2 * LONGEST_WAIT);
+    while !scene.waiting().is_empty() {
+        assert!(now() < end, "nobody waits for these any more: {:?} ms", scene.waiting());
+        pause(50).await;
+    }
+    drop((other, guard));
+    scene.judge(&[client], LONG).await;
+}
+
+/// Many unrelated locks of a client are renewed while the row of another one is kept for longer than its ttl, and while the
+/// client asks for a lock whose row is kept as well.
+pub async fn a_kept_row_costs_no_other_lock(scene: &impl Scene) {
+    let url = scene.direct_url();
+    connect(&url).await.lock(WANTED).acquire().await.expect("free").release().await.expect("held");
+    a_kept_row_costs_none_of_these(scene, &url, || keep_rows(scene, &[LOCK, WANTED])).await;
+}
+
+/// The same with `scheme=insert`, for which a transaction of a service keeps a row that it is about to insert as well.
+pub async fn a_kept_row_costs_no_other_lock_in_a_shared_table(scene: &impl Scene, url: &str) {
+    let keep = || {
+        let mut other = scene.session();
+        let keep = format!(
+            "BEGIN; UPDATE {TABLE} SET holder_id = holder_id WHERE unique_mutex = '{LOCK}'; \
+             INSERT INTO {TABLE} (unique_mutex, holder_id) VALUES ('{WANTED}', 'host-7'); SELECT 1"
+        );
+        assert_eq!(other.ask(&keep), "1");
+        other
+    };
+    a_kept_row_costs_none_of_these(scene, url, keep).await;
+}
+
+async fn a_kept_row_costs_none_of_these(scene: &impl Scene, url: &str, keep: impl FnOnce() -> SqlSession) {
+    let client = scene.connect(url).await;
+    let mut guards = Vec::new();
+    for number in 0..30 {
+        guards.push(take(&client.lock(&format!("unrelated/{number}")).ttl(TTL)).await);
+    }
+    let kept = take(&client.lock(LOCK).ttl(TTL)).await;
+    let other = keep();
+    let lock = client.lock(WANTED).ttl(LONG).wait(LONG);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    assert_eq!(told(&kept).await, Loss::Unreachable);
+    pause(TTL.as_millis() as u64).await;
+    let lost = guards.iter().filter(|guard| !guard.is_certain()).count();
+    assert_eq!(lost, 0, "of {} unrelated locks", guards.len());
+    assert!(!waiting.is_finished());
+    drop(other);
+    waiting.await.expect("no panic").expect("nobody holds the lock").release().await.expect("held");
+    for guard in guards {
+        guard.release().await.expect("held");
+    }
+    drop(kept);
+    scene.judge(&[client], LONG).await;
+}
+
+/// The client vanishes while its claim waits for a row. Free again so long after that, or only at the moment that the error
+/// named, the row is held by nobody after that moment.
+pub async fn nothing_is_held_after_the_moment_that_an_error_names(
+    scene: &impl Scene,
+    freed_after: Option<Duration>,
+) {
+    let client = connect(&scene.url()).await;
+    client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+    let other = keep_rows(scene, &[LOCK]);
+    let lock = client.lock(LOCK).ttl(SHORT).wait(3 * SHORT);
+    let asking = tokio::spawn(async move { lock.acquire().await });
+    until_something_waits(scene).await;
+    let vanished = now();
+    scene.proxy().refuse(true);
+    let error = asking.await.expect("no panic").expect_err("the server cannot be reached");
+    let until = error.may_be_held_until().expect("its claim was under way");
+    println!("{error}");
+    drop(client);
+    let freed = freed_after.map_or(until, |span| vanished.after(span));
+    clock().sleep_until(freed).await;
+    drop(other);
+    clock().sleep_until(until).await;
+    let end = now().after(SHORT);
+    while now() < end {
+        let held = format!(
+            "SELECT count(*) FROM latchwork_lock WHERE id IS NOT NULL AND expires > {}",
+            scene.time()
+        );
+        assert_eq!(scene.sql(&held), "0", "held for nobody, and later than the error said");
+        pause(20).await;
+    }
+}
