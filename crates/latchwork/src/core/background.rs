@@ -7,7 +7,8 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinHandle;
 
 use super::defaults;
 use super::limits::Limits;
@@ -119,13 +120,23 @@ impl Background {
         if self.clock.lives_in_the_runtime() {
             return self.spawn(async move { drop(work.await) });
         }
+        // Outside of any runtime nobody knows whether the one that it was begun on still lives.
+        let Ok(runtime) = Handle::try_current() else { return drop(work) };
         let (clock, mut settles_at) = (self.clock, self.settles_at.subscribe());
         let limit = clock.now().after(W::ADOPTED_LIMIT);
+        let (alive, mut ended) = oneshot::channel::<()>();
+        let alive = AbortOnDrop(runtime.spawn(async move {
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        }));
         self.spawn(async move {
+            let _alive = alive;
             loop {
                 let until = limit.min(*settles_at.borrow_and_update());
                 tokio::select! {
                     biased;
+                    // Before the work: timers of a runtime that ended panic.
+                    _ = &mut ended => return,
                     done = &mut work => return drop(done),
                     () = clock.sleep_until(until) => return,
                     Ok(()) = settles_at.changed() => {}
@@ -188,6 +199,15 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.stop.notify_one();
+    }
+}
+
+/// A task that ends with this.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -13,7 +13,7 @@ use super::machine::{Attempt, End, Failed, Step};
 use super::request::Request;
 use super::shield::{Shield, Work};
 use super::turn::Turn;
-use super::{Core, Patience, Tenure, Terms, Ticket, defaults, janitor};
+use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
 use crate::clock::Moment;
 use crate::engine::{Answer, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
@@ -103,8 +103,8 @@ async fn drive(
     terms: &Terms,
     patience: Patience,
 ) -> Result<Option<Outcome>> {
-    ticket.let_readers_finish(terms, patience).await;
     let claim = ticket.claim(terms, patience);
+    ticket.let_readers_finish(terms, patience).await;
     let [jitter, ..] = *claim.id.as_bytes();
     let mut now = core.clock.now();
     let (mut attempt, mut step) = Attempt::new(patience, terms.lease, jitter, now);
@@ -113,7 +113,6 @@ async fn drive(
     let mut failure = None;
     loop {
         if ticket.was_taken_over() {
-            taken_over(core, claim);
             return Ok(None);
         }
         step = match step {
@@ -144,7 +143,7 @@ async fn drive(
                 step
             }
             Step::Wait(until) => {
-                let wake = Box::pin(ticket.run(wait(core, &claim, busy.as_deref(), until))).await;
+                let wake = Box::pin(wait(core, &mut ticket, &claim, busy.as_deref(), until)).await;
                 now = core.clock.now();
                 attempt.woken(now, wake.as_ref().map(|wake| wake.as_ref().map_err(failed)))
             }
@@ -155,7 +154,7 @@ async fn drive(
             }
             Step::Hold { token, mut lease } => {
                 if lease.deadline() < now.after(defaults::less_drift(terms.at_least)) {
-                    now = Box::pin(lengthen(core, &claim, &mut lease)).await;
+                    now = Box::pin(ticket.run(lengthen(core, &claim, &mut lease))).await;
                 }
                 if let Some(why) = lease.found_lost() {
                     let is_undone = Box::pin(ticket.withdraw_lost()).await;
@@ -163,13 +162,7 @@ async fn drive(
                     let message = format!("it was granted, and lost before it could be kept: {why}");
                     return Err(complete(Error::new(ErrorKind::Lost, message), left, core, &claim));
                 }
-                return Ok(match Tenure::begin(ticket, token, lease, terms, now) {
-                    Some(grip) => Some(Outcome::Held(grip)),
-                    None => {
-                        taken_over(core, claim);
-                        None
-                    }
-                });
+                return Ok(Tenure::begin(ticket, token, lease, terms, now).map(Outcome::Held));
             }
             Step::Undo(end) => {
                 let is_undone = Box::pin(ticket.withdraw()).await;
@@ -186,13 +179,6 @@ async fn drive(
             }
         }
     }
-}
-
-/// The claim was released by others, who went on without this task. Its last request may have been carried out after that.
-fn taken_over(core: &Arc<Core>, claim: Arc<Claim>) {
-    let until = core.clock.now().after(claim.ttl);
-    let release = janitor::release_strays(Arc::downgrade(core), core.clock, claim, until);
-    core.background.spawn_unawaited(release);
 }
 
 /// A lock that was handed over has a short lease until its first renewal. If it is to be kept for a while, that is too short
@@ -223,18 +209,23 @@ impl Future for Asking {
     type Output = (Result<Answer>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(answer) = Pin::new(&mut self.request).poll(cx) else {
-            if let Some(ticket) = &mut self.ticket {
-                ticket.runs(cx.waker());
-            }
-            return Poll::Pending;
+        let Self { request, ticket: held } = &mut *self;
+        let ticket = held.as_mut().expect("polled after it was ready");
+        let answer = if !ticket.begin_poll(cx.waker(), || request.share()) {
+            Err(super::no_answer())
+        } else {
+            let Poll::Ready(answer) = Pin::new(&mut *request).poll(cx) else {
+                ticket.wait(cx.waker(), || request.share());
+                return Poll::Pending;
+            };
+            answer
         };
-        let mut ticket = self.ticket.take().expect("polled after it was ready");
         if let Err(error) = &answer
             && error.effect() == Effect::Unknown
         {
             ticket.expect_strays();
         }
+        let ticket = held.take().expect("it was just there");
         Poll::Ready((answer, ticket))
     }
 }
@@ -253,9 +244,16 @@ impl Drop for Asking {
 }
 
 /// One `wait`; `None` if it took until `until`. It may be dropped at any point (C6), so it needs no shield.
-async fn wait(core: &Core, claim: &Arc<Claim>, busy: Option<&Busy>, until: Moment) -> Option<Result<Wake>> {
+async fn wait(
+    core: &Core,
+    ticket: &mut Ticket,
+    claim: &Arc<Claim>,
+    busy: Option<&Busy>,
+    until: Moment,
+) -> Option<Result<Wake>> {
     let busy = busy.cloned().unwrap_or_else(|| Busy::new(Duration::ZERO));
-    core.until(until, core.engine.clone().wait(claim.clone(), busy)).await
+    let waiting = ticket.run_request(core.engine.clone().wait(claim.clone(), busy));
+    core.until(until, waiting).await.flatten()
 }
 
 fn failed(error: &Error) -> Failed {

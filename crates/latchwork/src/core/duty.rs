@@ -1,26 +1,33 @@
 //! A request on which the queue of a client waits, and which is taken over from a task that nobody runs.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::Waker;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::task::{Context, Poll, Waker};
 
 use super::active::Part;
 use super::{Core, local};
-use crate::engine::Claim;
+use crate::engine::{Boxed, Claim};
 use crate::locked::locked;
 
 /// How often the task may fail to be run, though it was woken, before its duty is taken over.
 const MISSES: u8 = 2;
 
-/// A claim or a release under way. The queue of its client knows it from the first time it is found unanswered: the
-/// runtime of its task may be one that nobody drives, and others of this client wait behind it.
+/// The claim or the release of a task on which the queue of its client waits. The queue knows it from the first time that
+/// its request is found unanswered: nobody may drive the runtime of that task.
 pub(super) struct Duty {
     pub(super) claim: Arc<Claim>,
     pub(super) part: Part,
     state: AtomicU8,
     /// How often the task was woken since it was last run.
     misses: AtomicU8,
-    waker: Mutex<Waker>,
+    task: Mutex<Task>,
+}
+
+/// Who has the duty, and the request that is under way.
+#[derive(Default)]
+struct Task {
+    waker: Option<Waker>,
+    request: Option<Arc<dyn Seize>>,
 }
 
 const ACTIVE: u8 = 0;
@@ -28,15 +35,21 @@ const DONE: u8 = 1;
 const TAKEN_OVER: u8 = 2;
 
 impl Duty {
-    /// A request that was found unanswered. `None` on tokio's clock, where nobody looks for tasks that are not run.
-    pub(super) fn register(core: &Core, claim: &Arc<Claim>, part: Part, waker: &Waker) -> Option<Arc<Self>> {
+    /// A duty whose request was found unanswered. `None` on tokio's clock, where nobody looks for tasks that are not run.
+    pub(super) fn register(
+        core: &Core,
+        claim: &Arc<Claim>,
+        part: Part,
+        waker: &Waker,
+        request: Option<Arc<dyn Seize>>,
+    ) -> Option<Arc<Self>> {
         if core.clock.lives_in_the_runtime() {
             return None;
         }
-        let (claim, waker) = (claim.clone(), Mutex::new(waker.clone()));
+        let task = Mutex::new(Task { waker: Some(waker.clone()), request });
         let (state, misses) = (AtomicU8::new(ACTIVE), AtomicU8::new(0));
-        let duty = Arc::new(Self { claim, part, state, misses, waker });
-        local::register(core, &duty.claim.name, &duty);
+        let duty = Arc::new(Self { claim: claim.clone(), part, state, misses, task });
+        local::register(core, &duty);
         Some(duty)
     }
 
@@ -44,32 +57,115 @@ impl Duty {
         self.state.load(Ordering::Acquire) == ACTIVE
     }
 
-    /// Its task runs.
-    pub(super) fn runs(&self, waker: &Waker) {
+    /// Its task is run, and is about to poll `request`. False if somebody else has taken it over: nothing may be sent then.
+    pub(super) fn runs(&self, waker: &Waker, request: Option<Arc<dyn Seize>>) -> bool {
         self.misses.store(0, Ordering::Relaxed);
-        let mut known = locked(&self.waker);
-        let former = (!known.will_wake(waker)).then(|| std::mem::replace(&mut *known, waker.clone()));
-        drop(known);
+        let mut task = locked(&self.task);
+        // Under the mutex that a take-over holds: it finds this request, or this finds the take-over.
+        if !self.is_active() {
+            return false;
+        }
+        let is_known = task.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        let former_waker = if is_known { None } else { task.waker.replace(waker.clone()) };
+        let former_request = std::mem::replace(&mut task.request, request);
+        drop(task);
         // With the mutex free again: a task may end with its last waker.
-        drop(former);
+        drop((former_waker, former_request));
+        true
     }
 
     /// The task is done with it. False if somebody else has taken it over.
     pub(super) fn finish(&self) -> bool {
-        self.leave(DONE)
+        let is_done = self.leave(DONE);
+        // In two statements: its waker must not be dropped with the mutex locked, nor in the queue of its client.
+        let task = std::mem::take(&mut *locked(&self.task));
+        drop(task);
+        is_done
     }
 
-    /// Wakes the task, to see whether it is run. True if it was woken often enough in vain, and this took the duty over.
+    /// Wakes the task, to see whether it is run. True if it was woken often enough in vain, and this took the duty over. The
+    /// request is dropped then, before anything else is sent for its claim: engines rely on that.
     pub(super) fn take_over(&self) -> bool {
-        if self.misses.fetch_add(1, Ordering::Relaxed) >= MISSES {
-            return self.leave(TAKEN_OVER);
+        if self.misses.fetch_add(1, Ordering::Relaxed) < MISSES {
+            let waker = locked(&self.task).waker.clone();
+            waker.into_iter().for_each(Waker::wake);
+            return false;
         }
-        let waker = locked(&self.waker).clone();
-        waker.wake();
-        false
+        let task = locked(&self.task);
+        let seized = match &task.request {
+            Some(request) => request.seize(&|| self.leave(TAKEN_OVER)),
+            None => self.leave(TAKEN_OVER).then_some(None),
+        };
+        drop(task);
+        seized.is_some()
     }
 
     fn leave(&self, state: u8) -> bool {
         self.state.compare_exchange(ACTIVE, state, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// Something to drop.
+type Dropped = Option<Box<dyn Send>>;
+
+/// A request that can be taken from its task.
+pub(super) trait Seize: Send + Sync {
+    /// Takes it out if its task does not poll it just now, and if `may` agrees.
+    fn seize(&self, may: &dyn Fn() -> bool) -> Option<Dropped>;
+}
+
+/// A request that its task polls until somebody else takes it.
+pub(super) struct Seizable<T>(Mutex<Option<Boxed<T>>>);
+
+impl<T: 'static> Seizable<T> {
+    pub(super) fn new(request: Boxed<T>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(request))))
+    }
+
+    /// `None`: it was taken.
+    pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut request = locked(&self.0);
+        let Some(polled) = &mut *request else { return Poll::Ready(None) };
+        let answer = std::task::ready!(polled.as_mut().poll(context));
+        let done = request.take();
+        drop(request);
+        drop(done);
+        Poll::Ready(Some(answer))
+    }
+}
+
+impl<T: 'static> Seize for Seizable<T> {
+    fn seize(&self, may: &dyn Fn() -> bool) -> Option<Dropped> {
+        let mut request = match self.0.try_lock() {
+            Ok(request) => request,
+            Err(TryLockError::Poisoned(request)) => request.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        may().then(|| request.take().map(|request| Box::new(request) as Box<dyn Send>))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_taken_once_and_never_polled_again() {
+        let request = Seizable::new(Box::pin(std::future::pending::<u8>()));
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(request.poll(context).is_pending());
+        assert!(request.seize(&|| false).is_none(), "the task was faster");
+        assert!(request.poll(context).is_pending());
+        assert!(request.seize(&|| true).is_some_and(|taken| taken.is_some()));
+        assert_eq!(request.poll(context), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_request_that_is_being_polled_is_not_taken() {
+        let request = Seizable::new(Box::pin(std::future::ready(7)));
+        let polling = locked(&request.0);
+        assert!(request.seize(&|| panic!("it must not even ask")).is_none());
+        drop(polling);
+        assert_eq!(request.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Some(7)));
     }
 }

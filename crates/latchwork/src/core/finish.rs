@@ -1,6 +1,7 @@
 //! The end of a claim, after which the name is open again.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,7 +18,7 @@ use super::ticket::{Inherited, Strays};
 use super::{Core, defaults, janitor};
 use crate::clock::Moment;
 use crate::engine::{Claim, Released};
-use crate::{LockName, Result};
+use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// Opens the name for the next local claim when dropped: only after the release was answered or given up (C10).
 pub(crate) struct Finish {
@@ -46,14 +47,6 @@ impl Finish {
         Shield::new(&core, Releasing { request, rest: Some((self, claim)) })
     }
 
-    /// The task that releases is run, and has to wait for the server.
-    fn runs(&mut self, claim: &Arc<Claim>, waker: &Waker) {
-        match &self.duty {
-            Some(duty) => duty.runs(waker),
-            None => self.duty = Duty::register(&self.core, claim, self.part, waker),
-        }
-    }
-
     /// The name is open, but a request of the claim may still arrive and take the lock for nobody.
     pub(crate) fn release_strays(self, claim: Arc<Claim>, until: Moment) {
         let Self { core, .. } = &self;
@@ -74,7 +67,9 @@ impl Finish {
             return self.release_in_background(claim);
         }
         let mut release = tokio::task::unconstrained(self.release(claim, now, Moment::NEVER));
-        let _ = Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop()));
+        let poll = || Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        // An engine panics on a runtime without timers or sockets. The release then begins anew in the background.
+        let _ = std::panic::catch_unwind(AssertUnwindSafe(poll));
     }
 
     pub(crate) fn release_in_background(mut self, claim: Arc<Claim>) {
@@ -96,13 +91,20 @@ impl Future for Releasing {
     type Output = Result<Released>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Released>> {
-        let Poll::Ready(answer) = Pin::new(&mut self.request).poll(cx) else {
-            if let Some((finish, claim)) = &mut self.rest {
-                finish.runs(claim, cx.waker());
+        let Self { request, rest } = &mut *self;
+        let (finish, claim) = rest.as_mut().expect("polled after it was ready");
+        if finish.duty.as_ref().is_some_and(|duty| !duty.runs(cx.waker(), request.share())) {
+            *rest = None;
+            return Poll::Ready(Err(left_to_the_background()));
+        }
+        let Poll::Ready(answer) = Pin::new(&mut *request).poll(cx) else {
+            if finish.duty.is_none() {
+                let request = request.share();
+                finish.duty = Duty::register(&finish.core, claim, finish.part, cx.waker(), request);
             }
             return Poll::Pending;
         };
-        let (finish, claim) = self.rest.take().expect("polled after it was ready");
+        let (finish, claim) = rest.take().expect("it was just there");
         match (&answer, finish.strays) {
             (Err(_), _) => finish.release_in_background(claim),
             (Ok(_), Some(until)) => finish.release_strays(claim, until),
@@ -110,6 +112,12 @@ impl Future for Releasing {
         }
         Poll::Ready(answer)
     }
+}
+
+fn left_to_the_background() -> Error {
+    let message =
+        "its task was not run for seconds, and others waited: the release was left to the background";
+    Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }
 
 impl Work for Releasing {

@@ -15,7 +15,7 @@ use super::active::{Active, Part};
 use super::duty::Duty;
 use super::grip::Grip;
 use super::ticket::{Inherited, Strays};
-use super::turn::{Found, Turn, TurnSlot};
+use super::turn::{Closed, Found, Turn, TurnSlot};
 use super::{Core, Hold, Patience, Tenure, Terms, Ticket, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
@@ -132,8 +132,7 @@ fn step_up<'a>(
             return Some(Standing::First(free.insert(Queue::default()).ticket(core, name, terms)));
         }
     };
-    let shared = queue.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim));
-    if let Some(tenure) = shared.and_then(|shared| shared.tenure.upgrade()) {
+    if let Some(tenure) = queue.nested_by(terms) {
         return Some(Standing::With(tenure));
     }
     if queue.waiting.is_empty()
@@ -154,7 +153,8 @@ fn step_up<'a>(
     let slot = Arc::<TurnSlot>::default();
     queue.arrivals += 1;
     queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), slot: slot.clone() });
-    if !contended.contains(name) {
+    // Where no sweeper runs, nobody would take it out again.
+    if !core.clock.lives_in_the_runtime() && !contended.contains(name) {
         contended.insert(name.clone());
     }
     Some(Standing::Behind(Place { core, name, arrival: queue.arrivals, slot }))
@@ -183,6 +183,11 @@ impl Queue {
             }
             _ => self.waiting.is_empty() && !self.active.is_read() && self.active.admits(mode),
         }
+    }
+
+    /// What a guard may hold together with others of its owner.
+    fn nested_by(&self, terms: &Terms) -> Option<Arc<Tenure>> {
+        self.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim))?.tenure.upgrade()
     }
 
     /// What a reader may hold together with those that came before it.
@@ -279,17 +284,24 @@ impl Place<'_> {
         }
     }
 
-    /// Takes its old place again after its turn was taken back.
+    /// Takes its old place again after its turn was taken back; or holds together with its owner's guard, which may wait for
+    /// this task.
     fn stand_again(&self, waker: &Waker) {
         let mut shard = self.core.local.shard(self.name);
         if let Some(queue) = shard.queues.get_mut(self.name)
             && let Some(waiting) = queue.stalled.remove(&self.arrival)
         {
             self.slot.wait_again(waker);
-            queue.waiting.insert(self.arrival, waiting);
+            match queue.nested_by(&waiting.terms) {
+                Some(tenure) => {
+                    queue.offer(self.arrival, waiting, Turn::Pass(Grip::Shared(tenure)));
+                }
+                None => drop(queue.waiting.insert(self.arrival, waiting)),
+            }
             shard.contended.insert(self.name.clone());
         }
         drop(shard);
+        sweeper::start(self.core);
         move_up(self.core, self.name, None);
     }
 }
@@ -305,13 +317,25 @@ impl Drop for Place<'_> {
             // It may have been a writer that kept readers back.
             move_up(self.core, self.name, None);
         }
-        // A turn that it did not take goes to the next.
-        drop(self.slot.close());
+        match self.slot.close() {
+            Closed::WithTurn(turn) => drop(turn), // Which goes to the next.
+            Closed::Stalled => {
+                let mut shard = self.core.local.shard(self.name);
+                let queue = shard.queues.get_mut(self.name);
+                let stalled = queue.and_then(|queue| queue.stalled.remove(&self.arrival));
+                drop(shard);
+                if stalled.is_some() {
+                    move_up(self.core, self.name, None);
+                }
+            }
+            Closed::Empty => {}
+        }
     }
 }
 
 /// Lets the queue know of a request that it waits for.
-pub(super) fn register(core: &Core, name: &LockName, duty: &Arc<Duty>) {
+pub(super) fn register(core: &Core, duty: &Arc<Duty>) {
+    let name = &duty.claim.name;
     if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
         queue.duties.retain(|duty| duty.is_active());
         queue.duties.push(duty.clone());

@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// Waits for the answer to a request for as long as any request may take.
-    pub(crate) fn answer<T>(self: &Arc<Self>, work: Boxed<Result<T>>, now: Moment) -> Request<T> {
+    pub(crate) fn answer<T: 'static>(self: &Arc<Self>, work: Boxed<Result<T>>, now: Moment) -> Request<T> {
         Request::new(self, work, now)
     }
 

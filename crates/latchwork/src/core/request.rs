@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use super::duty::{Seizable, Seize};
 use super::{Core, defaults, no_answer};
 use crate::Result;
 use crate::clock::Moment;
@@ -12,10 +13,17 @@ use crate::engine::Boxed;
 
 /// Waits for the answer to a request, up to [`defaults::REQUEST_LIMIT`].
 pub(crate) struct Request<T> {
-    work: Option<Boxed<Result<T>>>,
+    work: Work<T>,
     core: Arc<Core>,
     limit: Moment,
     guarded: Guarded,
+}
+
+enum Work<T> {
+    Own(Boxed<Result<T>>),
+    /// Others may take it from its task.
+    Shared(Arc<Seizable<Result<T>>>),
+    Done,
 }
 
 /// What ends the request when its limit has passed. Nothing before it is first found unanswered: some are answered at
@@ -26,17 +34,29 @@ enum Guarded {
     ByTimer(Boxed<()>),
 }
 
-impl<T> Request<T> {
+impl<T: 'static> Request<T> {
     /// A request that is sent now.
     pub(crate) fn new(core: &Arc<Core>, work: Boxed<Result<T>>, now: Moment) -> Self {
         let limit = now.after(defaults::REQUEST_LIMIT);
-        Self { work: Some(work), core: core.clone(), limit, guarded: Guarded::NotYet }
+        Self { work: Work::Own(work), core: core.clone(), limit, guarded: Guarded::NotYet }
     }
 
     /// No longer than until `limit` either.
     pub(crate) fn within(mut self, limit: Moment) -> Self {
         self.limit = self.limit.min(limit);
         self
+    }
+
+    /// Lets others take it from its task; polled after that, it is found unanswered.
+    pub(super) fn share(&mut self) -> Option<Arc<dyn Seize>> {
+        self.work = match std::mem::replace(&mut self.work, Work::Done) {
+            Work::Own(work) => Work::Shared(Seizable::new(work)),
+            other => other,
+        };
+        match &self.work {
+            Work::Shared(work) => Some(work.clone()),
+            _ => None,
+        }
     }
 
     /// Whether its limit has passed; if not, whoever polls is woken then.
@@ -72,24 +92,32 @@ impl<T> Request<T> {
     }
 
     fn leave(&mut self) {
-        if let Guarded::ByWatch(at) = std::mem::replace(&mut self.guarded, Guarded::NotYet) {
-            self.core.limits().leave(at);
-        }
+        leave(&mut self.guarded, &self.core);
     }
 }
 
-impl<T> Future for Request<T> {
+fn leave(guarded: &mut Guarded, core: &Core) {
+    if let Guarded::ByWatch(at) = std::mem::replace(guarded, Guarded::NotYet) {
+        core.limits().leave(at);
+    }
+}
+
+impl<T: 'static> Future for Request<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        let work = self.work.as_mut().expect("polled after it was ready");
-        let answer = match work.as_mut().poll(context) {
+        let polled = match &mut self.work {
+            Work::Own(work) => work.as_mut().poll(context),
+            Work::Shared(work) => work.poll(context).map(|answer| answer.unwrap_or_else(|| Err(no_answer()))),
+            Work::Done => panic!("polled after it was ready"),
+        };
+        let answer = match polled {
             Poll::Ready(answer) => answer,
             Poll::Pending if self.is_over(context) => Err(no_answer()),
             Poll::Pending => return Poll::Pending,
         };
         // Before whoever waits goes on: an engine may have to see that nobody listens any more.
-        self.work = None;
+        self.work = Work::Done;
         self.leave();
         Poll::Ready(answer)
     }
@@ -98,8 +126,8 @@ impl<T> Future for Request<T> {
 impl<T> Drop for Request<T> {
     fn drop(&mut self) {
         // In a fork the mutex may be locked by a thread that is not there.
-        if self.work.is_some() && !self.core.is_a_copy() {
-            self.leave();
+        if !matches!(self.work, Work::Done) && !self.core.is_a_copy() {
+            leave(&mut self.guarded, &self.core);
         }
     }
 }

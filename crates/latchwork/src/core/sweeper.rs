@@ -1,9 +1,9 @@
 //! Finds tasks that nobody runs, and lets others of the client go on without them.
 //!
 //! A task whose turn has come may be on a runtime that nobody drives, or behind code that blocks its thread. Its turn is
-//! taken back if it is not taken up, and a claim or release that it has under way is taken over from it: the claim is
-//! released from the client's own thread, and the next task asks anew. Safety does not depend on any of this: a task
-//! that is run again finds that its turn is gone, and stands in the queue again.
+//! taken back if it is not taken up, and a claim or release that it has under way is taken over from it: the request is
+//! dropped, the claim is released from the client's own thread, and the next task asks anew. A task that is run again
+//! finds its request gone, sends nothing more for that claim, and stands in the queue again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -22,21 +22,32 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn start(core: &Arc<Core>) {
     // On tokio's clock there is no thread to do it.
     if !core.clock.lives_in_the_runtime() && core.background.begin_sweeping() {
-        core.background.spawn_unawaited(sweep(Arc::downgrade(core), core.clock));
+        core.background.spawn_unawaited(sweep(Running(Arc::downgrade(core)), core.clock));
     }
 }
 
-/// Weak: it must not keep the client open.
-async fn sweep(core: Weak<Core>, clock: Clock) {
+async fn sweep(mut running: Running, clock: Clock) {
     loop {
         clock.sleep_until(clock.now().after(INTERVAL)).await;
-        let Some(core) = core.upgrade() else { return };
+        let Some(core) = running.0.upgrade() else { return };
         if !look_around(&core) {
             core.background.end_sweeping();
             // A task that came in between found the sweeper running.
             if !is_contended(&core) || !core.background.begin_sweeping() {
+                running.0 = Weak::new();
                 return;
             }
+        }
+    }
+}
+
+/// Its drop, also unrun, with its runtime or by a panic, says that no sweeper runs. Weak: it must not keep the client open.
+struct Running(Weak<Core>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.upgrade() {
+            core.background.end_sweeping();
         }
     }
 }

@@ -3,19 +3,19 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::active::Part;
-use super::duty::Duty;
+use super::duty::{Duty, Seizable, Seize};
 use super::finish::Finish;
 use super::local::hand_duty;
 use super::{Core, Patience, Terms, defaults};
 use crate::LockName;
 use crate::clock::Moment;
-use crate::engine::{Claim, ClaimId};
+use crate::engine::{Boxed, Claim, ClaimId};
 
 /// The right to drive the remote claim of one name. Dropping it hands the duty, and the place in the remote queue, to
 /// the next local waiter; without one, the claim is released and the name forgotten.
@@ -48,28 +48,50 @@ impl Ticket {
         Self { core: Some(core), name, part, claim, strays, readers: None, duty: None }
     }
 
-    /// Its task is run, and has to wait for the server.
-    pub(crate) fn runs(&mut self, waker: &Waker) {
-        match (&self.duty, &self.core, &self.claim) {
-            (Some(duty), ..) => duty.runs(waker),
-            (None, Some(core), Some(claim)) => {
-                self.duty = Duty::register(core, claim, self.part, waker);
-            }
-            _ => {}
+    /// Its task is run, and is about to poll a request of its claim. False if its duty was taken over: nothing may be sent.
+    pub(super) fn begin_poll(&self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) -> bool {
+        self.duty.as_ref().is_none_or(|duty| duty.runs(waker, request()))
+    }
+
+    /// Its task has to wait: from now on others may find that nobody runs it.
+    pub(super) fn wait(&mut self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) {
+        if let (None, Some(core), Some(claim)) = (&self.duty, &self.core, &self.claim) {
+            self.duty = Duty::register(core, claim, self.part, waker, request());
         }
     }
 
-    /// Waits for `work`, as the task that has this ticket.
-    pub(crate) async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
+    /// Waits for `work`, which sends nothing that may come after a release of its claim.
+    pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
-            self.runs(context.waker());
-            work.as_mut().poll(context)
+            self.begin_poll(context.waker(), || None);
+            let polled = work.as_mut().poll(context);
+            if polled.is_pending() {
+                self.wait(context.waker(), || None);
+            }
+            polled
         })
         .await
     }
 
-    /// Whether its duty was taken over because nobody ran its task. Its claim is released then, and is nobody's.
+    /// Waits for a request of its claim. `None` if its duty was taken over.
+    pub(super) async fn run_request<T: Send + 'static>(&mut self, request: Boxed<T>) -> Option<T> {
+        let request = Seizable::new(request);
+        let shared = || Some(request.clone() as Arc<dyn Seize>);
+        poll_fn(|context| {
+            if !self.begin_poll(context.waker(), shared) {
+                return Poll::Ready(None);
+            }
+            let polled = request.poll(context);
+            if polled.is_pending() {
+                self.wait(context.waker(), shared);
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Whether its duty was taken over because nobody ran its task. Its claim is released then, and nobody's.
     pub(crate) fn was_taken_over(&self) -> bool {
         self.duty.as_ref().is_some_and(|duty| !duty.is_active())
     }
@@ -89,13 +111,13 @@ impl Ticket {
     /// Lets short readers before this one finish, so that a client has one read claim at a time; a long one is not waited
     /// for longer than its claim could be joined.
     pub(crate) async fn let_readers_finish(&mut self, terms: &Terms, patience: Patience) {
-        let (Some(core), Some(readers)) = (&self.core, self.readers.take()) else { return };
-        let limit = core.clock.now().after(terms.pass_for);
-        match patience {
-            Patience::None => {}
-            Patience::Until(end) => drop(core.until(limit.min(end), readers.notified()).await),
-            Patience::Endless => drop(core.until(limit, readers.notified()).await),
-        }
+        let (Some(core), Some(readers)) = (self.core.clone(), self.readers.take()) else { return };
+        let limit = match patience {
+            Patience::None => return,
+            Patience::Until(end) => core.clock.now().after(terms.pass_for).min(end),
+            Patience::Endless => core.clock.now().after(terms.pass_for),
+        };
+        let _ = self.run(core.until(limit, readers.notified())).await;
     }
 
     /// Requests of its claim may still be under way, and take effect for as long as a lease.
@@ -136,14 +158,16 @@ impl Ticket {
 
     /// Leaves without the lock. True if nothing is left behind; else a background task sees to it.
     pub(crate) async fn withdraw(mut self) -> bool {
-        let Some((finish, claim)) = self.hand_on() else { return true };
+        let was_taken_over = self.was_taken_over();
+        let Some((finish, claim)) = self.hand_on() else { return !was_taken_over };
         // Withdraws from the queue, or frees a grant that crossed with our leaving.
         release(finish, claim).await
     }
 
     /// The same with a claim that was lost: nobody may ask for its id again (C12), so the next local waiter has one of its own.
     pub(crate) async fn withdraw_lost(mut self) -> bool {
-        let (Some(core), Some(claim)) = (self.use_up(), self.claim.take()) else { return true };
+        let was_taken_over = self.was_taken_over();
+        let (Some(core), Some(claim)) = (self.use_up(), self.claim.take()) else { return !was_taken_over };
         release(Finish::new(core, self.name.clone(), self.part, self.strays), claim).await
     }
 

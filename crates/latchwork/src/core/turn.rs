@@ -43,6 +43,15 @@ impl Default for State {
     }
 }
 
+/// What was left in the slot of a task that is gone.
+pub(super) enum Closed {
+    /// A turn that it did not take.
+    WithTurn(Turn),
+    /// Its turn was taken back, perhaps after it was looked for among those.
+    Stalled,
+    Empty,
+}
+
 /// What a task finds in its slot.
 pub(super) enum Found {
     Turn(Turn),
@@ -84,9 +93,17 @@ impl TurnSlot {
         *locked(&self.state) = State::Waiting(Some(waker.clone()));
     }
 
-    /// The task is gone. Returns the turn that it did not take.
-    pub(super) fn close(&self) -> Option<Turn> {
-        self.take(&mut locked(&self.state), State::Closed)
+    /// The task is gone.
+    pub(super) fn close(&self) -> Closed {
+        let mut state = locked(&self.state);
+        self.is_offered.store(false, Ordering::Release);
+        let former = std::mem::replace(&mut *state, State::Closed);
+        drop(state);
+        match former {
+            State::Offered { turn, .. } => Closed::WithTurn(turn),
+            State::Stalled => Closed::Stalled,
+            State::Waiting(_) | State::Closed => Closed::Empty,
+        }
     }
 
     pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Found> {
