@@ -40,7 +40,7 @@ const PROOF_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long a member may take to answer where there are others to ask: longer than an election, and shorter than the time
 /// after which the core takes the cluster for hung.
-const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
@@ -54,6 +54,8 @@ pub(super) struct Link {
     has_others: bool,
     /// What proves who asks.
     token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// The right to see to the leases of those who claim over it.
+    turn: tokio::sync::Mutex<()>,
     pub(super) watches: Watches,
 }
 
@@ -108,7 +110,8 @@ impl Link {
         let watches = Watches::new(closed.clone());
         let (token, version) = (Mutex::default(), String::new());
         let has_others = options.members.len() > 1;
-        let mut link = Self { sender, origin, place, version, closed, has_others, token, watches };
+        let turn = tokio::sync::Mutex::default();
+        let mut link = Self { sender, origin, place, version, closed, has_others, token, turn, watches };
         let greeted = link.ask(options, STATUS, StatusRequest {}).await;
         let status: StatusResponse =
             greeted.map_err(|status| failure::not_greeted(&status, &link.place, options.tls.is_some()))?;
@@ -151,6 +154,21 @@ impl Link {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
+        self.ask_within(ANSWER_LIMIT, options, path, question).await
+    }
+
+    /// The same, for who cannot wait so long.
+    pub(super) async fn ask_within<Q, A>(
+        &self,
+        limit: Duration,
+        options: &Options,
+        path: &'static str,
+        question: Q,
+    ) -> Result<A, Status>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
         let asking = async {
             match self.send(path, question.clone()).await {
                 // A proof that nobody used for minutes is forgotten. Nothing was done.
@@ -161,24 +179,33 @@ impl Link {
                 answer => answer,
             }
         };
-        self.answered(asking).await
+        self.answered(limit, asking).await
     }
 
     /// Waits for the answer to a request. A member that takes too long is given up if there are others: it may be cut off
     /// without a word, or wait for a majority that it does not know to be gone.
     pub(super) async fn answered<A>(
         &self,
+        limit: Duration,
         asking: impl Future<Output = Result<A, Status>>,
     ) -> Result<A, Status> {
         if !self.has_others {
             return self.heard(asking).await;
         }
-        let answer = tokio::time::timeout(ANSWER_LIMIT, self.heard(asking)).await;
+        let answer = tokio::time::timeout(limit, self.heard(asking)).await;
         answer.unwrap_or_else(|_| {
-            Err(Status::deadline_exceeded(format!(
-                "no answer within {ANSWER_LIMIT:?}; is it hung, or cut off?"
-            )))
+            Err(Status::deadline_exceeded(format!("no answer within {limit:?}; is it hung, or cut off?")))
         })
+    }
+
+    /// Waits for others of this connection who see to a lease. Those of another connection are not waited for, nor is a
+    /// member that others have waited for in vain.
+    pub(super) async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+        let turn = self.turn.lock().await;
+        match self.is_closed() {
+            true => Err(failure::unreachable(&self.place, "it did not answer others; is it hung, or cut off?")),
+            false => Ok(turn),
+        }
     }
 
     async fn send<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Status>
