@@ -6,6 +6,7 @@ use latchwork::clock::Moment;
 use latchwork::engine::{Engine, Filter};
 use latchwork::engines::{Memory, memory::Verb};
 use latchwork::{Client, Effect, ErrorKind, Held, LockName, Loss};
+use testkit::flaky::{Fault, Flaky};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -158,4 +159,22 @@ fn a_release_under_way_is_answered_also_when_its_runtime_ends() {
     held_up.execute_batch("COMMIT").expect("it was begun");
     let next = stays.block_on(other.lock("a").wait(5 * SECOND).acquire());
     stays.block_on(next.expect("long before the lease ends").release()).expect("held");
+}
+
+/// Rounds get rarer, but the last is at the end of the time for which requests are expected to arrive late.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_arrives_at_the_last_moment_is_given_back_at_the_end() {
+    let memory = Memory::new();
+    let (flaky, faults) = Flaky::new(memory.clone());
+    let (client, rival) = (Client::new(flaky), Client::new(memory.clone()));
+    let ttl = 10 * SECOND;
+    faults.claim(Some(Fault::ArrivesLate(ttl - SECOND / 10)));
+    client.lock("a").ttl(ttl).try_acquire().await.expect_err("no answer");
+    let given_up = memory.clock().now();
+    faults.claim(None);
+    tokio::time::sleep(ttl - SECOND / 20).await;
+    assert!(rival.lock("a").try_acquire().await.expect("an answer").is_none(), "it has not arrived");
+    rival.lock("a").acquire().await.expect("it comes free");
+    let free = memory.clock().now().since(given_up);
+    assert!(free <= ttl, "free after {free:?}");
 }
