@@ -18,4 +18,5 @@ mod restarted;
 mod revoked;
 mod scene;
 mod secrets;
+mod soak;
 mod tls;
