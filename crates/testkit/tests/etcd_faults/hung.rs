@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
+use testkit::proxy::Proxy;
 use testkit::servers::EtcdServer;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -109,31 +110,44 @@ async fn those_who_wait_at_it_keep_their_places() {
     scene.judge(&[client, other], LONG).await;
 }
 
+/// Connections that were given up are closed, also those that nothing else took the place of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_connection_is_left_of_those_that_were_given_up() {
     let scene = Scene::three();
-    let connections = || scene.proxies.iter().map(|proxy| proxy.connections()).sum::<usize>();
+    let connections = || scene.proxies.iter().map(Proxy::connections).collect::<Vec<_>>();
     let client = scene.client().await;
+    let other = scene.direct_client().await;
+    let held = take(&other.lock("queue").ttl(LONG)).await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
     renewed(&kept).await;
-    let before = connections();
+    let waiting = {
+        let lock = client.lock("queue").ttl(TTL).wait(2 * LONG);
+        tokio::spawn(async move { lock.acquire().await.expect("its turn comes") })
+    };
+    pause(200).await;
+    let before: usize = connections().iter().sum();
     scene.recorder.fault_began(Fault::Partition);
-    for proxy in &scene.proxies {
-        proxy.black_hole(true);
-        for number in 0..4 {
-            let lock = client.lock(&format!("tried/{number}")).ttl(TTL);
+    scene.proxies[0].black_hole(true);
+    let mut asking = JoinSet::new();
+    for number in 0..4 {
+        let lock = client.lock(&format!("tried/{number}")).ttl(TTL);
+        asking.spawn(async move {
             if let Ok(Some(guard)) = lock.try_acquire().await {
                 guard.release().await.expect("held");
             }
-        }
-        proxy.black_hole(false);
+        });
     }
+    tokio::time::sleep(TTL + TTL / 3).await;
+    while asking.join_next().await.is_some() {}
+    scene.proxies[0].black_hole(false);
     scene.recorder.fault_ended(Fault::Partition);
+    drop(held);
+    waiting.await.expect("no panic").release().await.expect("held");
     let end = now().after(SOON);
-    while connections() > before {
-        assert!(now() < end, "{before} connections before, {} now", connections());
+    while connections().iter().sum::<usize>() > before {
+        assert!(now() < end, "{before} connections before, {:?} now", connections());
         pause(20).await;
     }
     kept.release().await.expect("held");
-    scene.judge(&[client], LONG).await;
+    scene.judge(&[client, other], LONG).await;
 }

@@ -114,7 +114,9 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
         asked.expect("no panic");
     }
     let count = grants.count.load(Ordering::Relaxed);
-    println!("{count} grants, {stops} stops; with all members well, no lock was idle for longer than {longest:?}");
+    println!(
+        "{count} grants, {stops} stops; with all members well, no lock was idle for longer than {longest:?}"
+    );
     assert!(count > 100, "too little happened: {count}");
 }
 

@@ -12,6 +12,7 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -33,8 +34,10 @@ use crate::engines::links::Connection;
 use crate::locked::locked;
 use crate::{Error, Result};
 
-/// How long one member is tried before the next. The core bounds every request as well.
-const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// How long one member is tried before the next, where there are others: what is kept alive must not wait for one that hangs.
+pub(super) const QUICK_LIMIT: Duration = Duration::from_millis(500);
+/// The same if no other can be used. The core bounds every request as well.
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// The same for its look at a password, which is hard work on purpose.
 const PROOF_LIMIT: Duration = Duration::from_secs(15);
 
@@ -61,15 +64,26 @@ pub(super) struct Link {
 
 /// Whether the connection is to be used no more.
 #[derive(Default)]
-pub(super) struct Closed(AtomicBool);
+pub(super) struct Closed {
+    is_set: AtomicBool,
+    bell: Notify,
+}
 
 impl Closed {
     pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
+        // One listens, perhaps later: the reader of the watches.
+        self.bell.notify_one();
     }
 
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.is_set.load(Ordering::Acquire)
+    }
+
+    pub(super) async fn until_set(&self) {
+        while !self.is_set() {
+            self.bell.notified().await;
+        }
     }
 }
 
@@ -84,8 +98,8 @@ impl Link {
     ///
     /// # Errors
     /// If it cannot be reached, is not trusted, refuses the user, or has lost the majority.
-    pub(super) async fn open(options: &Options, member: &Member) -> Result<Self> {
-        let link = within(CONNECT_LIMIT, member, Self::greet(options, member)).await?;
+    pub(super) async fn open(options: &Options, member: &Member, limit: Duration) -> Result<Self> {
+        let link = within(limit, member, Self::greet(options, member)).await?;
         let proof = async { link.prove(options).await.map_err(|status| link.failed(&status)) };
         within(PROOF_LIMIT, member, proof).await?;
         Ok(link)
@@ -203,7 +217,9 @@ impl Link {
     pub(super) async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let turn = self.turn.lock().await;
         match self.is_closed() {
-            true => Err(failure::unreachable(&self.place, "it did not answer others; is it hung, or cut off?")),
+            true => {
+                Err(failure::unreachable(&self.place, "it did not answer others; is it hung, or cut off?"))
+            }
             false => Ok(turn),
         }
     }

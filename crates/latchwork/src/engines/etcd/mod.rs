@@ -31,9 +31,7 @@ use self::link::Link;
 use self::options::Options;
 use self::session::{Owing, Place, Session};
 use self::waiting::Waiting;
-use self::wire::{
-    Compare, KeyValue, Operation, PutRequest, RangeResponse, TXN, TxnRequest, TxnResponse,
-};
+use self::wire::{Compare, KeyValue, Operation, PutRequest, RangeResponse, TXN, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Mode,

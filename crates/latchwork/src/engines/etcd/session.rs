@@ -9,7 +9,7 @@ use super::failure::unreachable;
 use super::fence::Unanswered;
 use super::keys;
 use super::lease::Lease;
-use super::link::Link;
+use super::link::{CONNECT_LIMIT, Link, QUICK_LIMIT};
 use super::names::Names;
 use super::options::Options;
 use super::waiting::Waiting;
@@ -89,12 +89,14 @@ impl Session {
     /// Tries one member after the other. What the last one says is told; but a user whom one refuses is refused by all.
     async fn open(&self) -> Result<Link> {
         let (members, first) = (&self.options.members, self.next.load(Ordering::Relaxed));
+        let limits = if members.len() > 1 { &[QUICK_LIMIT, CONNECT_LIMIT][..] } else { &[CONNECT_LIMIT] };
+        let rounds = limits.iter().flat_map(|limit| (0..members.len()).map(move |turn| (*limit, turn)));
         let mut failure = None;
-        for turn in 0..members.len() {
+        for (limit, turn) in rounds {
             let at = (first + turn) % members.len();
             // Whoever opens the next connection begins with another: this one may not answer before this call is dropped.
             self.next.store(at + 1, Ordering::Relaxed);
-            match Link::open(&self.options, &members[at]).await {
+            match Link::open(&self.options, &members[at], limit).await {
                 Ok(link) => {
                     locked(&self.version).clone_from(&link.version);
                     return Ok(link);
