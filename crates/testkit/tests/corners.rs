@@ -174,7 +174,8 @@ async fn a_claim_that_arrives_at_the_last_moment_is_given_back_at_the_end() {
     faults.claim(None);
     tokio::time::sleep(ttl - SECOND / 20).await;
     assert!(rival.lock("a").try_acquire().await.expect("an answer").is_none(), "it has not arrived");
-    rival.lock("a").acquire().await.expect("it comes free");
+    let guard = rival.lock("a").acquire().await.expect("it comes free");
     let free = memory.clock().now().since(given_up);
     assert!(free <= ttl, "free after {free:?}");
+    guard.release().await.expect("held");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork::engine::Mode;
 use testkit::history::Fault;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::scene::{SOON, Scene, now, pause, renewed, take};
 
@@ -41,7 +41,7 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     let kept = take(&client.lock("kept").ttl(TTL)).await;
     renewed(&kept).await;
     scene.recorder.fault_began(Fault::Partition);
-    let arrives = tokio::time::Instant::now() + LATE;
+    let arrives = now().after(LATE);
     scene.proxy().delay(LATE);
     let mut asking = JoinSet::new();
     for ask in ALL {
@@ -68,8 +68,7 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
         asked.expect("no panic");
     }
     // Each put is alone when it arrives: what takes it back was sent three seconds later.
-    sleep_until(arrives).await;
-    sleep(Duration::from_millis(500)).await;
+    sleep(arrives.since(now()) + Duration::from_millis(500)).await;
     scene.proxy().delay(Duration::ZERO);
     scene.recorder.fault_ended(Fault::Partition);
     let mut stuck = Vec::new();

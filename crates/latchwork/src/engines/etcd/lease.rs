@@ -16,7 +16,7 @@ use super::wire::{
 };
 use crate::Result;
 use crate::clock::{self, Clock, Moment};
-use crate::core::defaults::{RENEW_WITHIN, less_drift};
+use crate::core::defaults::less_drift;
 use crate::locked::locked;
 
 /// One lease. Once it is over, it stays so.
@@ -82,9 +82,10 @@ impl Lease {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// How long a look at what stands under it may take: after it another member can still be asked to keep it.
-    pub(super) fn look_limit(&self) -> Duration {
-        ANSWER_LIMIT.min(self.ttl / 3)
+    /// How long one who waits under it waits for an answer, as a third of it may be used up: another member can still be
+    /// asked to keep it then. Not less than a second, or a busy machine is taken for one that hangs.
+    pub(super) fn answer_limit(&self) -> Duration {
+        ANSWER_LIMIT.min(Duration::from_secs(1).max(self.ttl / 3))
     }
 
     /// Keeps it alive, unless that was just done: one request for all that stands under it. Says whether this call did
@@ -94,7 +95,7 @@ impl Lease {
             return Ok(None);
         }
         let sent = Clock::boottime().now();
-        if ask_to_keep(link, self.id, ANSWER_LIMIT.min(self.ttl / RENEW_WITHIN)).await? <= 0 {
+        if ask_to_keep(link, self.id, self.answer_limit()).await? <= 0 {
             self.end();
             return Ok(None);
         }

@@ -182,7 +182,7 @@ impl Etcd {
         ];
         let request = TxnRequest { success, ..TxnRequest::default() };
         // Soon enough to keep its lease by way of another member, if this one does not answer.
-        let answer = link.ask_within(place.lease.look_limit(), self.options(), TXN, request).await;
+        let answer = link.ask_within(place.lease.answer_limit(), self.options(), TXN, request).await;
         let answer: TxnResponse = answer.map_err(|status| link.failed(&status))?;
         let mut ranges = answer.ranges();
         let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
@@ -220,14 +220,18 @@ impl Etcd {
     }
 
     /// Deletes the keys of claims whose release was not answered. The core repeats a release only until the claim's lease
-    /// would be over, but here it is kept alive for as long as the client holds or waits for anything.
-    async fn pay(&self, link: &Link) {
+    /// would be over, but here it is kept alive for as long as the client holds or waits for anything. Nobody waits for
+    /// another who does so.
+    async fn pay(&self) {
+        let (Ok(_alone), Ok(link)) = (self.session.paying.try_lock(), self.session.link().await) else {
+            return;
+        };
         for (claim, place) in self.session.owed() {
             // What fails stays owed, and so does the rest: a server that is silent would be waited for once for each.
-            if self.take_out(link, &place).await.is_err() {
+            if self.take_out(&link, &place).await.is_err() {
                 return;
             }
-            self.session.paid(claim);
+            self.session.forget(claim);
         }
     }
 
@@ -327,8 +331,10 @@ impl Engine for Etcd {
         if claim.lifetime != Lifetime::Lease {
             return Err(failure::unsupported("etcd: only claims with a lease"));
         }
+        if self.session.owes() {
+            Box::pin(self.pay()).await;
+        }
         let link = self.session.link().await?;
-        self.pay(&link).await;
         loop {
             let place = self.session.place(&link, claim).await?;
             let look = self.ask(&link, claim, &place).await.inspect_err(|error| {

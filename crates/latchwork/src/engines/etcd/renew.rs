@@ -36,7 +36,7 @@ impl Etcd {
         if self.session.owes() {
             // Beside the renewal: what others left to do must not delay its answer.
             let etcd = self.clone();
-            tokio::spawn(async move { etcd.pay(&link).await });
+            tokio::spawn(async move { etcd.pay().await });
         }
         match looked {
             Ok(()) => claims.iter().map(|claim| Ok(self.standing(claim))).collect(),

@@ -35,6 +35,8 @@ pub(super) struct Session {
     /// Claims whose release was not answered. Their lease is kept alive for others, so that their keys would not go by
     /// themselves.
     owed: Mutex<HashSet<ClaimId>>,
+    /// Whoever sees to these.
+    pub(super) paying: tokio::sync::Mutex<()>,
 }
 
 /// The lease for a ttl.
@@ -75,6 +77,7 @@ impl Session {
             claims: Mutex::default(),
             names: Names::default(),
             owed: Mutex::default(),
+            paying: tokio::sync::Mutex::default(),
         }
     }
 
@@ -205,6 +208,7 @@ impl Session {
     /// Forgets a claim whose key is not there: it is over. A request that nobody waits for any longer may still delete what
     /// stands under the name of that key.
     pub(super) fn forget(&self, claim: ClaimId) {
+        locked(&self.owed).remove(&claim);
         let former = locked(&self.claims).remove(&claim);
         if let Some(place) = former.filter(|place| place.puts.is_none() && place.deletes.is_none()) {
             self.names.give_back(place.key);
@@ -228,12 +232,6 @@ impl Session {
     pub(super) fn owed(&self) -> Vec<(ClaimId, Place)> {
         let owed = locked(&self.owed).clone();
         owed.into_iter().filter_map(|claim| Some((claim, self.known(claim)?))).collect()
-    }
-
-    /// A released claim's key is gone.
-    pub(super) fn paid(&self, claim: ClaimId) {
-        locked(&self.owed).remove(&claim);
-        self.forget(claim);
     }
 
     /// The claims that are held under this lease, and their keys.
@@ -261,7 +259,7 @@ impl<'a> Owing<'a> {
     }
 
     pub(super) fn paid(mut self) {
-        self.claim.take().into_iter().for_each(|claim| self.session.paid(claim));
+        self.claim.take().into_iter().for_each(|claim| self.session.forget(claim));
     }
 }
 
