@@ -37,7 +37,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Mode,
     Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::{Effect, Faults, Guarantees, Promise, Result};
+use crate::{Faults, Guarantees, Promise, Result};
 
 /// Before these, leases and watches have known faults.
 const SOUND: [[u32; 3]; 2] = [[3, 4, 42], [3, 5, 28]];
@@ -337,13 +337,8 @@ impl Engine for Etcd {
         let link = self.session.link().await?;
         loop {
             let place = self.session.place(&link, claim).await?;
-            let look = self.ask(&link, claim, &place).await.inspect_err(|error| {
-                // The core does not release what was not asked for.
-                if error.effect() == Effect::None {
-                    self.session.forget_unasked(claim.id);
-                }
-            });
-            match look? {
+            let failed = |error| self.session.failed(claim.id, error);
+            match self.ask(&link, claim, &place).await.map_err(failed)? {
                 Look::Mine(revision) => {
                     self.session.note(claim.id, |place| place.waiting = None);
                     let valid = Valid::Until(place.lease.deadline());
@@ -351,7 +346,7 @@ impl Engine for Etcd {
                 }
                 Look::Behind(before, holder) => {
                     if claim.wait_lease.is_zero() {
-                        self.leave(&link, claim, &place).await?;
+                        self.leave(&link, claim, &place).await.map_err(failed)?;
                     }
                     return Ok(Verdict::Busy(self.busy(claim, &place, &before, holder)));
                 }

@@ -18,7 +18,7 @@ use crate::engine::{Claim, ClaimId};
 use crate::engines::links::Links;
 use crate::engines::news::News;
 use crate::locked::locked;
-use crate::{Effect, ErrorKind, Loss, Result};
+use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// One client's session with one cluster.
 pub(super) struct Session {
@@ -215,12 +215,15 @@ impl Session {
         }
     }
 
-    /// The same unless it has a key, or may have.
-    pub(super) fn forget_unasked(&self, claim: ClaimId) {
-        let place = self.known(claim);
-        if place.is_some_and(|place| place.revision.is_none() && place.puts.is_none()) {
-            self.forget(claim);
+    /// What a failure says of a claim. The core does not release one of which nothing was done: it is forgotten. If it has a
+    /// key, or may have, that the last request did nothing is not all.
+    pub(super) fn failed(&self, claim: ClaimId, error: Error) -> Error {
+        let has_key = |place: Place| place.revision.is_some() || !place.puts.is_none();
+        if error.effect() != Effect::None || self.known(claim).is_some_and(has_key) {
+            return error.with_effect(Effect::Unknown);
         }
+        self.forget(claim);
+        error
     }
 
     /// Whether keys are still to be deleted.
