@@ -6,7 +6,7 @@ use latchwork::clock::Moment;
 use latchwork::engine::{Engine, Filter};
 use latchwork::engines::{Memory, memory::Verb};
 use latchwork::{Client, Effect, ErrorKind, Held, LockName, Loss};
-use testkit::flaky::Flaky;
+use testkit::flaky::{Fault, Flaky};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -176,4 +176,23 @@ async fn a_server_that_is_down_is_not_asked_for_each_lock_by_itself() {
     let (requests, claims) = faults.renewals();
     println!("{requests} requests for {claims} renewals");
     assert!(claims > 400 && claims / requests >= 20, "{requests} requests for {claims} renewals");
+}
+
+/// Rounds get rarer, but the last is at the end of the time for which requests are expected to arrive late.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_arrives_at_the_last_moment_is_given_back_at_the_end() {
+    let memory = Memory::new();
+    let (flaky, faults) = Flaky::new(memory.clone());
+    let (client, rival) = (Client::new(flaky), Client::new(memory.clone()));
+    let ttl = 10 * SECOND;
+    faults.claim(Some(Fault::ArrivesLate(ttl - SECOND / 10)));
+    client.lock("a").ttl(ttl).try_acquire().await.expect_err("no answer");
+    let given_up = memory.clock().now();
+    faults.claim(None);
+    tokio::time::sleep(ttl - SECOND / 20).await;
+    assert!(rival.lock("a").try_acquire().await.expect("an answer").is_none(), "it has not arrived");
+    let guard = rival.lock("a").acquire().await.expect("it comes free");
+    let free = memory.clock().now().since(given_up);
+    assert!(free <= ttl, "free after {free:?}");
+    guard.release().await.expect("held");
 }

@@ -29,21 +29,21 @@ pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
     }
 }
 
-/// Releases a claim again and again, less and less often, until `until`: a request of it whose reply is missing may have
-/// been overtaken by the first release. Nothing waits for this, and it does not keep its client open.
+/// Releases a claim again and again, less and less often, and once more at `until`: a request of it whose reply is missing
+/// may have been overtaken by the first release. Nothing waits for this, and it does not keep its client open.
 pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Claim>, until: Moment) {
     let mut pause = defaults::JANITOR_FIRST_PAUSE;
     loop {
-        let again = clock.now().after(pause);
-        if again >= until {
-            return;
-        }
+        let again = clock.now().after(pause).min(until);
         clock.sleep_until(again).await;
         let Some(core) = core.upgrade() else { return };
         if let Ok(Released::Freed) =
             core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await
         {
             core.telemetry.cleaned_up(&claim, "stray");
+        }
+        if again >= until {
+            return;
         }
         pause *= 2;
     }

@@ -7,6 +7,8 @@
 mod beside_etcdctl;
 mod dark;
 mod elections;
+mod hung;
+mod late;
 mod majority;
 mod members;
 mod names;
@@ -16,4 +18,5 @@ mod restarted;
 mod revoked;
 mod scene;
 mod secrets;
+mod soak;
 mod tls;

@@ -10,6 +10,8 @@
 //! number stand together, so that one comparison finds out whether anybody named another. No lock's name has a tab, so
 //! nothing else stands among them.
 //!
+//! Beside all locks, at `<namespace><tab><lease>`, stands the fence of a lease, once it was needed: see `fence.rs`.
+//!
 //! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>` and waits for every key below
 //! `<lock name>/` that was created before its own; so do we. One segment more, which begins with the digits of a lease,
 //! makes a contender: what else stands below belongs to locks with longer names.
@@ -76,6 +78,11 @@ pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Vec<u8> {
         Mode::Permit { of } => format!("{}{lease:x}-", permits(of)),
     };
     format!("{namespace}{}/{stem}{}", claim.name.as_str(), claim.id).into_bytes()
+}
+
+/// Where the fence of a lease stands. No lock's name begins with a tab, and nothing stands below it: it is in nobody's way.
+pub(super) fn fence(namespace: &str, lease: i64) -> Vec<u8> {
+    format!("{namespace}\t{lease:x}").into_bytes()
 }
 
 /// What the last part of a key says, if it is a contender's: the mode and the first claim that stood there, if it is one of
@@ -258,5 +265,12 @@ mod tests {
             assert!(!is_other(&key_of(mode)), "{mode:?}");
         }
         assert!(!is_other(&b"app/a/694d8".to_vec()), "etcdctl's");
+    }
+
+    #[test]
+    fn a_fence_belongs_to_no_lock() {
+        for namespace in ["", "app", "app/"] {
+            assert_eq!(lock_of(namespace, &fence(namespace, 0x7f)), None);
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! A lease at the server, under which all claims of one client with the same ttl stand.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio_stream::StreamExt;
 use tonic::Status;
 
 use super::failure;
-use super::link::Link;
+use super::link::{ANSWER_LIMIT, Link};
 use super::options::Options;
 use super::wire::{
     LEASE_GRANT, LEASE_KEEP_ALIVE, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
@@ -28,8 +28,8 @@ pub(super) struct Lease {
     kept: Mutex<Moment>,
     is_over: AtomicBool,
     renewals: AtomicU32,
-    /// Whoever keeps it alive.
-    turn: tokio::sync::Mutex<()>,
+    /// In which revision its fence was changed last, as far as is known; 0: there is none.
+    pub(super) fence: AtomicI64,
 }
 
 impl Lease {
@@ -46,15 +46,15 @@ impl Lease {
         let granted: Result<LeaseGrantResponse, Status> = link.ask(options, LEASE_GRANT, request).await;
         let ttl = match granted {
             Ok(granted) => granted.ttl,
-            Err(status) if failure::is_lease_there(&status) => ask_to_keep(link, id).await?,
+            Err(status) if failure::is_lease_there(&status) => ask_to_keep(link, id, ANSWER_LIMIT).await?,
             Err(status) => return Err(link.failed(&status)),
         };
         if ttl <= 0 {
             return Err(failure::strange(&link.place));
         }
         let ttl = Duration::from_secs(ttl.unsigned_abs());
-        let (kept, turn) = (Mutex::new(sent), tokio::sync::Mutex::default());
-        Ok(Self { id, ttl, kept, is_over: AtomicBool::new(false), renewals: AtomicU32::new(0), turn })
+        let (kept, is_over) = (Mutex::new(sent), AtomicBool::new(false));
+        Ok(Self { id, ttl, kept, is_over, renewals: AtomicU32::new(0), fence: AtomicI64::new(0) })
     }
 
     /// Until when it is there for sure, unless somebody revokes it.
@@ -82,32 +82,37 @@ impl Lease {
         self.is_over.store(true, Ordering::Release);
     }
 
+    /// How long one who waits under it waits for an answer, as a third of it may be used up: another member can still be
+    /// asked to keep it then. Not less than a second, or a busy machine is taken for one that hangs.
+    pub(super) fn answer_limit(&self) -> Duration {
+        ANSWER_LIMIT.min(Duration::from_secs(1).max(self.ttl / 3))
+    }
+
     /// Keeps it alive, unless that was just done: one request for all that stands under it. Says whether this call did
-    /// so, and how often that was done.
+    /// so, and how often that was done. Waits for nobody else: whose connection is well keeps it, whatever others do.
     pub(super) async fn keep(&self, link: &Link) -> Result<Option<u32>> {
-        let asked = Clock::boottime().now();
-        let _turn = self.turn.lock().await;
-        let is_done = *locked(&self.kept) >= asked || self.used() < self.ttl / 12;
-        if self.is_over() || is_done {
+        if self.is_over() || self.used() < self.ttl / 12 {
             return Ok(None);
         }
         let sent = Clock::boottime().now();
-        if ask_to_keep(link, self.id).await? <= 0 {
+        if ask_to_keep(link, self.id, self.answer_limit()).await? <= 0 {
             self.end();
             return Ok(None);
         }
-        *locked(&self.kept) = sent;
+        let mut kept = locked(&self.kept);
+        *kept = sent.max(*kept);
+        drop(kept);
         Ok(Some(self.renewals.fetch_add(1, Ordering::Relaxed)))
     }
 }
 
 /// Keeps a lease alive, and returns its seconds; 0 or less if there is none.
-async fn ask_to_keep(link: &Link, id: i64) -> Result<i64> {
+async fn ask_to_keep(link: &Link, id: i64, limit: Duration) -> Result<i64> {
     let asking = async {
         let request = tokio_stream::once(LeaseKeepAliveRequest { id });
         let mut answers = link.stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, request).await?;
         answers.next().await.unwrap_or_else(|| Err(Status::unavailable("the stream ended without an answer")))
     };
-    let answer = link.answered(asking).await;
+    let answer = link.answered(limit, asking).await;
     answer.map(|kept| kept.ttl).map_err(|status| link.failed(&status))
 }

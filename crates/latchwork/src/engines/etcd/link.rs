@@ -12,6 +12,7 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -33,14 +34,16 @@ use crate::engines::links::Connection;
 use crate::locked::locked;
 use crate::{Error, Result};
 
-/// How long one member is tried before the next. The core bounds every request as well.
-const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// How long one member is tried before the next, where there are others: what is kept alive must not wait for one that hangs.
+pub(super) const QUICK_LIMIT: Duration = Duration::from_millis(500);
+/// The same if no other can be used. The core bounds every request as well.
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// The same for its look at a password, which is hard work on purpose.
 const PROOF_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long a member may take to answer where there are others to ask: longer than an election, and shorter than the time
 /// after which the core takes the cluster for hung.
-const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
@@ -54,20 +57,33 @@ pub(super) struct Link {
     has_others: bool,
     /// What proves who asks.
     token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// The right to see to the leases of those who claim over it.
+    turn: tokio::sync::Mutex<()>,
     pub(super) watches: Watches,
 }
 
 /// Whether the connection is to be used no more.
 #[derive(Default)]
-pub(super) struct Closed(AtomicBool);
+pub(super) struct Closed {
+    is_set: AtomicBool,
+    bell: Notify,
+}
 
 impl Closed {
     pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
+        // One listens, perhaps later: the reader of the watches.
+        self.bell.notify_one();
     }
 
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.is_set.load(Ordering::Acquire)
+    }
+
+    pub(super) async fn until_set(&self) {
+        while !self.is_set() {
+            self.bell.notified().await;
+        }
     }
 }
 
@@ -82,8 +98,8 @@ impl Link {
     ///
     /// # Errors
     /// If it cannot be reached, is not trusted, refuses the user, or has lost the majority.
-    pub(super) async fn open(options: &Options, member: &Member) -> Result<Self> {
-        let link = within(CONNECT_LIMIT, member, Self::greet(options, member)).await?;
+    pub(super) async fn open(options: &Options, member: &Member, limit: Duration) -> Result<Self> {
+        let link = within(limit, member, Self::greet(options, member)).await?;
         let proof = async { link.prove(options).await.map_err(|status| link.failed(&status)) };
         within(PROOF_LIMIT, member, proof).await?;
         Ok(link)
@@ -108,7 +124,8 @@ impl Link {
         let watches = Watches::new(closed.clone());
         let (token, version) = (Mutex::default(), String::new());
         let has_others = options.members.len() > 1;
-        let mut link = Self { sender, origin, place, version, closed, has_others, token, watches };
+        let turn = tokio::sync::Mutex::default();
+        let mut link = Self { sender, origin, place, version, closed, has_others, token, turn, watches };
         let greeted = link.ask(options, STATUS, StatusRequest {}).await;
         let status: StatusResponse =
             greeted.map_err(|status| failure::not_greeted(&status, &link.place, options.tls.is_some()))?;
@@ -151,6 +168,21 @@ impl Link {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
+        self.ask_within(ANSWER_LIMIT, options, path, question).await
+    }
+
+    /// The same, for who cannot wait so long.
+    pub(super) async fn ask_within<Q, A>(
+        &self,
+        limit: Duration,
+        options: &Options,
+        path: &'static str,
+        question: Q,
+    ) -> Result<A, Status>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
         let asking = async {
             match self.send(path, question.clone()).await {
                 // A proof that nobody used for minutes is forgotten. Nothing was done.
@@ -161,24 +193,35 @@ impl Link {
                 answer => answer,
             }
         };
-        self.answered(asking).await
+        self.answered(limit, asking).await
     }
 
     /// Waits for the answer to a request. A member that takes too long is given up if there are others: it may be cut off
     /// without a word, or wait for a majority that it does not know to be gone.
     pub(super) async fn answered<A>(
         &self,
+        limit: Duration,
         asking: impl Future<Output = Result<A, Status>>,
     ) -> Result<A, Status> {
         if !self.has_others {
             return self.heard(asking).await;
         }
-        let answer = tokio::time::timeout(ANSWER_LIMIT, self.heard(asking)).await;
+        let answer = tokio::time::timeout(limit, self.heard(asking)).await;
         answer.unwrap_or_else(|_| {
-            Err(Status::deadline_exceeded(format!(
-                "no answer within {ANSWER_LIMIT:?}; is it hung, or cut off?"
-            )))
+            Err(Status::deadline_exceeded(format!("no answer within {limit:?}; is it hung, or cut off?")))
         })
+    }
+
+    /// Waits for others of this connection who see to a lease. Those of another connection are not waited for, nor is a
+    /// member that others have waited for in vain.
+    pub(super) async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+        let turn = self.turn.lock().await;
+        match self.is_closed() {
+            true => {
+                Err(failure::unreachable(&self.place, "it did not answer others; is it hung, or cut off?"))
+            }
+            false => Ok(turn),
+        }
     }
 
     async fn send<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Status>

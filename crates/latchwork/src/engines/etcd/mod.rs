@@ -6,6 +6,7 @@
 
 mod cells;
 mod failure;
+mod fence;
 mod inspect;
 mod keys;
 mod leaders;
@@ -24,18 +25,13 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tonic::Status;
-
 use self::keys::Contender;
 use self::leaders::Leaders;
 use self::link::Link;
 use self::options::Options;
 use self::session::{Owing, Place, Session};
 use self::waiting::Waiting;
-use self::wire::{
-    Compare, DELETE, DeleteRequest, DeleteResponse, KeyValue, Operation, PutRequest, RangeResponse, TXN,
-    TxnRequest, TxnResponse,
-};
+use self::wire::{Compare, KeyValue, Operation, PutRequest, RangeResponse, TXN, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Mode,
@@ -82,27 +78,6 @@ impl Etcd {
         &self.session.options
     }
 
-    async fn txn(&self, link: &Link, txn: TxnRequest) -> Result<TxnResponse, Status> {
-        link.ask(self.options(), TXN, txn).await
-    }
-
-    /// Puts the key of a place. `None` if its lease ran out between two claims: the next one takes another.
-    async fn put(&self, link: &Link, place: &Place, request: TxnRequest) -> Result<Option<TxnResponse>> {
-        place.sending();
-        match self.txn(link, request).await {
-            Err(status) if failure::is_lease_gone(&status) => {
-                place.answered();
-                place.lease.end();
-                Ok(None)
-            }
-            Err(status) => Err(link.failed(&status)),
-            Ok(answer) => {
-                place.answered();
-                Ok(Some(answer))
-            }
-        }
-    }
-
     /// Takes a place in the queue: one change, which also says who was there before.
     async fn enrol(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
         let mut compare = vec![Compare::created_in(place.key.clone(), 0)];
@@ -129,7 +104,7 @@ impl Etcd {
         let others = others.flat_map(|page| page.kvs);
         let modes = others.map(|kv| self.contender(&claim.name, kv).map(|other| other.mode));
         let Some(modes) = modes.collect::<Option<Vec<_>>>() else { return Err(failure::no_permit()) };
-        claim.mode.same_number(modes).inspect_err(|_| self.session.forget(claim.id))
+        claim.mode.same_number(modes)
     }
 
     /// The same for a claim that only tries: it leaves nothing if anybody is there.
@@ -206,7 +181,9 @@ impl Etcd {
             queue::read(queue::newest(namespace, &claim.name, revision - 1, queue::first_page(claim.mode))),
         ];
         let request = TxnRequest { success, ..TxnRequest::default() };
-        let answer = self.txn(link, request).await.map_err(|status| link.failed(&status))?;
+        // Soon enough to keep its lease by way of another member, if this one does not answer.
+        let answer = link.ask_within(place.lease.answer_limit(), self.options(), TXN, request).await;
+        let answer: TxnResponse = answer.map_err(|status| link.failed(&status))?;
         let mut ranges = answer.ranges();
         let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
         // Its own key in the same look: a place that was lost is not taken for the lock because nobody is before it.
@@ -229,30 +206,32 @@ impl Etcd {
         if let Some(look) = self.try_alone(link, claim, place).await? {
             return Ok(look);
         }
-        let look = self.enrol(link, claim, place).await?;
-        if matches!(look, Look::Behind(..)) {
-            // A try leaves nothing behind.
-            place.sending();
-            self.delete(link, place.key.clone()).await?;
-            place.answered();
-        }
-        Ok(look)
+        self.enrol(link, claim, place).await
     }
 
-    async fn delete(&self, link: &Link, key: Vec<u8>) -> Result<bool> {
-        let deleted: DeleteResponse = link.call(self.options(), DELETE, DeleteRequest { key }).await?;
-        Ok(deleted.deleted > 0)
+    /// A try leaves nothing behind.
+    async fn leave(&self, link: &Link, claim: &Claim, place: &Place) -> Result<()> {
+        let has_key = self.session.known(claim.id).is_some_and(|place| place.revision.is_some());
+        if has_key || !place.puts.is_none() {
+            self.take_out(link, place).await?;
+        }
+        self.session.forget(claim.id);
+        Ok(())
     }
 
     /// Deletes the keys of claims whose release was not answered. The core repeats a release only until the claim's lease
-    /// would be over, but here it is kept alive for as long as the client holds or waits for anything.
-    async fn pay(&self, link: &Link) {
-        for (claim, key) in self.session.owed() {
+    /// would be over, but here it is kept alive for as long as the client holds or waits for anything. Nobody waits for
+    /// another who does so.
+    async fn pay(&self) {
+        let (Ok(_alone), Ok(link)) = (self.session.paying.try_lock(), self.session.link().await) else {
+            return;
+        };
+        for (claim, place) in self.session.owed() {
             // What fails stays owed, and so does the rest: a server that is silent would be waited for once for each.
-            if self.delete(link, key).await.is_err() {
+            if self.take_out(&link, &place).await.is_err() {
                 return;
             }
-            self.session.paid(claim);
+            self.session.forget(claim);
         }
     }
 
@@ -352,11 +331,14 @@ impl Engine for Etcd {
         if claim.lifetime != Lifetime::Lease {
             return Err(failure::unsupported("etcd: only claims with a lease"));
         }
+        if self.session.owes() {
+            Box::pin(self.pay()).await;
+        }
         let link = self.session.link().await?;
-        self.pay(&link).await;
         loop {
             let place = self.session.place(&link, claim).await?;
-            match self.ask(&link, claim, &place).await? {
+            let failed = |error| self.session.failed(claim.id, error);
+            match self.ask(&link, claim, &place).await.map_err(failed)? {
                 Look::Mine(revision) => {
                     self.session.note(claim.id, |place| place.waiting = None);
                     let valid = Valid::Until(place.lease.deadline());
@@ -364,7 +346,7 @@ impl Engine for Etcd {
                 }
                 Look::Behind(before, holder) => {
                     if claim.wait_lease.is_zero() {
-                        self.session.forget(claim.id); // It left nothing.
+                        self.leave(&link, claim, &place).await.map_err(failed)?;
                     }
                     return Ok(Verdict::Busy(self.busy(claim, &place, &before, holder)));
                 }
@@ -402,14 +384,10 @@ impl Engine for Etcd {
     async fn release(&self, claim: &Claim) -> Result<Released> {
         // No more news of it: that it goes is our own doing.
         self.session.note(claim.id, |place| (place.waiting, place.held) = (None, None));
-        let known = self.session.known(claim.id);
-        let key = known.as_ref().map(|place| place.key.clone());
-        let Some(key) = key.or_else(|| self.session.former(claim.id)) else { return Ok(Released::NotHeld) };
-        known.iter().for_each(Place::sending);
-        let owing = Owing::new(&self.session, claim.id, key.clone());
+        let Some(place) = self.session.known(claim.id) else { return Ok(Released::NotHeld) };
+        let owing = Owing::new(&self.session, claim.id);
         let link = self.session.link().await?;
-        let was_there = self.delete(&link, key).await?;
-        known.iter().for_each(Place::answered);
+        let was_there = self.take_out(&link, &place).await?;
         owing.paid();
         Ok(if was_there { Released::Freed } else { Released::NotHeld })
     }

@@ -4,25 +4,20 @@
 //! passes it. With a new name for every claim, a lock that was taken a million times would be slow to take.
 //!
 //! A name is used again only if everything that was asked under it was answered. A request that nobody waits for any
-//! longer may still arrive, and would touch the key of the next claim: such a name stays with its claim for ever.
+//! longer may still arrive, and would delete the key of the next claim.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::keys;
-use crate::engine::ClaimId;
 use crate::locked::locked;
 
 /// So many are kept. With more, most are of locks that nobody wants any more.
 const MOST_SPARE: usize = 4_096;
-/// So many claims are remembered. The core comes back to a claim within a few of its leases.
-const MOST_FORMER: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct Names {
     spare: Mutex<Spare>,
-    /// Released claims of which a request may be under way, and their keys.
-    former: Mutex<VecDeque<(ClaimId, Vec<u8>)>>,
 }
 
 #[derive(Default)]
@@ -58,18 +53,6 @@ impl Names {
         spare.count += 1;
         spare.keys.entry(keys::stem(&key).to_vec()).or_default().push(key);
     }
-
-    /// The claim is over, but a request of it may still arrive.
-    pub(super) fn remember(&self, claim: ClaimId, key: Vec<u8>) {
-        let mut former = locked(&self.former);
-        former.truncate(MOST_FORMER - 1);
-        former.push_front((claim, key));
-    }
-
-    /// Where a claim stood that was released, if something may still appear there.
-    pub(super) fn former(&self, claim: ClaimId) -> Option<Vec<u8>> {
-        locked(&self.former).iter().find(|(id, _)| *id == claim).map(|(_, key)| key.clone())
-    }
 }
 
 #[cfg(test)]
@@ -96,16 +79,5 @@ mod tests {
         (0..3 * MOST_SPARE).for_each(|lock| names.give_back(key(&lock.to_string(), '1')));
         let spare = locked(&names.spare);
         assert!(spare.count <= MOST_SPARE && spare.keys.len() == spare.count);
-    }
-
-    #[test]
-    fn a_name_that_was_left_in_doubt_is_found_by_its_claim() {
-        let names = Names::default();
-        let [first, other] = [1, 2].map(|byte| ClaimId::from_bytes([byte; 16]));
-        names.remember(first, key("a", '1'));
-        assert_eq!(names.former(first), Some(key("a", '1')));
-        assert_eq!(names.former(other), None);
-        (0..MOST_FORMER).for_each(|_| names.remember(other, key("b", '1')));
-        assert_eq!((names.former(first), locked(&names.former).len()), (None, MOST_FORMER));
     }
 }

@@ -33,7 +33,11 @@ impl Etcd {
             Ok(()) => self.look_after(&link, claims, &places).await,
             Err(error) => Err(error),
         };
-        self.pay(&link).await;
+        if self.session.owes() {
+            // Beside the renewal: what others left to do must not delay its answer.
+            let etcd = self.clone();
+            tokio::spawn(async move { etcd.pay().await });
+        }
         match looked {
             Ok(()) => claims.iter().map(|claim| Ok(self.standing(claim))).collect(),
             Err(error) => claims.iter().map(|_| Err(error.again())).collect(),

@@ -1,14 +1,15 @@
 //! What the handles of one client share: its connections, its leases, and where its claims stand.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::failure::unreachable;
+use super::fence::Unanswered;
 use super::keys;
 use super::lease::Lease;
-use super::link::Link;
+use super::link::{CONNECT_LIMIT, Link, QUICK_LIMIT};
 use super::names::Names;
 use super::options::Options;
 use super::waiting::Waiting;
@@ -17,7 +18,7 @@ use crate::engine::{Claim, ClaimId};
 use crate::engines::links::Links;
 use crate::engines::news::News;
 use crate::locked::locked;
-use crate::{Effect, ErrorKind, Loss, Result};
+use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// One client's session with one cluster.
 pub(super) struct Session {
@@ -31,18 +32,19 @@ pub(super) struct Session {
     leases: Mutex<HashMap<i64, Slot>>,
     claims: Mutex<HashMap<ClaimId, Place>>,
     names: Names,
-    /// The keys of claims whose release was not answered. Their lease is kept alive for others, so that they would not go
-    /// by themselves.
-    owed: Mutex<HashMap<ClaimId, Vec<u8>>>,
+    /// Claims whose release was not answered. Their lease is kept alive for others, so that their keys would not go by
+    /// themselves.
+    owed: Mutex<HashSet<ClaimId>>,
+    /// Whoever sees to these.
+    pub(super) paying: tokio::sync::Mutex<()>,
 }
 
-/// The lease for a ttl, and the right to ask for it.
+/// The lease for a ttl.
 #[derive(Default)]
 struct Slot {
     lease: Option<Arc<Lease>>,
     /// The id of a lease that may have been granted without our hearing of it.
     asked: Option<i64>,
-    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Where a claim stands.
@@ -52,31 +54,15 @@ pub(super) struct Place {
     pub(super) key: Vec<u8>,
     /// When its key was created, once that is known.
     pub(super) revision: Option<i64>,
-    /// How many requests that change its key were sent and not answered: they may still arrive.
-    unanswered: Arc<AtomicU32>,
+    /// What was sent to put its key, and to delete it.
+    pub(super) puts: Arc<Unanswered>,
+    pub(super) deletes: Arc<Unanswered>,
     /// What it waits for.
     pub(super) waiting: Option<Arc<Waiting>>,
     /// Watches over its own key, once it was renewed.
     pub(super) held: Option<Arc<Watch>>,
     /// Why it is lost, once that is known.
     pub(super) loss: Option<Loss>,
-}
-
-impl Place {
-    /// Something that changes its key is about to be sent. Whoever is kept from hearing the answer never says that there
-    /// was one.
-    pub(super) fn sending(&self) {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// It was answered, so it will not arrive any more.
-    pub(super) fn answered(&self) {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    fn is_answered(&self) -> bool {
-        self.unanswered.load(Ordering::Acquire) == 0
-    }
 }
 
 impl Session {
@@ -91,6 +77,7 @@ impl Session {
             claims: Mutex::default(),
             names: Names::default(),
             owed: Mutex::default(),
+            paying: tokio::sync::Mutex::default(),
         }
     }
 
@@ -105,12 +92,14 @@ impl Session {
     /// Tries one member after the other. What the last one says is told; but a user whom one refuses is refused by all.
     async fn open(&self) -> Result<Link> {
         let (members, first) = (&self.options.members, self.next.load(Ordering::Relaxed));
+        let limits = if members.len() > 1 { &[QUICK_LIMIT, CONNECT_LIMIT][..] } else { &[CONNECT_LIMIT] };
+        let rounds = limits.iter().flat_map(|limit| (0..members.len()).map(move |turn| (*limit, turn)));
         let mut failure = None;
-        for turn in 0..members.len() {
+        for (limit, turn) in rounds {
             let at = (first + turn) % members.len();
             // Whoever opens the next connection begins with another: this one may not answer before this call is dropped.
             self.next.store(at + 1, Ordering::Relaxed);
-            match Link::open(&self.options, &members[at]).await {
+            match Link::open(&self.options, &members[at], limit).await {
                 Ok(link) => {
                     locked(&self.version).clone_from(&link.version);
                     return Ok(link);
@@ -143,8 +132,7 @@ impl Session {
     }
 
     async fn fresh_lease(&self, link: &Link, seconds: i64) -> Result<Arc<Lease>> {
-        let asking = locked(&self.leases).entry(seconds).or_default().asking.clone();
-        let _turn = asking.lock().await;
+        let _turn = link.turn().await?;
         if let Some(lease) = self.known_lease(seconds) {
             if !lease.is_fresh() {
                 lease.keep(link).await?;
@@ -157,8 +145,21 @@ impl Session {
         let lease = Arc::new(Lease::grant(link, &self.options, id, seconds).await?);
         let mut leases = locked(&self.leases);
         let slot = leases.entry(seconds).or_default();
+        // Over another connection the same may have been asked for.
+        if let Some(known) = slot.lease.as_ref().filter(|known| known.id == id) {
+            return Ok(known.clone());
+        }
         (slot.lease, slot.asked) = (Some(lease.clone()), None);
         Ok(lease)
+    }
+
+    /// Sees to it that most of a lease is left. One task of a connection asks for all others that use it.
+    async fn refresh(&self, link: &Link, lease: &Lease) -> Result<()> {
+        let _turn = link.turn().await?;
+        if !lease.is_over() && !lease.is_fresh() {
+            lease.keep(link).await?;
+        }
+        Ok(())
     }
 
     fn known_lease(&self, seconds: i64) -> Option<Arc<Lease>> {
@@ -171,7 +172,7 @@ impl Session {
         let known = known.filter(|place| !place.lease.is_over());
         if let Some(place) = known {
             if !place.lease.is_fresh() {
-                Box::pin(place.lease.keep(link)).await?;
+                Box::pin(self.refresh(link, &place.lease)).await?;
             }
             if !place.lease.is_over() {
                 return Ok(place);
@@ -179,8 +180,9 @@ impl Session {
         }
         let lease = self.lease(link, claim.ttl).await?;
         let key = self.names.choose(keys::key(&self.options.namespace, claim, lease.id));
-        let unanswered = Arc::default();
-        let place = Place { lease, key, revision: None, unanswered, waiting: None, held: None, loss: None };
+        let (puts, deletes) = Default::default();
+        let place =
+            Place { lease, key, revision: None, puts, deletes, waiting: None, held: None, loss: None };
         locked(&self.claims).insert(claim.id, place.clone());
         Ok(place)
     }
@@ -188,11 +190,6 @@ impl Session {
     /// Where a claim stands, if it was ever asked for and not released.
     pub(super) fn known(&self, claim: ClaimId) -> Option<Place> {
         locked(&self.claims).get(&claim).cloned()
-    }
-
-    /// Where a claim stood that was released before, if a request of it may still be under way.
-    pub(super) fn former(&self, claim: ClaimId) -> Option<Vec<u8>> {
-        self.names.former(claim)
     }
 
     /// Notes something of a claim that is still known.
@@ -208,25 +205,36 @@ impl Session {
         drop(former);
     }
 
-    /// Forgets a claim whose key is not there: it is over.
+    /// Forgets a claim whose key is not there: it is over. A request that nobody waits for any longer may still delete what
+    /// stands under the name of that key.
     pub(super) fn forget(&self, claim: ClaimId) {
+        locked(&self.owed).remove(&claim);
         let former = locked(&self.claims).remove(&claim);
-        match former {
-            None => {}
-            Some(place) if place.is_answered() => self.names.give_back(place.key),
-            Some(place) => self.names.remember(claim, place.key),
+        if let Some(place) = former.filter(|place| place.puts.is_none() && place.deletes.is_none()) {
+            self.names.give_back(place.key);
         }
     }
 
-    /// The keys that are still to be deleted, and whose they were.
-    pub(super) fn owed(&self) -> Vec<(ClaimId, Vec<u8>)> {
-        locked(&self.owed).iter().map(|(claim, key)| (*claim, key.clone())).collect()
+    /// What a failure says of a claim. The core does not release one of which nothing was done: it is forgotten. If it has a
+    /// key, or may have, that the last request did nothing is not all.
+    pub(super) fn failed(&self, claim: ClaimId, error: Error) -> Error {
+        let has_key = |place: Place| place.revision.is_some() || !place.puts.is_none();
+        if error.effect() != Effect::None || self.known(claim).is_some_and(has_key) {
+            return error.with_effect(Effect::Unknown);
+        }
+        self.forget(claim);
+        error
     }
 
-    /// A released claim's key is gone.
-    pub(super) fn paid(&self, claim: ClaimId) {
-        locked(&self.owed).remove(&claim);
-        self.forget(claim);
+    /// Whether keys are still to be deleted.
+    pub(super) fn owes(&self) -> bool {
+        !locked(&self.owed).is_empty()
+    }
+
+    /// Where the claims stand whose keys are still to be deleted.
+    pub(super) fn owed(&self) -> Vec<(ClaimId, Place)> {
+        let owed = locked(&self.owed).clone();
+        owed.into_iter().filter_map(|claim| Some((claim, self.known(claim)?))).collect()
     }
 
     /// The claims that are held under this lease, and their keys.
@@ -245,25 +253,21 @@ fn whole_seconds(ttl: Duration) -> i64 {
 /// A release under way. Dropped before it was answered, it is owed.
 pub(super) struct Owing<'a> {
     session: &'a Session,
-    claim: ClaimId,
-    key: Option<Vec<u8>>,
+    claim: Option<ClaimId>,
 }
 
 impl<'a> Owing<'a> {
-    pub(super) fn new(session: &'a Session, claim: ClaimId, key: Vec<u8>) -> Self {
-        Self { session, claim, key: Some(key) }
+    pub(super) fn new(session: &'a Session, claim: ClaimId) -> Self {
+        Self { session, claim: Some(claim) }
     }
 
     pub(super) fn paid(mut self) {
-        self.key = None;
-        self.session.paid(self.claim);
+        self.claim.take().into_iter().for_each(|claim| self.session.forget(claim));
     }
 }
 
 impl Drop for Owing<'_> {
     fn drop(&mut self) {
-        if let Some(key) = self.key.take() {
-            locked(&self.session.owed).insert(self.claim, key);
-        }
+        locked(&self.session.owed).extend(self.claim.take());
     }
 }

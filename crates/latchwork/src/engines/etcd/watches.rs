@@ -89,7 +89,14 @@ impl Watches {
         let open = || {
             let (orders, receiver) = mpsc::unbounded_channel();
             let reading = Reading { table: self.table.clone(), closed: self.closed.clone() };
-            tokio::spawn(read(link.stream(WATCH, Orders(receiver)), reading));
+            let stream = link.stream(WATCH, Orders(receiver));
+            tokio::spawn(async move {
+                // What a connection says that was given up is not waited for: others say it sooner, and it could not close.
+                tokio::select! {
+                    () = reading.closed.until_set() => {}
+                    () = read(stream, &reading) => {}
+                }
+            });
             orders
         };
         orders.get_or_insert_with(open).clone()
@@ -163,7 +170,7 @@ impl Drop for Reading {
     }
 }
 
-async fn read(opening: Boxed<Result<Streaming<WatchResponse>, Status>>, reading: Reading) {
+async fn read(opening: Boxed<Result<Streaming<WatchResponse>, Status>>, reading: &Reading) {
     let Ok(mut answers) = opening.await else { return };
     while let Ok(Some(answer)) = answers.message().await {
         // Refused, and by a number that is nobody's: the stream is another user's by now, and all begin anew.

@@ -1,0 +1,134 @@
+//! No claim behind its release.
+//!
+//! A put whose answer is missing may be carried out at any time: a member that stood still passes on what it had read
+//! before. After the release of its claim the key would be there again, under a lease that is kept alive for other locks.
+//!
+//! So every put compares when the fence of its lease was changed last, and the release of a claim that has a put without
+//! an answer also changes the fence: a put from before fails from then on, however late it comes. The fence is a key under
+//! the lease itself. Once that is over, no put under it succeeds either, and nothing is left.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::failure;
+use super::keys;
+use super::link::Link;
+use super::queue;
+use super::session::Place;
+use super::wire::{
+    Compare, DELETE, DeleteRequest, DeleteResponse, Operation, Outcome, PutRequest, TXN, TxnRequest,
+    TxnResponse,
+};
+use super::{Etcd, Options};
+use crate::{Effect, Result};
+
+/// How many requests of one kind were sent for a claim and not answered: they may still be carried out.
+#[derive(Default)]
+pub(super) struct Unanswered(AtomicU32);
+
+impl Unanswered {
+    pub(super) fn is_none(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    /// One more is about to be sent. Dropped before its answer is heard, it stays without one.
+    fn send(&self) -> Sent<'_> {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Sent(self)
+    }
+}
+
+struct Sent<'a>(&'a Unanswered);
+
+impl Sent<'_> {
+    /// It was carried out, or will not be.
+    fn answered(self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Etcd {
+    /// Puts the key of a place. `None` if its lease ran out between two claims: the next one takes another.
+    pub(super) async fn put(
+        &self,
+        link: &Link,
+        place: &Place,
+        request: TxnRequest,
+    ) -> Result<Option<TxnResponse>> {
+        let key = keys::fence(&self.options().namespace, place.lease.id);
+        loop {
+            let believed = place.lease.fence.load(Ordering::Acquire);
+            let mut request = request.clone();
+            request.compare.push(Compare::changed_in(key.clone(), believed));
+            request.failure.push(queue::own(&key));
+            let sent = place.puts.send();
+            let mut answer: TxnResponse = match link.ask(self.options(), TXN, request).await {
+                Ok(answer) => answer,
+                Err(status) if failure::is_lease_gone(&status) => {
+                    sent.answered();
+                    place.lease.end();
+                    return Ok(None);
+                }
+                Err(status) => {
+                    let error = link.failed(&status);
+                    if error.effect() == Effect::None {
+                        sent.answered();
+                    }
+                    return Err(error);
+                }
+            };
+            sent.answered();
+            if answer.succeeded {
+                return Ok(Some(answer));
+            }
+            let fence = match answer.responses.pop().and_then(|last| last.outcome) {
+                Some(Outcome::Range(range)) => range.kvs.first().map_or(0, |fence| fence.mod_revision),
+                _ => return Err(failure::strange(&link.place)),
+            };
+            if fence == believed {
+                return Ok(Some(answer));
+            }
+            // It was changed for another claim. Unless somebody knows better by now, this is what counts.
+            let _ = place.lease.fence.compare_exchange(believed, fence, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Deletes the key of a place, and sees to it that nothing which was sent before puts it there again. Says whether it
+    /// was there.
+    pub(super) async fn take_out(&self, link: &Link, place: &Place) -> Result<bool> {
+        let fence = (!place.puts.is_none()).then(|| keys::fence(&self.options().namespace, place.lease.id));
+        let sent = place.deletes.send();
+        let was_there = match fence {
+            None => delete(link, self.options(), place.key.clone()).await?,
+            Some(fence) => self.fence_off(link, place, fence).await?,
+        };
+        sent.answered();
+        Ok(was_there)
+    }
+
+    async fn fence_off(&self, link: &Link, place: &Place, fence: Vec<u8>) -> Result<bool> {
+        let put = PutRequest { key: fence, lease: place.lease.id, ..PutRequest::default() };
+        let delete = DeleteRequest { key: place.key.clone() };
+        let success = vec![Operation::Put(put).into(), Operation::Delete(delete).into()];
+        let request = TxnRequest { success, ..TxnRequest::default() };
+        let answer: TxnResponse = match link.ask(self.options(), TXN, request).await {
+            Ok(answer) => answer,
+            // With it went the key, and nothing can be put under it any more.
+            Err(status) if failure::is_lease_gone(&status) => {
+                place.lease.end();
+                return Ok(false);
+            }
+            Err(status) => return Err(link.failed(&status)),
+        };
+        let changed = answer.header.as_ref().map_or(0, |header| header.revision);
+        place.lease.fence.fetch_max(changed, Ordering::AcqRel);
+        let deleted = answer.responses.into_iter().any(
+            |response| matches!(response.outcome, Some(Outcome::Delete(DeleteResponse { deleted })) if deleted > 0),
+        );
+        Ok(deleted)
+    }
+}
+
+async fn delete(link: &Link, options: &Options, key: Vec<u8>) -> Result<bool> {
+    let deleted: DeleteResponse = link.call(options, DELETE, DeleteRequest { key }).await?;
+    Ok(deleted.deleted > 0)
+}

@@ -1,0 +1,153 @@
+//! One member of several answers nothing any more, and its connections stay open. The others are well.
+
+use std::time::Duration;
+
+use testkit::history::{Fault, RecordedClient, RecordedGuard};
+use testkit::proxy::Proxy;
+use testkit::servers::EtcdServer;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::scene::{LONG, SOON, Scene, now, pause, renewed, take};
+
+const TTL: Duration = Duration::from_secs(3);
+/// Longer than a lease, and than two requests that are not answered.
+const HUNG: Duration = Duration::from_secs(7);
+
+/// A client whose claims go through the proxy, to the member that is going to hang; the two other members are well.
+async fn client_of_it(scene: &Scene<EtcdServer>) -> RecordedClient {
+    let (proxy, direct) = (scene.proxy().address(), scene.servers.address());
+    scene.connect(&format!("etcd://{proxy},{direct},{direct}")).await
+}
+
+/// Who stands in which queue, and in which order.
+fn queues(scene: &Scene<EtcdServer>) -> Vec<String> {
+    let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", "--sort-by=CREATE", "queue/"]);
+    keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// So many locks that are held elsewhere, and that each client waits for.
+async fn waiters(
+    scene: &Scene<EtcdServer>,
+    clients: &[RecordedClient],
+    holder: &RecordedClient,
+    count: usize,
+) -> (Vec<RecordedGuard>, JoinSet<()>) {
+    let (mut held, mut waiting) = (Vec::new(), JoinSet::new());
+    for number in 0..count {
+        let name = format!("queue/{number}");
+        held.push(take(&holder.lock(&name).ttl(LONG)).await);
+        for client in clients {
+            let lock = client.lock(&name).ttl(TTL);
+            waiting.spawn(async move {
+                let guard = lock.wait(LONG).acquire().await.expect("its turn comes");
+                guard.release().await.expect("held");
+            });
+        }
+        // Spread over the time after which they look again.
+        tokio::time::sleep(TTL / 3 / u32::try_from(count).expect("few")).await;
+    }
+    let (all, end) = (count * (1 + clients.len()), now().after(SOON));
+    while queues(scene).len() != all {
+        assert!(now() < end, "they do not queue");
+        pause(10).await;
+    }
+    (held, waiting)
+}
+
+async fn are_served(held: Vec<RecordedGuard>, mut waiting: JoinSet<()>) {
+    drop(held);
+    while let Some(served) = timeout(LONG, waiting.join_next()).await.expect("served") {
+        served.expect("no panic");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_wait_at_it_cost_no_lock_that_is_renewed_elsewhere() {
+    let scene = Scene::one();
+    let other = scene.direct_client().await;
+    let (mut clients, mut kept) = (Vec::new(), Vec::new());
+    for number in 0..10 {
+        let client = client_of_it(&scene).await;
+        kept.push(take(&client.lock(&format!("kept/{number}")).ttl(TTL)).await);
+        clients.push(client);
+    }
+    for guard in &kept {
+        renewed(guard).await;
+    }
+    let (held, waiting) = waiters(&scene, &clients, &other, 12).await;
+    let before = queues(&scene);
+    scene.recorder.fault_began(Fault::Partition);
+    scene.proxy().black_hole(true);
+    tokio::time::sleep(HUNG).await;
+    let lost = kept.iter().filter(|guard| !guard.is_certain()).count();
+    assert_eq!(lost, 0, "of {}", kept.len());
+    assert!(queues(&scene) == before, "places in queues were lost");
+    scene.proxy().black_hole(false);
+    scene.recorder.fault_ended(Fault::Partition);
+    are_served(held, waiting).await;
+    for guard in kept {
+        guard.release().await.expect("held");
+    }
+    clients.push(other);
+    scene.judge(&clients, LONG).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_wait_at_it_keep_their_places() {
+    let scene = Scene::one();
+    let (clients, other) = ([client_of_it(&scene).await], scene.direct_client().await);
+    let (held, waiting) = waiters(&scene, &clients, &other, 30).await;
+    let before = queues(&scene);
+    scene.recorder.fault_began(Fault::Partition);
+    scene.proxy().black_hole(true);
+    tokio::time::sleep(HUNG).await;
+    assert!(queues(&scene) == before, "places in queues were lost");
+    scene.proxy().black_hole(false);
+    scene.recorder.fault_ended(Fault::Partition);
+    are_served(held, waiting).await;
+    let [client] = clients;
+    scene.judge(&[client, other], LONG).await;
+}
+
+/// Connections that were given up are closed, also those that nothing else took the place of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_connection_is_left_of_those_that_were_given_up() {
+    let scene = Scene::three();
+    let connections = || scene.proxies.iter().map(Proxy::connections).collect::<Vec<_>>();
+    let client = scene.client().await;
+    let other = scene.direct_client().await;
+    let held = take(&other.lock("queue").ttl(LONG)).await;
+    let kept = take(&client.lock("kept").ttl(TTL)).await;
+    renewed(&kept).await;
+    let waiting = {
+        let lock = client.lock("queue").ttl(TTL).wait(2 * LONG);
+        tokio::spawn(async move { lock.acquire().await.expect("its turn comes") })
+    };
+    pause(200).await;
+    let before: usize = connections().iter().sum();
+    scene.recorder.fault_began(Fault::Partition);
+    scene.proxies[0].black_hole(true);
+    let mut asking = JoinSet::new();
+    for number in 0..4 {
+        let lock = client.lock(&format!("tried/{number}")).ttl(TTL);
+        asking.spawn(async move {
+            if let Ok(Some(guard)) = lock.try_acquire().await {
+                guard.release().await.expect("held");
+            }
+        });
+    }
+    tokio::time::sleep(TTL + TTL / 3).await;
+    while asking.join_next().await.is_some() {}
+    scene.proxies[0].black_hole(false);
+    scene.recorder.fault_ended(Fault::Partition);
+    drop(held);
+    waiting.await.expect("no panic").release().await.expect("held");
+    let end = now().after(SOON);
+    while connections().iter().sum::<usize>() > before {
+        assert!(now() < end, "{before} connections before, {:?} now", connections());
+        pause(20).await;
+    }
+    kept.release().await.expect("held");
+    scene.judge(&[client, other], LONG).await;
+}
