@@ -26,6 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a session that is no longer wanted may take to say so.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
+const SILENT: &str = "the server is silent, or cut off from its leader";
+
 type Letters = mpsc::UnboundedReceiver<Vec<Call>>;
 
 /// Why a connection is no longer served.
@@ -158,6 +160,10 @@ impl Driver {
             if let ControlFlow::Break(why) = self.hear(&mut received) {
                 return why;
             }
+            // Also while messages come without end, and nothing else has its turn.
+            if Facts::now() >= self.silence() {
+                return Break::Lost(SILENT.into());
+            }
             received.reserve(4096);
             let served = tokio::select! {
                 biased;
@@ -242,7 +248,7 @@ impl Driver {
     async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
         let now = Facts::now();
         if now >= self.silence() {
-            return lost("the server is silent, or cut off from its leader");
+            return lost(SILENT);
         }
         if now < self.next_sign() {
             return ControlFlow::Continue(());
@@ -255,14 +261,18 @@ impl Driver {
 
     /// Takes in every whole message.
     fn hear(&mut self, received: &mut Vec<u8>) -> ControlFlow<Break> {
-        while let Some(message) = next_message(received) {
+        loop {
+            let message = match next_message(received) {
+                Ok(Some(message)) => message,
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(why) => return lost(&why),
+            };
             match self.take_in(&message) {
                 Some(ControlFlow::Continue(())) => {}
                 Some(broken) => return broken,
                 None => return lost("the server's answer cannot be read"),
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn take_in(&mut self, message: &[u8]) -> Option<ControlFlow<Break>> {
@@ -331,11 +341,12 @@ impl Driver {
         let mut out = Out::begin(&mut bytes);
         out.int(self.xid.checked_add(1).unwrap_or(1)).int(CLOSE);
         out.end();
-        let mut rest = Vec::new();
+        // Whatever else comes is for nobody.
+        let mut nobody = tokio::io::sink();
         let closing = async {
             writer.write_all(&bytes).await?;
             writer.flush().await?;
-            reader.read_to_end(&mut rest).await
+            tokio::io::copy(reader, &mut nobody).await
         };
         let _ = tokio::time::timeout(CLOSE_LIMIT, closing).await;
     }
