@@ -51,6 +51,11 @@ impl Hostility {
         Self::Silence,
     ];
 
+    /// Whether a server of this kind can be hostile in this way: most protocols have no values in values.
+    pub fn is_known_to(self, wire: Wire) -> bool {
+        self != Self::Nested || matches!(wire, Wire::Redis | Wire::Etcd)
+    }
+
     /// What is said first to this request, and what again and again. `is_new`: nothing was said on the connection so far.
     pub(super) fn bytes(self, wire: Wire, request: &[u8], is_new: bool) -> (Vec<u8>, Vec<u8>) {
         match (self, wire) {
@@ -82,7 +87,7 @@ impl Hostility {
 
     fn memcached(self) -> (Vec<u8>, Vec<u8>) {
         match self {
-            Self::Endless | Self::Nested => (Vec::new(), b"STAT nothing 1\r\n".repeat(4_000)),
+            Self::Endless => (Vec::new(), b"STAT nothing 1\r\n".repeat(4_000)),
             Self::Unasked => (Vec::new(), b"HD c1\r\n".repeat(8_000)),
             _ => (b"VA 5 c1 t1\r\nhel".to_vec(), Vec::new()),
         }
@@ -99,7 +104,7 @@ impl Hostility {
         match self {
             Self::Unasked => (opened, jute(&event).repeat(1_000)),
             // Each with a path of its own kind, as long as it may be.
-            Self::Endless | Self::Nested => {
+            Self::Endless => {
                 let path = vec![b'/'; 1 << 20];
                 let long = [&event[..event.len() - 6], &(path.len() as u32).to_be_bytes(), &path].concat();
                 (opened, jute(&long))
@@ -129,7 +134,7 @@ impl Hostility {
         let column = [&b"\x03def\0\0\0\x01a\0\x0c"[..], &[63, 0, 8, 0, 0, 0, 8, 0, 0, 0, 0, 0]].concat();
         let head = [packet(1, &[1]), packet(2, &column)].concat();
         match self {
-            Self::Endless | Self::Nested => (head, packet(3, &[0, 0, 1, 0, 0, 0, 0, 0, 0, 0]).repeat(4_000)),
+            Self::Endless => (head, packet(3, &[0, 0, 1, 0, 0, 0, 0, 0, 0, 0]).repeat(4_000)),
             Self::Unasked => (Vec::new(), packet(1, &[0, 0, 0, 2, 0, 0, 0]).repeat(6_000)),
             _ => (vec![40, 0, 0, 1, 0, 0], Vec::new()),
         }
@@ -139,11 +144,11 @@ impl Hostility {
         let accepted = message(b'R', &[0, 0, 0, 0]);
         match self {
             // Before it is ready for anything, all that it says unasked is kept.
-            Self::Endless | Self::Nested if is_new => {
+            Self::Endless if is_new => {
                 let remark = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mnothing\0\0");
                 (accepted, remark.repeat(2_000))
             }
-            Self::Endless | Self::Nested => {
+            Self::Endless => {
                 let row = message(b'D', &[0, 1, 0, 0, 0, 1, 1]);
                 (message(b'2', &[]), row.repeat(6_000))
             }
