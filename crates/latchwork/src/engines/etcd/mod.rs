@@ -41,7 +41,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Mode,
     Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::{Faults, Guarantees, Promise, Result};
+use crate::{Effect, Faults, Guarantees, Promise, Result};
 
 /// Before these, leases and watches have known faults.
 const SOUND: [[u32; 3]; 2] = [[3, 4, 42], [3, 5, 28]];
@@ -95,7 +95,13 @@ impl Etcd {
                 place.lease.end();
                 Ok(None)
             }
-            Err(status) => Err(link.failed(&status)),
+            Err(status) => {
+                let error = link.failed(&status);
+                if error.effect() == Effect::None {
+                    place.answered();
+                }
+                Err(error)
+            }
             Ok(answer) => {
                 place.answered();
                 Ok(Some(answer))
@@ -356,7 +362,11 @@ impl Engine for Etcd {
         self.pay(&link).await;
         loop {
             let place = self.session.place(&link, claim).await?;
-            match self.ask(&link, claim, &place).await? {
+            let asked = self.ask(&link, claim, &place).await;
+            if asked.as_ref().is_err_and(|error| error.effect() == Effect::None) {
+                self.session.forget_unsent(claim.id);
+            }
+            match asked? {
                 Look::Mine(revision) => {
                     self.session.note(claim.id, |place| place.waiting = None);
                     let valid = Valid::Until(place.lease.deadline());

@@ -218,6 +218,13 @@ impl Session {
         }
     }
 
+    /// Forgets a claim that was refused, if nothing of it can be there: nobody may come to release it.
+    pub(super) fn forget_unsent(&self, claim: ClaimId) {
+        if self.known(claim).is_some_and(|place| place.revision.is_none() && place.is_answered()) {
+            self.forget(claim);
+        }
+    }
+
     /// The keys that are still to be deleted, and whose they were.
     pub(super) fn owed(&self) -> Vec<(ClaimId, Vec<u8>)> {
         locked(&self.owed).iter().map(|(claim, key)| (*claim, key.clone())).collect()

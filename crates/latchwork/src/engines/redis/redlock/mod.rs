@@ -285,6 +285,15 @@ impl Redlock {
         Error::new(kind, message)
     }
 
+    /// Forgets a claim of which nothing is left and that nobody may release: its only attempt was undone wherever it may have arrived.
+    /// After several, an undoing of another may still be under way, and their numbers must not begin again.
+    fn forget_undone(&self, id: ClaimId) {
+        let mut claims = locked(&self.shared.claims);
+        if claims.get(&id).is_some_and(|standing| standing.attempt <= 1 && !standing.is_open) {
+            claims.remove(&id);
+        }
+    }
+
     fn change(&self, id: ClaimId, change: impl FnOnce(&mut Standing)) {
         if let Some(standing) = locked(&self.shared.claims).get_mut(&id) {
             change(standing);
@@ -400,6 +409,9 @@ impl Engine for Redlock {
         if claim.wait_lease.is_zero() && matches!(verdict, Ok(Verdict::Busy(_))) {
             // Nothing is left of it, and nobody will release it.
             locked(&self.shared.claims).remove(&claim.id);
+        }
+        if verdict.as_ref().is_err_and(|error| error.effect() == Effect::None) {
+            self.forget_undone(claim.id);
         }
         verdict
     }

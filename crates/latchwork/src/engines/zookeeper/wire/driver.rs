@@ -152,7 +152,7 @@ impl Driver {
         self.state.send_replace(State::Connected);
         // What was watched through the last connection may have changed since.
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
-            watcher(Event::Unsure);
+            watcher.tell(Event::Unsure);
         }
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut alarm = Box::pin(Clock::boottime().sleep_until(self.next_look()));
@@ -288,7 +288,7 @@ impl Driver {
                 let (kind, _state, path) = (message.int()?, message.int()?, message.text()?);
                 let event = if kind == 2 { Event::Deleted } else { Event::Changed };
                 for watcher in self.watchers.remove(&path).into_iter().flatten() {
-                    watcher(event);
+                    watcher.tell(event);
                 }
             }
             AUTH_XID if code != 0 => return Some(lost("the server refuses the user")),
@@ -307,7 +307,11 @@ impl Driver {
                 if let (Ok(_), Some(watcher), Request::Read { path, .. } | Request::ReadCell { path, .. }) =
                     (&reply, watcher, request)
                 {
-                    self.watchers.entry(path).or_default().push(watcher);
+                    let watchers = self.watchers.entry(path).or_default();
+                    if watchers.len() == watchers.capacity() {
+                        watchers.retain(|watcher| watcher.is_wanted());
+                    }
+                    watchers.push(watcher);
                 }
                 let _ = answer.send(reply);
             }
@@ -327,7 +331,7 @@ impl Driver {
         self.state.send_replace(State::Expired);
         self.fail_pending(&"the session ended".into());
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
-            watcher(Event::Unsure);
+            watcher.tell(Event::Unsure);
         }
     }
 
