@@ -2,7 +2,7 @@
 //!
 //! - `connect`: forgets the client that it has, and makes another.
 //! - `use MILLIS`: takes a lock within that time, and gives it back.
-//! - `tries COUNT NAMES`: tries to take locks, by so many names in turns, so often. How many tries failed, and why the last did; one
+//! - `tries COUNT NAMES PREFIX`: tries to take locks, by so many names in turns, so often. How many tries failed, and why the last did; one
 //!   that found its lock held counts as failed.
 //! - `peak`: the most memory that it ever used, in kilobytes.
 
@@ -29,8 +29,9 @@ async fn main() {
                 }
             }
             ["use", millis] => said(use_lock(client.as_ref().expect("connected"), number(millis)).await),
-            ["tries", count, names] => {
-                tries(client.as_ref().expect("connected"), number(count), number(names)).await
+            ["tries", count, names, prefix] => {
+                let client = client.as_ref().expect("connected");
+                tries(client, number(count), number(names), prefix).await
             }
             ["peak"] => peak(),
             _ => panic!("{order:?} is no order; see the top of victim.rs"),
@@ -51,10 +52,10 @@ async fn use_lock(client: &Client, millis: u64) -> Result<()> {
 }
 
 /// In this task, as nobody would: what is left behind by each must not depend on a task that ends.
-async fn tries(client: &Client, count: u64, names: u64) -> String {
+async fn tries(client: &Client, count: u64, names: u64, prefix: &str) -> String {
     let (mut failed, mut last) = (0, "held by another".to_owned());
     for at in 0..count {
-        match client.lock(&format!("failing/{}", at % names)).try_acquire().await {
+        match client.lock(format!("{prefix}/{}", at % names)).try_acquire().await {
             Ok(Some(guard)) => drop(guard.release().await),
             Ok(None) => failed += 1,
             Err(error) => {
