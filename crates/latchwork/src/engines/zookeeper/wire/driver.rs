@@ -160,8 +160,9 @@ impl Driver {
             if let ControlFlow::Break(why) = self.hear(&mut received) {
                 return why;
             }
-            // Also while messages come without end, and nothing else has its turn.
-            if Facts::now() >= self.silence() {
+            // While messages come without end, nothing else has its turn. Later than by the alarm: after a pause of this process, the
+            // leader's answer may stand behind what was just read.
+            if Facts::now().since(self.last_confirmed) > self.timeout {
                 return Break::Lost(SILENT.into());
             }
             received.reserve(4096);
