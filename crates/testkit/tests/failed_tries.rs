@@ -19,6 +19,9 @@ const TRIES: u64 = 1_500;
 /// For so many tries, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// What is said of a lock that another holds.
+const HELD: &str = "held by another";
+
 fn tries() -> u64 {
     std::env::var("TRIES").map_or(TRIES, |tries| tries.parse().expect("a number"))
 }
@@ -52,9 +55,13 @@ async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
 }
 
 async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
-    let answer = victim.ask(&format!("tries {count} 4 failing"), PATIENCE).await;
-    let (failed, last) = answer.split_once(' ').expect("a number, and why");
-    assert!(failed == count.to_string() && last.contains(why), "{what}: {answer}");
+    // One whose server was late may have got its lock, and nobody can try for that until it is given back: so there are others.
+    let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
+    let answer = victim.ask(&format!("tries {count} {names} failing"), PATIENCE).await;
+    let mut words = answer.splitn(3, ' ');
+    let [failed, errors] = [(); 2].map(|()| words.next().and_then(|word| word.parse::<u64>().ok()));
+    assert!(failed == Some(count) && errors >= Some(least), "{what}: {answer}");
+    assert!(words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
 }
 
 /// The first tries after a server was lost may have reached it: their locks are given back in the background, and nobody can try for
@@ -86,7 +93,7 @@ async fn hold(url: &str) -> (Client, Vec<Guard>) {
 /// Tries that find their lock held, on a server that then is gone.
 async fn busy_and_down(what: &str, url: &str, kill: impl FnOnce()) {
     let (held, mut victim) = (hold(url).await, victim(url).await);
-    leaves_nothing(&format!("{what}, busy"), &mut victim, "held by another").await;
+    leaves_nothing(&format!("{what}, busy"), &mut victim, HELD).await;
     kill();
     notices(&mut victim).await;
     leaves_nothing(&format!("{what}, down"), &mut victim, "Unreachable").await;
@@ -221,5 +228,5 @@ async fn sqlite_keeps_nothing_of_failed_tries() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let url = format!("sqlite:{}", folder.path().join("locks.db").display());
     let (_held, mut victim) = (hold(&url).await, victim(&url).await);
-    leaves_nothing("sqlite, busy", &mut victim, "held by another").await;
+    leaves_nothing("sqlite, busy", &mut victim, HELD).await;
 }

@@ -2,8 +2,8 @@
 //!
 //! - `connect`: forgets the client that it has, and makes another.
 //! - `use MILLIS`: takes a lock within that time, and gives it back.
-//! - `tries COUNT NAMES PREFIX`: tries to take locks, by so many names in turns, so often. How many tries failed, and why the last did; one
-//!   that found its lock held counts as failed.
+//! - `tries COUNT NAMES PREFIX`: tries to take locks, by so many names in turns, so often. How many tries
+//!   failed, how many of them with an error, and the last of these; one that found its lock held counts as failed.
 //! - `peak`: the most memory that it ever used, in kilobytes.
 
 use std::io::BufRead;
@@ -53,20 +53,18 @@ async fn use_lock(client: &Client, millis: u64) -> Result<()> {
 
 /// In this task, as nobody would: what is left behind by each must not depend on a task that ends.
 async fn tries(client: &Client, count: u64, names: u64, prefix: &str) -> String {
-    let (mut failed, mut last) = (0, "held by another".to_owned());
+    let (mut failed, mut errors, mut last) = (0, 0, "held by another".to_owned());
     for at in 0..count {
         match client.lock(format!("{prefix}/{}", at % names)).try_acquire().await {
             Ok(Some(guard)) => drop(guard.release().await),
             Ok(None) => failed += 1,
             Err(error) => {
-                failed += 1;
-                if at + 1 == count {
-                    last = format!("{:?}: {error}", error.kind()).replace('\n', " ");
-                }
+                (failed, errors) = (failed + 1, errors + 1);
+                last = format!("{:?}: {error}", error.kind()).replace('\n', " ");
             }
         }
     }
-    format!("{failed} {last}")
+    format!("{failed} {errors} {last}")
 }
 
 fn said(result: Result<()>) -> String {
