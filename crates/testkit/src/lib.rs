@@ -31,6 +31,7 @@ pub mod simulation;
 pub mod stage;
 pub mod store;
 pub mod subject;
+pub mod victim;
 pub mod wire;
 pub mod worker;
 

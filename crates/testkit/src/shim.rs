@@ -1,4 +1,4 @@
-//! Preloaded libraries that do to a process what safe code cannot: move its clocks, fork it.
+//! Preloaded libraries that do to a process what safe code cannot: move its clocks, fork it, count what it allocates.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,6 +12,12 @@ use tempfile::TempDir;
 pub fn fork() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| compile("fork", include_str!("../shim/fork.c")))
+}
+
+/// The library that counts living bytes.
+pub fn heap() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| compile("heap", include_str!("../shim/heap.c")))
 }
 
 /// The clocks of the processes that are started with them.

@@ -3,6 +3,7 @@
 pub mod certificates;
 mod division;
 pub mod etcd;
+pub mod hostile;
 pub mod mariadb;
 pub mod memcached;
 pub mod pgbouncer;
@@ -17,6 +18,7 @@ pub mod zookeeper;
 
 pub use certificates::{Certificates, Identity};
 pub use etcd::{EtcdCluster, EtcdOptions, EtcdServer, EtcdTls, Etcdctl};
+pub use hostile::{Hostile, Hostility, Wire};
 pub use mariadb::{MariadbOptions, MariadbServer};
 pub use memcached::{MemcachedOptions, MemcachedServer, MemcachedTls};
 pub use pgbouncer::Pgbouncer;

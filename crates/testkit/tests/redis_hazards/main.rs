@@ -4,6 +4,7 @@ mod beside_redis_py;
 mod claims;
 mod crashes;
 mod failover;
+mod fence_values;
 mod foreign;
 mod gap;
 mod getset_recipe;

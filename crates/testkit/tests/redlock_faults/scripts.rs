@@ -13,6 +13,8 @@ const TTL: &str = "600000";
 const CLAIM: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_claim.lua");
 const RAISE: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_raise.lua");
 const HEAL: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_heal.lua");
+/// What the engine puts into these.
+const NEXT_TOKEN: &str = include_str!("../../../latchwork/src/engines/redis/lua/next_token.lua");
 pub(crate) const RELEASE: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_release.lua");
 const RENEW: &str = include_str!("../../../latchwork/src/engines/redis/lua/renew.lua");
 
@@ -23,7 +25,7 @@ fn token(small: u8) -> String {
 /// What stands in the key, and in the fence behind the token.
 fn value(attempt: Attempt) -> [String; 2] {
     let id = format!("{:032x}", attempt.client);
-    [format!("{id}-{}", attempt.number), id]
+    [format!("{id}-{}", attempt.number), format!("{id}{:016x}x\n", 0)]
 }
 
 fn run(server: &RedisServer, attempt: Attempt, request: Request) -> Reply {
@@ -35,7 +37,8 @@ fn run(server: &RedisServer, attempt: Attempt, request: Request) -> Reply {
         Request::Renew => (RENEW, vec![value, TTL.to_owned()]),
         Request::Release => (RELEASE, vec![value, String::new()]),
     };
-    let mut words = vec!["EVAL", script, "2", KEY, FENCE];
+    let script = script.replace("--{{next_token}}", NEXT_TOKEN);
+    let mut words = vec!["EVAL", &script, "2", KEY, FENCE];
     words.extend(args.iter().map(String::as_str));
     server.command(&words)
 }

@@ -45,6 +45,9 @@ const PROOF_LIMIT: Duration = Duration::from_secs(15);
 /// after which the core takes the cluster for hung.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
+/// The longest message that is read: a length is believed before its message has come.
+const LONGEST: usize = 64 << 20;
+
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Link {
     sender: SendRequest<Body>,
@@ -263,7 +266,7 @@ impl Link {
     fn grpc(&self) -> Grpc<Transport> {
         // A page of claims may be as large as the values that leaders tell; the requests bound how many are read.
         let grpc = Grpc::with_origin(Transport(self.sender.clone()), self.origin.clone());
-        grpc.max_decoding_message_size(usize::MAX)
+        grpc.max_decoding_message_size(LONGEST)
     }
 
     fn signed<T>(&self, message: T) -> tonic::Request<T> {

@@ -14,8 +14,8 @@ pub(super) mod code {
     pub(super) const DEADLOCK: u16 = 1213;
     pub(super) const READ_ONLY: [u16; 2] = [1290, 1836];
     pub(super) const NO_DATABASE: [u16; 2] = [1046, 1049];
-    /// By its database, its password, its table, its column, its command, its host.
-    pub(super) const DENIED: [u16; 8] = [1044, 1045, 1142, 1143, 1227, 1130, 1698, 3118];
+    /// By its database, its password, its table, its column, its command, its host; or it is locked.
+    pub(super) const DENIED: [u16; 9] = [1044, 1045, 1142, 1143, 1227, 1130, 1698, 3118, 4151];
     pub(super) const TOO_MANY_CONNECTIONS: [u16; 3] = [1040, 1203, 1226];
     pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;
     pub(super) const NEEDS_ROW_FORMAT: u16 = 1665;

@@ -11,12 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
-use tokio_postgres::{AsyncMessage, Client, NoTls, Row};
+use tokio_postgres::{AsyncMessage, Client, Row};
 
 use super::Shared;
 use super::failure::{failed, refused};
 use super::texts::{text, types};
 use super::{inserts, texts};
+use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
 use crate::engines::cell_news::{CellNews, CellNewsDriven};
 use crate::engines::mailbox::News;
@@ -67,11 +68,11 @@ enum Statements {
 }
 
 /// Ends a connection when dropped.
-struct HalfOpen(AbortHandle);
+struct HalfOpen(Option<AbortHandle>);
 
 impl Drop for HalfOpen {
     fn drop(&mut self) {
-        self.0.abort();
+        self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -109,30 +110,32 @@ impl Connection {
         let pulse = Pulse::new(&shared.mailbox);
         let cells = Arc::<CellNews>::default();
         let driven = (Driven(pulse.clone()), CellNewsDriven(cells.clone()));
-        let connecting = async {
-            Ok(match &options.tls {
-                Some(tls) => drive(driven, options.config.connect(tls.clone()).await?),
-                None => drive(driven, options.config.connect(NoTls).await?),
-            })
-        };
-        let limit = tokio::time::timeout(CONNECT_LIMIT, connecting);
-        let (client, driver) = limit
+        let limit = tokio::time::timeout(CONNECT_LIMIT, super::wire::connect(options));
+        let connected = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
-            .map_err(|e| refused(&e, options))?;
+            .map_err(|trouble| refused(trouble, options))?;
+        let (client, driver) = drive(driven, connected);
         let statements = Statements::Texts(Vec::new());
         // Given up before it is open, it must not stay until all that was sent has waited for somebody's lock.
-        let half_open = HalfOpen(driver.clone());
+        let mut half_open = HalfOpen(Some(driver.clone()));
         let mut open = Self { client, statements, pulse, cells, driver, shared: shared.clone() };
-        match open.prepare().await {
-            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
-                open.make_tables(&open.tables()).await?;
-                open.prepare().await.map_err(|error| refused(&error, options))?;
-            }
-            prepared => prepared.map_err(|error| refused(&error, options))?,
-        }
-        std::mem::forget(half_open);
+        let limit = tokio::time::timeout(REQUEST_LIMIT, open.get_ready());
+        limit.await.unwrap_or_else(|_| Err(unreachable("no answer to its first statements")))?;
+        half_open.0 = None;
         Ok(open)
+    }
+
+    /// Prepares the statements; makes the tables if they are missing.
+    async fn get_ready(&mut self) -> Result<()> {
+        let shared = self.shared.clone();
+        match self.prepare().await {
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                self.make_tables(&self.tables()).await?;
+                self.prepare().await.map_err(|error| refused(&error, &shared.options))
+            }
+            prepared => prepared.map_err(|error| refused(&error, &shared.options)),
+        }
     }
 
     async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {

@@ -3,6 +3,7 @@
 //! The algorithm is that of every database with rows (`engines/sql`). Here the next holder is told by `NOTIFY`, on the one
 //! connection that a client's own statements go through anyway, pipelined (unless a pooler stands between).
 
+mod bounded;
 mod cells;
 mod connection;
 mod failure;
@@ -12,7 +13,6 @@ mod options;
 mod pooler;
 mod session;
 mod texts;
-mod tls;
 mod wire;
 
 use std::sync::Arc;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
-
-use super::tls::Tls;
 
 use crate::Result;
 use crate::engine::EngineUrl;
@@ -52,7 +51,7 @@ impl Scheme {
 /// A database, and how to lock in it.
 pub(super) struct Options {
     pub(super) config: Config,
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) address: (String, u16),
     /// The server, as it may be shown.
     pub(super) place: String,
@@ -89,9 +88,9 @@ impl Options {
         if let Some(password) = url.password() {
             config.password(password);
         }
-        let tls = tls(url)?.map(|tls| Tls(Arc::new(tls)));
-        // Never the one where the other was asked for.
-        config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+        let tls = tls(url)?.map(Arc::new);
+        // The driver is given a stream that is encrypted already, if it is to be.
+        config.ssl_mode(SslMode::Disable);
         let age = match scheme {
             Scheme::Insert => Some(span(url, "max-age")?.unwrap_or(USUAL_AGE)),
             Scheme::Row | Scheme::Session => None,

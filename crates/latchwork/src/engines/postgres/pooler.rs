@@ -1,14 +1,8 @@
 //! Whether a pooler stands between a client and the server. Behind one, a statement that was prepared and a channel that is listened
 //! on belong to somebody else the next moment.
 
-use std::future::{Ready, ready};
-use std::io;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio_postgres::tls::TlsConnect;
-use tokio_postgres::{Client, SimpleQueryMessage};
-
-use super::tls::Stream;
+use tokio::io::AsyncReadExt;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// A request to cancel: its length, its code, the number of the server's process, a secret.
 const CANCEL: usize = 16;
@@ -27,24 +21,9 @@ pub(super) async fn is_between(client: &Client) -> Result<bool, tokio_postgres::
 /// The number of the process that greeted. The driver tells it only to those who want to cancel something.
 async fn greeter(client: &Client) -> Option<i32> {
     let (mut here, there) = tokio::io::duplex(64);
-    // What a server says to those who ask it to encrypt.
-    here.write_all(b"S").await.ok()?;
-    client.cancel_token().cancel_query_raw(there, Clear).await.ok()?;
+    client.cancel_token().cancel_query_raw(there, NoTls).await.ok()?;
     let mut request = Vec::new();
     here.read_to_end(&mut request).await.ok()?;
     let request = request.last_chunk::<CANCEL>()?;
     Some(i32::from_be_bytes(request[8..12].try_into().ok()?))
-}
-
-/// A stream within this process, which needs no encryption.
-struct Clear;
-
-impl TlsConnect<DuplexStream> for Clear {
-    type Stream = Stream<DuplexStream>;
-    type Error = io::Error;
-    type Future = Ready<io::Result<Self::Stream>>;
-
-    fn connect(self, stream: DuplexStream) -> Self::Future {
-        ready(Ok(Stream::new(stream)))
-    }
 }

@@ -19,6 +19,8 @@ pub(super) enum Failure {
     Cluster,
     /// The server has no database of this number.
     NoDatabase,
+    /// The newest token that is stored, or the newest version, leaves no room for greater ones. Nothing was done.
+    NoMore,
     /// Anything else: what is stored is not what we stored.
     Strange,
 }
@@ -48,6 +50,7 @@ impl Failure {
         match code(trouble) {
             Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some(word) if DENIED.contains(&word) => Self::Denied,
+            Some("FENCE" | "VERSION") => Self::NoMore,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
             Some("ERR") if trouble.words().starts_with(TOO_MANY) => Self::NotNow,
             Some(_) => Self::Strange,
@@ -65,7 +68,7 @@ impl Failure {
             Self::Denied => ErrorKind::Denied,
             Self::TooOld | Self::Cluster => ErrorKind::Unsupported,
             Self::NoDatabase => ErrorKind::Invalid,
-            Self::Strange => ErrorKind::Corrupt,
+            Self::NoMore | Self::Strange => ErrorKind::Corrupt,
         }
     }
 }
@@ -100,7 +103,9 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
 /// A request that may have.
 pub(super) fn unanswered(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
     let effect = match failure {
-        Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase => Effect::None,
+        Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase | Failure::NoMore => {
+            Effect::None
+        }
         // A script may be stopped half-way.
         Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
     };
@@ -119,6 +124,9 @@ fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md has the grant this user needs",
         (Failure::Denied, _) => "look at user and password in the URL",
         (Failure::NoDatabase, _) => "the URL names a database that it does not have",
+        (Failure::NoMore, _) => {
+            "this key holds no number that greater ones can follow; delete it, if no lock ever gave such a number out"
+        }
         (Failure::Cluster, _) => "a cluster's nodes are not supported yet; use a server of its own",
         _ => "",
     };

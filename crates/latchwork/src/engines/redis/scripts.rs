@@ -77,6 +77,7 @@ impl Script {
         };
         let text = parts.concat().replace("--{{hand_over}}", include_str!("lua/hand_over.lua"));
         let text = text.replace("--{{sharing}}", include_str!("lua/sharing.lua"));
+        let text = text.replace("--{{next_token}}", include_str!("lua/next_token.lua"));
         let text = text.replace("{{gap}}", &options.gap.as_millis().to_string());
         text.replace("{{most}}", &options.max_waiters.to_string())
     }

@@ -66,7 +66,7 @@ mod tests {
             drop(listening);
             let watcher = listen.remove(0);
             match is_told {
-                true => watcher(Event::Changed),
+                true => watcher.tell(Event::Changed),
                 false => drop(watcher),
             }
             told.await;
@@ -81,7 +81,7 @@ mod tests {
         let (watches, mut listen) = (CellWatches::default(), Vec::new());
         watches.join("a", |watcher| listen.extend(watcher));
         let (listening, ()) = watches.join("a", |watcher| assert!(watcher.is_none()));
-        listen.remove(0)(Event::Changed);
+        listen.remove(0).tell(Event::Changed);
         let bell = listening.bell.clone();
         let mut told = std::pin::pin!(bell.notified());
         told.as_mut().enable();

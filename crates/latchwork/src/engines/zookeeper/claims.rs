@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::node::Kind;
 use super::quiet::Standing;
-use super::wire::{Event, Watcher};
+use super::wire::{Event, Listen, Watcher};
 use crate::Loss;
 use crate::engine::{Busy, ClaimId};
 use crate::engines::news::News;
@@ -70,6 +70,22 @@ struct Listening {
     bell: Arc<Notify>,
 }
 
+/// What listens for a node, for as long as its [`Watch`] is kept.
+struct Listener<F> {
+    listening: Arc<Listening>,
+    heard: F,
+}
+
+impl<F: FnOnce(Event) + Send> Listen for Listener<F> {
+    fn tell(self: Box<Self>, event: Event) {
+        (self.heard)(event);
+    }
+
+    fn is_wanted(&self) -> bool {
+        Arc::weak_count(&self.listening) > 0
+    }
+}
+
 /// However it ends: who found the watch standing while its request was under way relies on being told of its failure.
 impl Drop for Listening {
     fn drop(&mut self) {
@@ -83,11 +99,7 @@ impl Watch {
     fn begin(bell: Arc<Notify>, heard: impl FnOnce(Event) + Send + 'static) -> (Self, Watcher) {
         let listening = Arc::new(Listening { bell });
         let watch = Self(Arc::downgrade(&listening));
-        let listen = move |event| {
-            heard(event);
-            drop(listening);
-        };
-        (watch, Box::new(listen))
+        (watch, Box::new(Listener { listening, heard }))
     }
 
     pub(super) fn stands(&self) -> bool {
@@ -212,11 +224,16 @@ mod tests {
         let bell = Arc::new(Notify::new());
         let (watch, watcher) = Watch::begin(bell.clone(), |_| {});
         assert!(watch.stands() && !rings(&bell).await);
-        watcher(Event::Deleted);
+        assert!(watcher.is_wanted());
+        watcher.tell(Event::Deleted);
         assert!(!watch.stands() && rings(&bell).await, "told by the server");
 
         let (watch, watcher) = Watch::begin(bell.clone(), |_| {});
         drop(watcher);
         assert!(!watch.stands() && rings(&bell).await, "the server never watched");
+
+        let (watch, watcher) = Watch::begin(bell.clone(), |_| {});
+        drop(watch);
+        assert!(!watcher.is_wanted(), "its claim is forgotten");
     }
 }

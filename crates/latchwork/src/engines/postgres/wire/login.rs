@@ -6,21 +6,38 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio_postgres::NoTls;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, NoTls};
 use tokio_rustls::TlsConnector;
 
 use super::Trouble;
+use crate::engines::dial::dial;
+use crate::engines::postgres::bounded::Bounded;
 use crate::engines::postgres::options::Options;
-use crate::engines::postgres::tls::Tls;
 use crate::engines::sql::Stream;
 use crate::engines::sql::session::Socket;
 use crate::locked::locked;
 
 /// Asks for TLS: the length of this, and a number that stands for it.
 const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// A connection that the driver keeps.
+type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn Stream>>, NoTlsStream>);
+
+/// Connects, for whoever leaves everything to the driver.
+pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, Trouble> {
+    let (host, port) = &options.address;
+    let socket = dial(host, *port).await?;
+    let stream: Box<dyn Stream> = match &options.tls {
+        None => Box::new(socket),
+        Some(tls) => encrypt(socket, tls, host).await?,
+    };
+    let connecting = options.config.connect_raw(Bounded::new(stream), NoTls);
+    connecting.await.map_err(|error| Trouble::from(&error))
+}
 
 /// A stream on which nothing is under way, and its socket once more if it is plain.
 pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option<TcpStream>), Trouble> {
@@ -33,24 +50,26 @@ pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option
         }
         Some(tls) => (encrypt(socket, tls, host).await?, None),
     };
-    let mut config = options.config.clone();
-    // It is encrypted by now, if it is to be.
-    config.ssl_mode(SslMode::Disable);
     let lent = Lent(Arc::new(Mutex::new(Some(stream))));
     // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
-    drop(config.connect_raw(lent.clone(), NoTls).await.map_err(|error| Trouble::from(&error))?);
+    let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
+    drop(connecting.await.map_err(|error| Trouble::from(&error))?);
     let stream = locked(&lent.0).take();
     stream.map(|stream| (stream, twin)).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
 }
 
-async fn encrypt(mut socket: Socket, tls: &Tls, host: &str) -> Result<Box<dyn Stream>, Trouble> {
+async fn encrypt(
+    mut socket: impl Stream + 'static,
+    tls: &Arc<ClientConfig>,
+    host: &str,
+) -> Result<Box<dyn Stream>, Trouble> {
     socket.write_all(&ENCRYPT).await?;
     // Nothing but this may stand before the handshake: what is read with it would be taken for encrypted.
     if socket.read_u8().await? != b'S' {
         return Err(Trouble::Ended("the server does not support TLS".to_owned()));
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|error| Trouble::Ended(error.to_string()))?;
-    Ok(Box::new(TlsConnector::from(tls.0.clone()).connect(name, socket).await?))
+    Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, socket).await?))
 }
 
 /// A stream that is taken back when the driver has done its part.

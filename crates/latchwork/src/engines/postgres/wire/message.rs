@@ -8,7 +8,7 @@ use crate::engines::sql::{Answering, Dialect};
 
 /// The largest message, and the largest answer: far more than any that was asked for, and not all the memory that a server could wish
 /// for.
-const MOST: usize = 64 << 20;
+pub(in crate::engines::postgres) const MOST: usize = 64 << 20;
 
 /// Why there is no answer, or a bad one.
 #[derive(Clone, Debug)]

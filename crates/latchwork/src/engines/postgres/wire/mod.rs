@@ -10,8 +10,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub(super) use self::login::connect;
 use self::message::{Arriving, Talk, put_execute, put_prepare, put_query};
-pub(super) use self::message::{Kind, Param, Prepared, Reply, Row, Trouble};
+pub(super) use self::message::{Kind, MOST, Param, Prepared, Reply, Row, Trouble};
 use super::options::Options;
 use crate::engines::sql::session::Moving;
 use crate::engines::sql::{Answered, Desk, Driver};

@@ -4,7 +4,7 @@
 -- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
 -- Put in: {{most}}, the most that may wait; {{gap}}, for how many ms the key stays free after a release, or until a client of
 -- another kind has had it, for clients that poll (0: handed over).
--- ->   token | as queue says
+-- ->   token | as queue says | error FENCE and the key: what stands there leaves no room for tokens
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
 if refused then
@@ -25,8 +25,13 @@ if taken and call('EXISTS', Q) == 0 then
   -- time when the last one was lost with the data. Digits, because Lua's numbers print slowly and lose some.
   local token = now[1] .. string.sub(1000000 + now[2], 2)
   local last = call('SET', F, token .. me .. tail, 'PX', '86400000', 'GET')
-  if last and last >= token then
-    token = string.format('%.0f', string.sub(last, 1, 16) + 1)
+  if #token < 16 or last and (last >= token or (string.byte(last, 65) or 0) < 112) then
+    --{{next_token}}
+    if not token then
+      call('SET', F, last)
+      call('DEL', K)
+      return {err = 'FENCE ' .. F}
+    end
     call('SET', F, token .. me .. tail, 'PX', '86400000')
   end
   return token
@@ -38,6 +43,16 @@ local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local both = call('MGET', K, F) -- A key of another type reads as nil.
 local holder, fence = both[1], both[2] or ''
 local has_owner = string.byte(tail, 18) ~= 10
+
+if fence >= '9' or (string.byte(fence, 65) or 0) < 112 then
+  local last, token = fence, ''
+  --{{next_token}}
+  if not token then
+    call('ZREM', Q, member)
+    call('ZREM', W, member)
+    return {err = 'FENCE ' .. F}
+  end
+end
 
 -- A client of another kind has its turn: the gap that was left for it is over.
 if gap > 0 and holder and string.sub(fence, 17, 48) ~= holder then call('ZREM', W, 'gap') end

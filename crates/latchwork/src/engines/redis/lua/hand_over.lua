@@ -6,11 +6,19 @@ local T, L = together(Q)
 local function stamp(member)
   local token = now[1] .. string.sub(1000000 + now[2], 2)
   local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
-  if last and last >= token then
-    token = string.format('%.0f', string.sub(last, 1, 16) + 1)
+  if #token < 16 or last and (last >= token or (string.byte(last, 65) or 0) < 112) then
+    --{{next_token}}
     call('SET', F, token .. member, 'PX', '86400000')
   end
   return token
+end
+
+-- Whether what stands in the fence leaves no room for tokens. Looked at before anything is granted.
+local function is_beyond(last)
+  if last < '9' and (string.byte(last, 65) or 0) > 111 then return false end
+  local token = ''
+  --{{next_token}}
+  return not token
 end
 
 local function leave_queue(member)
@@ -34,6 +42,15 @@ local function tell(member, token)
   local id = string.sub(member, 1, 32)
   if id == me then return 1 end
   return call('PUBLISH', 'latchwork:' .. string.sub(member, 33, 48), id .. token)
+end
+
+-- Lets the first waiter know that the key is free, for it to race for.
+local function wake()
+  for _ = 1, 256 do
+    local first = first_alive()
+    if not first or tell(first, '') > 0 then return end
+    leave_queue(first)
+  end
 end
 
 -- Lets a claim hold until then, together with others.
@@ -61,7 +78,7 @@ end
 -- per call, of whom not all may listen. The others ask.
 local function let_in(value)
   local kind, came = shared_as(value), false
-  if not kind then return end
+  if not kind or is_beyond(call('MGET', F)[1] or '') then return end
   local left, tries = room(kind), 1000
   while left > 0 and tries > 0 do
     tries = tries - 1
@@ -82,6 +99,7 @@ end
 -- own wait lease: the waiter counts from its last answered claim, so two configurations cannot disagree. Who may hold
 -- together with it and comes next is let in as well.
 local function hand_over()
+  if is_beyond(call('MGET', F)[1] or '') then return wake() end -- It asks, and is told.
   for _ = 1, 256 do
     local member, lease_end = first_alive()
     if not member then return nil end
@@ -100,15 +118,6 @@ local function hand_over()
       return member, token
     end
     if kind then call('DEL', T, L) end
-  end
-end
-
--- Lets the first waiter know that the key is free, for it to race for.
-local function wake()
-  for _ = 1, 256 do
-    local first = first_alive()
-    if not first or tell(first, '') > 0 then return end
-    leave_queue(first)
   end
 end
 

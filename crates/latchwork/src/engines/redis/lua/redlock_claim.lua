@@ -1,12 +1,12 @@
 -- KEYS 1 holder, as a plain string that every other client's SET NX respects   2 fence: the newest token, 16 digits, then the
 --      member it was granted to
 -- ARGV 1 value   2 member   3 ttl ms   4 the token that the client proposes to every master, 16 digits
--- ->   token | {-1, ms until the key is free, fence, holder}
+-- ->   token | {-1, ms until the key is free, fence, holder} | error FENCE, as claim
 local call, K, F, token, last = redis.call, KEYS[1], KEYS[2], ARGV[4], nil
 if call('SET', K, ARGV[1], 'NX', 'PX', ARGV[3]) then
   last = call('SET', F, token .. ARGV[2], 'PX', '86400000', 'GET')
   -- The usual case: above the last, and not far above.
-  if last and last < token and token - string.sub(last, 1, 16) < 3600000000 then return token end
+  if last and last < token and (string.byte(last, 65) or 0) > 111 and token - string.sub(last, 1, 16) < 3600000000 then return token end
 else
   local both = call('MGET', K, F) -- A key of another type reads as nil.
   if both[1] ~= ARGV[1] then return {-1, call('PTTL', K), both[2] or '', both[1] or '?'} end
@@ -19,6 +19,11 @@ end
 local now = call('TIME')
 local limit = string.format('%.0f', now[1] + 3600) .. string.sub(1000000 + now[2], 2)
 if token > limit then token = limit end
-if last and string.sub(last, 1, 16) >= token then token = string.format('%.0f', string.sub(last, 1, 16) + 1) end
+--{{next_token}}
+if not token then
+  call('SET', F, last)
+  call('DEL', K)
+  return {err = 'FENCE ' .. F}
+end
 call('SET', F, token .. ARGV[2], 'PX', '86400000')
 return token

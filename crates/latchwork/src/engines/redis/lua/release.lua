@@ -20,8 +20,13 @@ if holder == me and {{gap}} == 0 then
       local id, token = string.sub(member, 1, 32), now[1] .. string.sub(1000000 + now[2], 2)
       call('SET', K, id, 'PX', math.min(deadline - ms, 60000)) -- The clock may have been set back.
       local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
-      if last and last >= token then
-        token = string.format('%.0f', string.sub(last, 1, 16) + 1)
+      if #token < 16 or last and (last >= token or (string.byte(last, 65) or 0) < 112) then
+        --{{next_token}}
+        if not token then -- The next one asks, and is told.
+          call('SET', F, last)
+          call('PUBLISH', 'latchwork:' .. string.sub(member, 33, 48), id)
+          return call('DEL', K)
+        end
         call('SET', F, token .. member, 'PX', '86400000')
       end
       -- Redis writes first to whom it had something for last. A word to ourselves comes before the word to the next holder, so

@@ -285,6 +285,15 @@ impl Redlock {
         Error::new(kind, message)
     }
 
+    /// Forgets a claim that only tried and failed: its only attempt was undone wherever it may have arrived, so nobody will release
+    /// it. After several attempts, an undoing of another may still be under way, and their numbers must not begin again.
+    fn forget_undone(&self, id: ClaimId) {
+        let mut claims = locked(&self.shared.claims);
+        if claims.get(&id).is_some_and(|standing| standing.attempt <= 1 && !standing.is_open) {
+            claims.remove(&id);
+        }
+    }
+
     fn change(&self, id: ClaimId, change: impl FnOnce(&mut Standing)) {
         if let Some(standing) = locked(&self.shared.claims).get_mut(&id) {
             change(standing);
@@ -397,9 +406,13 @@ impl Engine for Redlock {
             Ok(awake) => self.claim_now(claim, &awake).await,
             Err(left) => Ok(Self::quarantined(left)),
         };
-        if claim.wait_lease.is_zero() && matches!(verdict, Ok(Verdict::Busy(_))) {
-            // Nothing is left of it, and nobody will release it.
-            locked(&self.shared.claims).remove(&claim.id);
+        if claim.wait_lease.is_zero() {
+            match &verdict {
+                // Nothing is left of it, and nobody will release it.
+                Ok(Verdict::Busy(_)) => drop(locked(&self.shared.claims).remove(&claim.id)),
+                Err(error) if error.effect() == Effect::None => self.forget_undone(claim.id),
+                _ => {}
+            }
         }
         verdict
     }

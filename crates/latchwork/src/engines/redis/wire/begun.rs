@@ -3,6 +3,9 @@
 use super::reader::{Part, Reader, Stop, strange};
 use super::value::DEEPEST;
 
+/// So many values a reply may have. Each takes far more memory than the few bytes that may stand for it.
+const MOST_PARTS: usize = 1 << 20;
+
 /// How far a reply was looked through that has not come in full: it is not read from its beginning with each piece, and nothing of it
 /// is kept before all of it is there.
 #[derive(Default)]
@@ -20,6 +23,8 @@ struct Search {
     /// How many values are to come of each that the part stands in, the outermost first.
     open: [usize; DEEPEST],
     depth: usize,
+    /// How many parts were passed.
+    parts: usize,
 }
 
 impl Begun {
@@ -62,6 +67,10 @@ impl Search {
                 }
             })?;
             self.at = reader.at;
+            self.parts += 1;
+            if self.parts > MOST_PARTS {
+                return Err(strange(&format!("a reply of more than {MOST_PARTS} values")));
+            }
             if self.passes(&part) {
                 return Ok(());
             }

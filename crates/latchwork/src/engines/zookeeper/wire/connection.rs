@@ -122,7 +122,7 @@ impl Place {
         stream.flush().await.map_err(unreachable)?;
         let mut received = Vec::with_capacity(1024);
         let answer = loop {
-            if let Some(answer) = next_message(&mut received) {
+            if let Some(answer) = next_message(&mut received).map_err(NoConnection::Unreachable)? {
                 break answer;
             }
             if stream.read_buf(&mut received).await.map_err(unreachable)? == 0 {
@@ -161,6 +161,8 @@ fn opened(answer: &[u8], asked: &Ticket) -> Option<(Ticket, Duration)> {
     let mut answer = In(answer);
     let (_version, timeout, id) = (answer.int()?, answer.int()?, answer.long()?);
     let password = answer.buffer()?.to_vec();
-    let timeout = Duration::from_millis(u64::try_from(timeout).ok()?);
+    // A session that is over at once is only refused, or it would be opened again and again.
+    let timeout = u64::try_from(timeout).ok().filter(|timeout| *timeout > 0 || id == 0)?;
+    let timeout = Duration::from_millis(timeout);
     Some((Ticket { id, password, zxid: asked.zxid }, timeout))
 }

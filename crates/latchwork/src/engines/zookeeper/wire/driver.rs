@@ -26,6 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a session that is no longer wanted may take to say so.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
+const SILENT: &str = "the server is silent, or cut off from its leader";
+
 type Letters = mpsc::UnboundedReceiver<Vec<Call>>;
 
 /// Why a connection is no longer served.
@@ -150,13 +152,18 @@ impl Driver {
         self.state.send_replace(State::Connected);
         // What was watched through the last connection may have changed since.
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
-            watcher(Event::Unsure);
+            watcher.tell(Event::Unsure);
         }
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut alarm = Box::pin(Clock::boottime().sleep_until(self.next_look()));
         loop {
             if let ControlFlow::Break(why) = self.hear(&mut received) {
                 return why;
+            }
+            // While messages come without end, nothing else has its turn. Later than by the alarm: after a pause of this process, the
+            // leader's answer may stand behind what was just read.
+            if Facts::now().since(self.last_confirmed) > self.timeout {
+                return Break::Lost(SILENT.into());
             }
             received.reserve(4096);
             let served = tokio::select! {
@@ -242,7 +249,7 @@ impl Driver {
     async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
         let now = Facts::now();
         if now >= self.silence() {
-            return lost("the server is silent, or cut off from its leader");
+            return lost(SILENT);
         }
         if now < self.next_sign() {
             return ControlFlow::Continue(());
@@ -255,14 +262,18 @@ impl Driver {
 
     /// Takes in every whole message.
     fn hear(&mut self, received: &mut Vec<u8>) -> ControlFlow<Break> {
-        while let Some(message) = next_message(received) {
+        loop {
+            let message = match next_message(received) {
+                Ok(Some(message)) => message,
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(why) => return lost(&why),
+            };
             match self.take_in(&message) {
                 Some(ControlFlow::Continue(())) => {}
                 Some(broken) => return broken,
                 None => return lost("the server's answer cannot be read"),
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn take_in(&mut self, message: &[u8]) -> Option<ControlFlow<Break>> {
@@ -278,7 +289,7 @@ impl Driver {
                 let (kind, _state, path) = (message.int()?, message.int()?, message.text()?);
                 let event = if kind == 2 { Event::Deleted } else { Event::Changed };
                 for watcher in self.watchers.remove(&path).into_iter().flatten() {
-                    watcher(event);
+                    watcher.tell(event);
                 }
             }
             AUTH_XID if code != 0 => return Some(lost("the server refuses the user")),
@@ -297,7 +308,11 @@ impl Driver {
                 if let (Ok(_), Some(watcher), Request::Read { path, .. } | Request::ReadCell { path, .. }) =
                     (&reply, watcher, request)
                 {
-                    self.watchers.entry(path).or_default().push(watcher);
+                    let watchers = self.watchers.entry(path).or_default();
+                    if watchers.len() == watchers.capacity() {
+                        watchers.retain(|watcher| watcher.is_wanted());
+                    }
+                    watchers.push(watcher);
                 }
                 let _ = answer.send(reply);
             }
@@ -317,7 +332,7 @@ impl Driver {
         self.state.send_replace(State::Expired);
         self.fail_pending(&"the session ended".into());
         for watcher in std::mem::take(&mut self.watchers).into_values().flatten() {
-            watcher(Event::Unsure);
+            watcher.tell(Event::Unsure);
         }
     }
 
@@ -331,11 +346,12 @@ impl Driver {
         let mut out = Out::begin(&mut bytes);
         out.int(self.xid.checked_add(1).unwrap_or(1)).int(CLOSE);
         out.end();
-        let mut rest = Vec::new();
+        // Whatever else comes is for nobody.
+        let mut nobody = tokio::io::sink();
         let closing = async {
             writer.write_all(&bytes).await?;
             writer.flush().await?;
-            reader.read_to_end(&mut rest).await
+            tokio::io::copy(reader, &mut nobody).await
         };
         let _ = tokio::time::timeout(CLOSE_LIMIT, closing).await;
     }

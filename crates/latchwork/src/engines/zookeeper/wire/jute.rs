@@ -95,12 +95,24 @@ impl<'a> In<'a> {
     }
 }
 
-/// Takes the first whole message out of what was received so far.
-pub(super) fn next_message(received: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let length = u32::from_be_bytes(received.get(..4)?.try_into().ok()?) as usize;
-    let message = received.get(4..4 + length)?.to_vec();
+/// The longest message that is read. A server sends what fits into its `jute.maxbuffer`, 1 MB unless it was raised; a length is
+/// believed before its message has come, so it has to have an end.
+const LONGEST: usize = 64 << 20;
+
+/// Takes the first whole message out of what was received so far; `None` if it has not come in full.
+///
+/// # Errors
+/// If it would be longer than any. Nothing that follows can be understood either.
+pub(super) fn next_message(received: &mut Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+    let Some(length) = received.first_chunk() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    if length > LONGEST {
+        return Err(format!("a message of {length} bytes; is it a ZooKeeper server?"));
+    }
+    let Some(message) = received.get(4..4 + length) else { return Ok(None) };
+    let message = message.to_vec();
     received.drain(..4 + length);
-    Some(message)
+    Ok(Some(message))
 }
 
 #[cfg(test)]
@@ -115,14 +127,15 @@ mod tests {
         first.end();
         Out::begin(&mut bytes).end();
         let half = bytes.split_off(9);
-        assert_eq!(next_message(&mut bytes), None, "only half of it came");
+        assert_eq!(next_message(&mut bytes), Ok(None), "only half of it came");
         bytes.extend(half);
-        let message = next_message(&mut bytes).expect("all of it came");
+        let message = next_message(&mut bytes).expect("a good length").expect("all of it came");
         let mut read = In(&message);
         assert_eq!((read.int(), read.long(), read.take(1)), (Some(-7), Some(1 << 40), Some(&[1][..])));
         assert_eq!(read.text().as_deref(), Some("naïve"));
         assert_eq!(read.int(), None, "past the end");
-        assert_eq!(next_message(&mut bytes), Some(Vec::new()));
+        assert_eq!(next_message(&mut bytes), Ok(Some(Vec::new())));
         assert!(bytes.is_empty());
+        assert!(next_message(&mut vec![0xff; 4]).is_err() && next_message(&mut vec![0x04, 0, 0, 1]).is_err());
     }
 }

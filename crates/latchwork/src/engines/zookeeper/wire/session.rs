@@ -62,8 +62,26 @@ pub(in super::super) enum Event {
     Unsure,
 }
 
-/// Called once, on the session's thread.
-pub(in super::super) type Watcher = Box<dyn FnOnce(Event) + Send>;
+/// Listens for what becomes of a node.
+pub(in super::super) type Watcher = Box<dyn Listen>;
+
+/// What a [`Watcher`] does.
+pub(in super::super) trait Listen: Send {
+    /// Called once, on the session's thread.
+    fn tell(self: Box<Self>, event: Event);
+
+    /// Whether anybody would still do something about it. The server tells only of the next change, which may never come: until then
+    /// those that nobody wants would pile up.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+}
+
+impl<F: FnOnce(Event) + Send> Listen for F {
+    fn tell(self: Box<Self>, event: Event) {
+        self(event);
+    }
+}
 
 /// One request under way.
 pub(super) struct Call {

@@ -1,0 +1,81 @@
+//! A process that uses a lock while harm is done to it. `victim URL` reads orders, and answers each with one line.
+//!
+//! - `connect`: forgets the client that it has, and makes another.
+//! - `use MILLIS`: takes a lock within that time, and gives it back.
+//! - `tries COUNT NAMES PREFIX`: tries to take locks, by so many names in turns, so often. How many tries
+//!   failed, how many of them with an error, and the last of these; one that found its lock held counts as failed.
+//! - `peak`: the most memory that it ever used, in kilobytes.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use latchwork::{Client, Result};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let url = std::env::args().nth(1).expect("victim URL");
+    let mut client = None;
+    for order in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+        let words: Vec<&str> = order.split(' ').collect();
+        let answer = match words[..] {
+            ["connect"] => {
+                client = None;
+                match latchwork::connect(&url).await {
+                    Ok(new) => {
+                        client = Some(new);
+                        "ok".to_owned()
+                    }
+                    Err(error) => said(Err(error)),
+                }
+            }
+            ["use", millis] => said(use_lock(client.as_ref().expect("connected"), number(millis)).await),
+            ["tries", count, names, prefix] => {
+                let client = client.as_ref().expect("connected");
+                tries(client, number(count), number(names), prefix).await
+            }
+            ["peak"] => peak(),
+            _ => panic!("{order:?} is no order; see the top of victim.rs"),
+        };
+        println!("{answer}");
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+async fn use_lock(client: &Client, millis: u64) -> Result<()> {
+    // Of its own, or one that was harmed would keep the others out.
+    let name = format!("hostile/{}", std::process::id());
+    let guard = client.lock(&name).wait(Duration::from_millis(millis)).acquire().await?;
+    guard.release().await
+}
+
+/// In this task, as nobody would: what is left behind by each must not depend on a task that ends.
+async fn tries(client: &Client, count: u64, names: u64, prefix: &str) -> String {
+    let (mut failed, mut errors, mut last) = (0, 0, "held by another".to_owned());
+    for at in 0..count {
+        match client.lock(format!("{prefix}/{}", at % names)).try_acquire().await {
+            Ok(Some(guard)) => drop(guard.release().await),
+            Ok(None) => failed += 1,
+            Err(error) => {
+                (failed, errors) = (failed + 1, errors + 1);
+                last = format!("{:?}: {error}", error.kind()).replace('\n', " ");
+            }
+        }
+    }
+    format!("{failed} {errors} {last}")
+}
+
+fn said(result: Result<()>) -> String {
+    match result {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => format!("{:?}: {error}", error.kind()).replace('\n', " "),
+    }
+}
+
+fn peak() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("there is one");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells");
+    line.trim().trim_end_matches(" kB").to_owned()
+}

@@ -1,0 +1,167 @@
+//! A server that means harm, for every engine: it stands in front of a real one, and says what no server should.
+
+mod attacks;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+pub use attacks::{Hostility, Wire};
+
+/// How long a client may take to speak first. In some protocols the server does.
+const FIRST_WORD: Duration = Duration::from_millis(50);
+
+/// A listener that passes everything on to a real server, until it is told to attack.
+pub struct Hostile {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    wire: Wire,
+    back: SocketAddr,
+    attack: Mutex<Option<Hostility>>,
+    attacked: AtomicUsize,
+}
+
+impl Hostile {
+    /// Listens on a free port of 127.0.0.1 for the server at `back`, on a thread of its own.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    pub fn before(back: SocketAddr, wire: Wire) -> Self {
+        let shared =
+            Arc::new(Shared { wire, back, attack: Mutex::default(), attacked: AtomicUsize::default() });
+        let (stop, stopped) = oneshot::channel();
+        let (ready, listens) = mpsc::channel();
+        let thread = std::thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.expect("a runtime").block_on(async {
+                    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+                    ready.send(listener.local_addr().expect("bound")).expect("somebody waits");
+                    tokio::select! {
+                        () = accept(&listener, &shared) => {}
+                        _ = stopped => {}
+                    }
+                });
+            }
+        });
+        let address = listens.recv().expect("it listens");
+        Self { address, shared, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on new connections are attacked at once, and the others at their next request; `None`: from now on everything is
+    /// passed on again, except on connections that were attacked.
+    ///
+    /// # Panics
+    /// If the listener panicked.
+    pub fn attack(&self, hostility: Option<Hostility>) {
+        *self.shared.attack.lock().expect("no panic") = hostility;
+    }
+
+    /// How many connections were attacked so far.
+    pub fn attacked(&self) -> usize {
+        self.shared.attacked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the hostile server panicked");
+        }
+    }
+}
+
+impl Shared {
+    fn ordered(&self) -> Option<Hostility> {
+        *self.attack.lock().expect("no panic")
+    }
+}
+
+async fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    loop {
+        if let Ok((client, _)) = listener.accept().await {
+            let shared = shared.clone();
+            // However it ends, the client sees its connection closed.
+            tokio::spawn(async move { serve(client, &shared).await });
+        }
+    }
+}
+
+async fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut heard = vec![0; 64 * 1024];
+    if let Some(hostility) = shared.ordered() {
+        let first = tokio::time::timeout(FIRST_WORD, client.read(&mut heard)).await;
+        let length = first.unwrap_or(Ok(0))?;
+        return strike(client, shared, hostility, &heard[..length], true).await;
+    }
+    let mut server = TcpStream::connect(shared.back).await?;
+    server.set_nodelay(true)?;
+    let mut said = vec![0; 64 * 1024];
+    loop {
+        tokio::select! {
+            length = client.read(&mut heard) => {
+                let request = match length? {
+                    0 => return Ok(()),
+                    length => &heard[..length],
+                };
+                if let Some(hostility) = shared.ordered() {
+                    return strike(client, shared, hostility, request, false).await;
+                }
+                server.write_all(request).await?;
+            }
+            length = server.read(&mut said) => match length? {
+                0 => return Ok(()),
+                length => client.write_all(&said[..length]).await?,
+            },
+        }
+    }
+}
+
+/// Answers this request, and goes on until the client has closed the connection.
+async fn strike(
+    mut client: TcpStream,
+    shared: &Shared,
+    hostility: Hostility,
+    request: &[u8],
+    is_new: bool,
+) -> std::io::Result<()> {
+    shared.attacked.fetch_add(1, Ordering::Relaxed);
+    let (first, again) = hostility.bytes(shared.wire, request, is_new);
+    client.write_all(&first).await?;
+    let (mut reader, mut writer) = client.split();
+    let mut sink = vec![0; 64 * 1024];
+    let listen = async {
+        while reader.read(&mut sink).await? > 0 {}
+        Ok(())
+    };
+    let flood = async {
+        while !again.is_empty() {
+            writer.write_all(&again).await?;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = listen => ended,
+        ended = flood => ended,
+    }
+}

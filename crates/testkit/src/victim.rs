@@ -1,0 +1,79 @@
+//! Processes that use locks while harm is done to them: with little memory, or with a count of what they have allocated.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::shim;
+
+/// A running `victim` process. Killed when dropped.
+pub struct Victim {
+    _child: Child,
+    ears: ChildStdin,
+    mouth: Lines<BufReader<ChildStdout>>,
+    folder: TempDir,
+}
+
+impl Victim {
+    /// Starts one on the engine at `url`, not connected, that may allocate no more than so many megabytes.
+    pub fn with_little_memory(url: &str, megabytes: u64) -> Self {
+        let mut command = Command::new("sh");
+        let limit = format!("ulimit -d {}; exec \"$0\" \"$@\"", megabytes * 1_024);
+        command.args(["-c", &limit]).arg(binary()).arg(url);
+        Self::spawn(command, tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    /// Starts one, not connected, whose living bytes are counted.
+    pub fn counted(url: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let count = folder.path().join("count");
+        File::create(&count).and_then(|file| file.set_len(8)).expect("the folder is ours");
+        let mut command = Command::new(binary());
+        command.arg(url).env("LD_PRELOAD", shim::heap()).env("TESTKIT_HEAP", count);
+        Self::spawn(command, folder)
+    }
+
+    fn spawn(mut command: Command, folder: TempDir) -> Self {
+        let errors = File::create(folder.path().join("errors")).expect("the folder is ours");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).kill_on_drop(true);
+        let mut child = command.spawn().expect("the victim starts");
+        let (ears, mouth) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        Self { _child: child, ears, mouth: BufReader::new(mouth).lines(), folder }
+    }
+
+    /// Tells it something, and returns its answer.
+    ///
+    /// # Panics
+    /// If it ended, or does not answer within that time.
+    pub async fn ask(&mut self, order: &str, within: Duration) -> String {
+        self.ears.write_all(format!("{order}\n").as_bytes()).await.expect("it listens");
+        let line = tokio::time::timeout(within, self.mouth.next_line()).await;
+        let line = line.unwrap_or_else(|_| panic!("{order}: no answer within {within:?}"));
+        line.expect("the pipe works").unwrap_or_else(|| panic!("{order}: it ended, {}", self.errors()))
+    }
+
+    /// What it has complained of.
+    pub fn errors(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("errors")).expect("the file is ours")
+    }
+
+    /// How many bytes it has allocated and not freed, if they are counted.
+    pub fn living_bytes(&self) -> i64 {
+        let (mut bytes, count) = ([0; 8], File::open(self.folder.path().join("count")));
+        count.and_then(|count| count.read_exact_at(&mut bytes, 0)).expect("they are counted");
+        i64::from_ne_bytes(bytes)
+    }
+}
+
+/// cargo puts it beside the folder of the test's own.
+fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/<profile>/deps");
+    folder.join("victim")
+}

@@ -1,0 +1,232 @@
+//! A try that fails leaves nothing behind in the client, on whichever engine and for whatever reason.
+//!
+//! The bytes that a process has allocated and not freed are counted, so a few thousand tries show a leak of less than a byte for each.
+//! `TRIES=100000 cargo test -p testkit --test failed_tries` makes more of them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::{Client, Guard};
+use testkit::servers::{
+    EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, MemcachedOptions, MemcachedServer,
+    PostgresOptions, PostgresServer, RedisOptions, RedisServer, ZooKeeperOptions, ZooKeeperServer,
+};
+use testkit::victim::Victim;
+
+/// How many are measured, unless the environment says otherwise.
+const TRIES: u64 = 1_500;
+/// For so many tries, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What is said of a lock that another holds.
+const HELD: &str = "held by another";
+
+fn tries() -> u64 {
+    std::env::var("TRIES").map_or(TRIES, |tries| tries.parse().expect("a number"))
+}
+
+/// A client in a process of its own. It is connected, and has used all that it needs for a lock once.
+async fn victim(url: &str) -> Victim {
+    let mut victim = Victim::counted(url);
+    assert_eq!(victim.ask("connect", PATIENCE).await, "ok", "{url}");
+    victim
+}
+
+/// Lets tries fail, and counts what is left of them.
+async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
+    // What is made once, or grows for a while, is there when it is counted.
+    let mut done = tries() / 3;
+    fails(what, victim, done, why).await;
+    // A buffer may grow late, and only once. Of a leak there is more in the second round, which is so long that no table can have
+    // room for all of it.
+    for count in [tries(), 4 * tries()] {
+        let (before, began) = (at_rest(victim).await, Clock::boottime().now());
+        fails(what, victim, count, why).await;
+        let took = Clock::boottime().now().since(began);
+        let left = at_rest(victim).await - before;
+        println!("{what}: {left} bytes are left of {count} tries, after {done}, in {took:?}");
+        if left < count as i64 {
+            return;
+        }
+        done += count;
+    }
+    panic!("{what}: each try leaves something behind");
+}
+
+async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
+    // One whose server was late may have got its lock, and nobody can try for that until it is given back: so there are others.
+    let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
+    let answer = victim.ask(&format!("tries {count} {names} failing"), PATIENCE).await;
+    let mut words = answer.splitn(3, ' ');
+    let [failed, errors] = [(); 2].map(|()| words.next().and_then(|word| word.parse::<u64>().ok()));
+    assert!(failed == Some(count) && errors >= Some(least), "{what}: {answer}");
+    assert!(words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
+}
+
+/// The first tries after a server was lost may have reached it: their locks are given back in the background, and nobody can try for
+/// them meanwhile.
+async fn notices(victim: &mut Victim) {
+    victim.ask("tries 16 16 lost", PATIENCE).await;
+}
+
+/// What a victim has allocated when nothing goes on in its background any more.
+async fn at_rest(victim: &Victim) -> i64 {
+    let mut least = i64::MAX;
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        least = least.min(victim.living_bytes());
+    }
+    least
+}
+
+/// Holds what the victims try to take.
+async fn hold(url: &str) -> (Client, Vec<Guard>) {
+    let client = latchwork::connect(url).await.expect("the server is there");
+    let mut guards = Vec::new();
+    for at in 0..4 {
+        guards.push(client.lock(format!("failing/{at}")).acquire().await.expect("they are free"));
+    }
+    (client, guards)
+}
+
+/// Tries that find their lock held, on a server that then is gone.
+async fn busy_and_down(what: &str, url: &str, kill: impl FnOnce()) {
+    let (held, mut victim) = (hold(url).await, victim(url).await);
+    leaves_nothing(&format!("{what}, busy"), &mut victim, HELD).await;
+    kill();
+    notices(&mut victim).await;
+    leaves_nothing(&format!("{what}, down"), &mut victim, "Unreachable").await;
+    // Its locks are gone with the server.
+    drop(held);
+}
+
+fn list(addresses: impl Iterator<Item = SocketAddr>) -> String {
+    addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// Of a user who is there no more.
+async fn not_let_in(what: &str, servers: &[RedisServer], url: &str) {
+    let tell = |words: &[&str]| servers.iter().for_each(|server| drop(server.command(words)));
+    tell(&["ACL", "SETUSER", "victim", "on", ">secret", "~*", "&*", "+@all"]);
+    let mut victim = victim(url).await;
+    // That ends its connections.
+    tell(&["ACL", "DELUSER", "victim"]);
+    notices(&mut victim).await;
+    leaves_nothing(&format!("{what}, not let in"), &mut victim, "Denied").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_keeps_nothing_of_failed_tries() {
+    let server = [RedisServer::start(RedisOptions::default())];
+    for options in ["", "?scheme=setnx", "?scheme=getset"] {
+        let (what, at) = (format!("redis{options}"), server[0].address());
+        not_let_in(&what, &server, &format!("redis://victim:secret@{at}{options}")).await;
+        busy_and_down(&what, &format!("redis://{at}{options}"), || server[0].kill()).await;
+        server[0].restart();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redlock_keeps_nothing_of_failed_tries() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
+    let at = list(servers.iter().map(RedisServer::address));
+    not_let_in("redlock", &servers, &format!("redlock://victim:secret@{at}?quarantine=off")).await;
+    let kill = || servers.iter().for_each(RedisServer::kill);
+    busy_and_down("redlock", &format!("redlock://{at}?quarantine=off"), kill).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memcached_keeps_nothing_of_failed_tries() {
+    let server = MemcachedServer::start(MemcachedOptions::default());
+    let url = format!("memcached://{}?quarantine=off", server.address());
+    busy_and_down("memcached", &url, || server.kill()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_keeps_nothing_of_failed_tries() {
+    let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
+    let server = EtcdServer::start(options);
+    let login = format!("etcd://app:s3cr%40t@{}", server.address());
+    let mut victim = victim(&format!("{login}?namespace=other/")).await;
+    leaves_nothing("etcd, denied", &mut victim, "Denied").await;
+    busy_and_down("etcd", &format!("{login}?namespace=app/"), || server.kill()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zookeeper_keeps_nothing_of_failed_tries() {
+    let server = ZooKeeperServer::start(ZooKeeperOptions::default());
+    for options in ["", "?scheme=single"] {
+        let member = &server.members()[0];
+        let (one, other) = (
+            format!("zookeeper://one:1@{}{options}", member.address()),
+            format!("zookeeper://two:2@{}{options}", member.address()),
+        );
+        if options.is_empty() {
+            // What one user made, another may not touch.
+            for guard in hold(&one).await.1 {
+                guard.release().await.expect("held");
+            }
+            let mut victim = victim(&other).await;
+            leaves_nothing("zookeeper, denied", &mut victim, "Denied").await;
+        }
+        busy_and_down(&format!("zookeeper{options}"), &one, || member.kill()).await;
+        member.restart();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_keeps_nothing_of_failed_tries() {
+    let server = PostgresServer::start(PostgresOptions::default());
+    let at = server.address();
+    for scheme in ["row", "insert", "session"] {
+        let url = server.url(at, &format!("scheme={scheme}"));
+        if scheme == "row" {
+            drop(hold(&url).await);
+            let tables = "latchwork_lock, latchwork_claim";
+            server.psql(&format!("CREATE ROLE victim LOGIN; GRANT ALL ON {tables} TO victim"));
+            let mut victim = victim(&format!("postgres://victim@{at}/postgres")).await;
+            server.psql(&format!("REVOKE ALL ON {tables} FROM victim"));
+            leaves_nothing("postgres, denied", &mut victim, "Denied").await;
+            server.psql("ALTER ROLE victim NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'victim'");
+            notices(&mut victim).await;
+            leaves_nothing("postgres, not let in", &mut victim, "Denied").await;
+        }
+        busy_and_down(&format!("postgres {scheme}"), &url, || server.kill()).await;
+        server.restart();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_keeps_nothing_of_failed_tries() {
+    let server = MariadbServer::start(MariadbOptions::default());
+    let at = server.address();
+    for scheme in ["row", "insert", "session"] {
+        let url = server.url(at, &format!("scheme={scheme}"));
+        if scheme == "row" {
+            drop(hold(&url).await);
+            let grants = |verb: &str, side: &str| {
+                let grant = |table: &str| format!("{verb} ALL ON locks.latchwork_{table} {side} victim;");
+                server.sql(&[grant("lock"), grant("claim")].concat())
+            };
+            server.sql("CREATE USER victim");
+            grants("GRANT", "TO");
+            let mut victim = victim(&format!("mariadb://victim@{at}/locks")).await;
+            grants("REVOKE", "FROM");
+            leaves_nothing("mysql, denied", &mut victim, "Denied").await;
+            server.sql("ALTER USER victim ACCOUNT LOCK; KILL USER victim");
+            notices(&mut victim).await;
+            leaves_nothing("mysql, not let in", &mut victim, "Denied").await;
+        }
+        busy_and_down(&format!("mysql {scheme}"), &url, || server.kill()).await;
+        server.restart();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_keeps_nothing_of_failed_tries() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    let (_held, mut victim) = (hold(&url).await, victim(&url).await);
+    leaves_nothing("sqlite, busy", &mut victim, HELD).await;
+}

@@ -1,0 +1,136 @@
+//! Servers that mean harm, for every engine: a clear error in time, little memory, and a client that works again afterwards.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use testkit::servers::{
+    EtcdOptions, EtcdServer, Hostile, Hostility, MariadbOptions, MariadbServer, MemcachedOptions,
+    MemcachedServer, PostgresOptions, PostgresServer, RedisOptions, RedisServer, Wire, ZooKeeperOptions,
+    ZooKeeperServer,
+};
+use testkit::victim::Victim;
+
+/// A wait limit in milliseconds: a request may take no longer.
+const WAIT: u64 = 1_000;
+/// Beyond it an attempt waits for its withdrawal for a second; and the machine may be busy.
+const USED_WITHIN: Duration = Duration::from_secs(5);
+/// Connecting takes no longer than any request, ten seconds; and the machine may be busy.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(14);
+/// For what goes well, on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(20);
+/// What a victim may allocate, and what it may use: several times the longest reply, since a buffer grows by copying.
+const MEGABYTES: u64 = 512;
+const PEAK: u64 = 256 * 1_024;
+
+/// Every hostility at once, each with a server and a process of its own.
+async fn survives(wire: Wire, back: &[SocketAddr], url: impl Fn(&[SocketAddr]) -> String) {
+    let mut victims = Vec::new();
+    for hostility in Hostility::ALL.into_iter().filter(|hostility| hostility.is_known_to(wire)) {
+        let hostiles: Vec<_> = back.iter().map(|back| Hostile::before(*back, wire)).collect();
+        let addresses: Vec<_> = hostiles.iter().map(Hostile::address).collect();
+        victims.push((hostility, tokio::spawn(survives_one((wire, hostility), hostiles, url(&addresses)))));
+    }
+    let mut harmed = Vec::new();
+    for (hostility, victim) in victims {
+        if victim.await.is_err() {
+            harmed.push(hostility);
+        }
+    }
+    assert!(harmed.is_empty(), "{wire:?}: {harmed:?}");
+}
+
+async fn survives_one((wire, hostility): (Wire, Hostility), hostiles: Vec<Hostile>, url: String) {
+    let attack = |on: bool| hostiles.iter().for_each(|hostile| hostile.attack(on.then_some(hostility)));
+    let attacked = || hostiles.iter().map(Hostile::attacked).sum::<usize>();
+    let mut victim = Victim::with_little_memory(&url, MEGABYTES);
+    let clock = Clock::boottime();
+
+    attack(true);
+    let began = clock.now();
+    let refused = victim.ask("connect", CONNECTED_WITHIN).await;
+    let connecting = clock.now().since(began);
+    // What only disturbs may be borne. Nothing else may be taken for a server.
+    let only_disturbs =
+        hostility == Hostility::Unasked || wire == Wire::ZooKeeper && hostility == Hostility::Endless;
+    assert!(is_clear(&refused) || refused == "ok" && only_disturbs, "{hostility:?}: {refused}");
+    assert!(attacked() > 0, "{hostility:?}: nobody came");
+    attack(false);
+    assert_eq!(victim.ask("connect", SOON).await, "ok", "{hostility:?}: as soon as the real server answers");
+    assert_eq!(victim.ask("use 10000", SOON).await, "ok", "{hostility:?}");
+
+    let before = attacked();
+    attack(true);
+    let began = clock.now();
+    let failed = victim.ask(&format!("use {WAIT}"), USED_WITHIN).await;
+    let using = clock.now().since(began);
+    assert!(is_clear(&failed), "{hostility:?}: {failed}");
+    assert!(attacked() > before, "{hostility:?}: nothing was asked");
+    attack(false);
+    assert_eq!(victim.ask("use 15000", SOON).await, "ok", "{hostility:?}: the same client, later");
+
+    let peak: u64 = victim.ask("peak", SOON).await.parse().expect("a number");
+    println!("{hostility:?}: {connecting:?} {refused:?}; {using:?} {failed:?}; {} MB", peak / 1_024);
+    assert!(peak < PEAK, "{hostility:?}: {peak} kB");
+    assert!(!victim.errors().contains("panicked"), "{hostility:?}: {}", victim.errors());
+}
+
+/// An error that says where and what, or that the wait limit was reached, in few words.
+fn is_clear(answer: &str) -> bool {
+    let says_where = answer.contains("127.0.0.1") || answer.contains("redlock: 0 of 3 masters");
+    let kinds = ["Unreachable", "Corrupt", "Unsupported", "Denied"];
+    let is_known = kinds.iter().any(|kind| answer.starts_with(kind)) && says_where;
+    (is_known || answer.starts_with("TimedOut")) && answer.len() < 1_500
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_and_redlock_survive_hostile_servers() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
+    let back: Vec<_> = servers.iter().map(RedisServer::address).collect();
+    let redis = survives(Wire::Redis, &back[..1], |at| format!("redis://{}", at[0]));
+    let redlock = survives(Wire::Redis, &back, |at| format!("redlock://{}?quarantine=off", list(at)));
+    tokio::join!(redis, redlock);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memcached_survives_a_hostile_server() {
+    let server = MemcachedServer::start(MemcachedOptions::default());
+    let url = |at: &[SocketAddr]| format!("memcached://{}?quarantine=off", at[0]);
+    survives(Wire::Memcached, &[server.address()], url).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_survives_a_hostile_server() {
+    let server = EtcdServer::start(EtcdOptions::default());
+    survives(Wire::Etcd, &[server.address()], |at| format!("etcd://{}", at[0])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zookeeper_survives_a_hostile_server() {
+    let server = ZooKeeperServer::start(ZooKeeperOptions::default());
+    let back = server.members()[0].address();
+    survives(Wire::ZooKeeper, &[back], |at| format!("zookeeper://{}?session-ttl=3s", at[0])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_survives_a_hostile_server() {
+    let server = MariadbServer::start(MariadbOptions::default());
+    let back = [server.address()];
+    let rows = survives(Wire::Mysql, &back, |at| server.url(at[0], ""));
+    // A connection is trusted for as long as the server keeps its locks.
+    let sessions = survives(Wire::Mysql, &back, |at| server.url(at[0], "scheme=session&session-ttl=3s"));
+    tokio::join!(rows, sessions);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_survives_a_hostile_server() {
+    let server = PostgresServer::start(PostgresOptions::default());
+    let back = [server.address()];
+    let rows = survives(Wire::Postgres, &back, |at| server.url(at[0], ""));
+    let sessions = survives(Wire::Postgres, &back, |at| server.url(at[0], "scheme=session&session-ttl=3s"));
+    tokio::join!(rows, sessions);
+}

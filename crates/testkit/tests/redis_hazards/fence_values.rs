@@ -1,0 +1,191 @@
+//! Values in the key of the newest token that no grant of ours put there: an operator's, another program's, or a number that
+//! the scripts cannot count on from.
+
+use latchwork::{Client, Error, ErrorKind, Result};
+use testkit::servers::{RedisOptions, RedisServer};
+
+use super::scene::{LOCK, LONG, SOON, Scene, soon, take, take_in_background, until, with_both};
+
+/// Where the newest token of [`LOCK`] stands.
+const FENCE: &str = "{orders/42}:latchwork1:f";
+/// What follows the token of a grant.
+const MEMBER: &str = "0123456789abcdef0123456789abcdef0123456789abcdefx\nnote";
+
+/// Numbers that leave no room for tokens above them: Lua counts to 2^53, and the key has room for 16 digits.
+fn too_great() -> Vec<String> {
+    let numbers = [
+        "9007199254740993",
+        "9999999999999999",
+        "10000000000000000",
+        "10000000000000000000000000000000000000000",
+        "0010000000000000000",
+        "17948003867131160",
+        "99999999999999999",
+        "10000000000000000 and more",
+    ];
+    let with_member = ["9999999999999999", "10000000000000000", "17948003867131160"];
+    let with_member = with_member.iter().map(|number| format!("{number}{MEMBER}"));
+    numbers.iter().map(|number| (*number).to_owned()).chain(with_member).collect()
+}
+
+/// Everything else, and the number that it stands for: a token must be above it.
+const FIT: [(&str, u64); 13] = [
+    ("8000000000000000", 8_000_000_000_000_000),
+    ("0008000000000000000", 8_000_000_000_000_000),
+    ("00000000000000000000000000000000005", 5),
+    ("5", 5),
+    ("3000000000000000abc", 3_000_000_000_000_000),
+    ("", 0),
+    ("hello", 0),
+    ("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", 0),
+    ("+9999999999999999", 0),
+    ("-1", 0),
+    ("0x7fffffffffffffff", 0),
+    ("1e300", 1),
+    ("nan", 0),
+];
+
+/// Takes [`LOCK`] in one of its ways, and gives it back.
+async fn token(client: &Client, way: &str) -> Result<u64> {
+    let guard = match way {
+        "alone" => client.lock(LOCK).ttl(LONG).wait(SOON).acquire().await?,
+        _ => client.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await?,
+    };
+    // Tasks of one client count in the low bits, on their own.
+    let token = guard.token().expect("every grant has one").get() >> 8;
+    guard.release().await?;
+    Ok(token)
+}
+
+fn is_clear(error: &Error, value: &str) {
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{value:?}: {error}");
+    assert!(error.to_string().contains(FENCE), "{value:?}: {error}");
+}
+
+#[tokio::test]
+async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        let client = scene.client(options).await;
+        // Only one of the schemes has readers.
+        let ways = if options == "scheme=set" { &["alone", "together"][..] } else { &["alone"] };
+        for way in ways {
+            for (value, number) in FIT {
+                scene.server.command(&["SET", FENCE, value]);
+                let first = token(&client, way).await.unwrap_or_else(|error| panic!("{value:?}: {error}"));
+                let second = token(&client, way).await.expect("it is as any other by now");
+                assert!(first > number && second > first, "{value:?}, {way}: {first}, then {second}");
+            }
+            for value in too_great() {
+                scene.server.command(&["SET", FENCE, &value]);
+                let refused = token(&client, way).await;
+                let error = refused.map(|token| panic!("{value:?}, {way}: {token}")).expect_err("panicked");
+                is_clear(&error, &value);
+                assert_eq!(scene.value(FENCE).as_deref(), Some(&value[..]), "it is left as it is");
+                assert_eq!(scene.value(LOCK), None, "{value:?}, {way}: the lock is left free");
+                assert_eq!(scene.queued(), 0, "{value:?}, {way}");
+            }
+            scene.server.command(&["DEL", FENCE]);
+            token(&client, way).await.expect("as if nothing had been");
+        }
+    })
+    .await;
+}
+
+/// The value comes while the lock is held: what is held is given back, and its waiters are refused and not left waiting.
+#[tokio::test]
+async fn waiters_behind_a_fence_that_is_too_great_are_told() {
+    with_both(async |options| {
+        let scene = Scene::new();
+        for value in too_great() {
+            let (holder, other) = (scene.client(options).await, scene.client(options).await);
+            let guard = take(&holder, LONG).await;
+            let lock = other.lock(LOCK).ttl(LONG).wait(SOON);
+            let waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| guard.token()) });
+            scene.until_queued(1).await;
+            scene.server.command(&["SET", FENCE, &value]);
+            guard.release().await.expect("it is given back");
+            is_clear(&soon(waiter).await.expect_err("no token is above it"), &value);
+            until("the lock is free", || scene.value(LOCK).is_none()).await;
+            assert_eq!(scene.value(FENCE).as_deref(), Some(&value[..]), "it is left as it is");
+            scene.server.command(&["DEL", FENCE]);
+        }
+    })
+    .await;
+}
+
+/// Readers that hold together keep what they have.
+#[tokio::test]
+async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
+    let scene = Scene::new();
+    let (holder, other) = (scene.client("").await, scene.client("").await);
+    let first = holder.rw_lock(LOCK).read().ttl(LONG).acquire().await.expect("it is free");
+    scene.server.command(&["SET", FENCE, "10000000000000000"]);
+    let error =
+        other.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await.expect_err("no token is above it");
+    is_clear(&error, "while others read");
+    assert!(scene.value(LOCK).is_some(), "the reader has it still");
+    scene.server.command(&["DEL", FENCE]);
+    let second = other.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await.expect("they share it");
+    let writer = take_in_background(&scene.client("").await, LONG);
+    scene.until_queued(1).await;
+    assert!(second.token().expect("granted") > first.token().expect("granted"));
+    first.release().await.expect("held");
+    assert!(!writer.is_finished());
+    second.release().await.expect("held");
+    drop(soon(writer).await);
+}
+
+/// A master with such a value counts as one that is down.
+#[tokio::test]
+async fn one_master_with_a_fence_that_is_too_great_holds_nobody_up_and_a_majority_refuses() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
+    let places: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let url = format!("redlock://{}?quarantine=off", places.join(","));
+    let client = latchwork::connect(&url).await.expect("all are there");
+    for value in too_great() {
+        servers.iter().for_each(|server| drop(server.command(&["DEL", FENCE])));
+        let before = token(&client, "alone").await.expect("all are fine");
+        servers[0].command(&["SET", FENCE, &value]);
+        let after = token(&client, "alone").await.expect("two of three are fine");
+        assert!(after > before, "{value:?}: {before}, then {after}");
+        servers[1].command(&["SET", FENCE, &value]);
+        let lock = client.lock(LOCK).ttl(LONG).wait(std::time::Duration::from_millis(50));
+        let error = lock.acquire().await.expect_err("one of three is fine");
+        assert!(error.to_string().contains(FENCE), "{value:?}: {error}");
+        for server in &servers[..2] {
+            assert_eq!(server.command(&["GET", FENCE]).text(), value, "it is left as it is");
+        }
+    }
+}
+
+/// Versions of cells are counted in the same way.
+#[tokio::test]
+async fn versions_of_cells_rise_or_are_refused() {
+    let scene = Scene::new();
+    let (cell, key) = (scene.client("").await.cell("config"), "{config}:latchwork1:c");
+    scene.server.command(&["SET", key, "8000000099999999=old"]);
+    let next = cell.update(|_| b"new".to_vec()).await.expect("there is room above it");
+    assert_eq!(next.version.get(), 8_000_000_100_000_000);
+    for value in ["9999999999999999=old", "9007199254740993=old", "10000000000000000=old", "hello", ""] {
+        scene.server.command(&["SET", key, value]);
+        let refused = cell.update(|_| b"new".to_vec()).await;
+        let error = refused.map(|state| panic!("{value:?}: {:?}", state.version)).expect_err("panicked");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{value:?}: {error}");
+        assert_eq!(scene.value(key).as_deref(), Some(value), "it is left as it is");
+    }
+}
+
+/// A time that no clock can reach keeps others out. It must not turn into a time that is over.
+#[tokio::test]
+async fn a_value_of_getset_with_too_many_digits_is_a_lock_that_is_held() {
+    let scene = Scene::new();
+    let client = scene.client("scheme=getset").await;
+    for digits in [17, 19, 20, 25, 40, 310] {
+        let value = "9".repeat(digits);
+        scene.server.command(&["SET", LOCK, &value]);
+        let tried = client.lock(LOCK).try_acquire().await.unwrap_or_else(|error| panic!("{digits}: {error}"));
+        assert!(tried.is_none(), "{digits} digits");
+        assert_eq!(scene.value(LOCK).as_deref(), Some(&value[..]));
+    }
+}
