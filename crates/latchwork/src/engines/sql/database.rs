@@ -85,8 +85,8 @@ pub(in crate::engines) enum Statement {
     ListQueued,
     /// Tells a client: its channel, the message.
     Tell,
-    /// Inserts a row, or takes the place of one that is over or of the same owner: name, holder, ttl, age, owner, note. A row with
-    /// its token and how long it lasts, or none.
+    /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything ([`Database::PUTS_AT_ONCE`]), it also
+    /// takes the place of a row that is over or of the same owner, and answers with a row of its token and how long it lasts, or none.
     Put,
     /// Lets an inserted row last: name, holder, ttl, age.
     Prolong,
@@ -98,9 +98,10 @@ pub(in crate::engines) enum Statement {
     Held,
     /// The same of all whose names begin so, in their order.
     HeldBelow,
-    /// Where [`Statement::Put`] takes a transaction of three, the first of them: takes the place of another row. The same values.
+    /// Where [`Statement::Put`] takes a transaction, what stands in its stead if a row was seen that is over or of the same owner:
+    /// takes its place. The same values.
     TakeOld,
-    /// The last of them: draws a token for an inserted row, unless it has one. The same values.
+    /// The second of that transaction: draws a token for an inserted row, unless it has one. The same values.
     Draw,
 }
 
