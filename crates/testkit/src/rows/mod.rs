@@ -2,6 +2,7 @@
 
 pub mod clocks;
 pub mod cut;
+pub mod forgotten;
 pub mod killed;
 pub mod names;
 pub mod shared;

@@ -7,6 +7,7 @@ mod clocks;
 mod contenders;
 mod cut;
 mod in_the_way;
+mod forgotten;
 mod killed;
 mod names;
 mod rights;

@@ -6,6 +6,7 @@ mod as_rows;
 mod clocks;
 mod contenders;
 mod cut;
+mod forgotten;
 mod killed;
 mod names;
 mod pooled;

@@ -85,6 +85,9 @@ pub(in crate::engines) enum Statement {
     ListQueued,
     /// Tells a client: its channel, the message.
     Tell,
+    /// Whether names must be looked through for old ones. A row if so: how many names it saw, and the floor (null: there is none yet).
+    /// See `sweep_due.sql`.
+    SweepDue,
     /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything ([`Database::PUTS_AT_ONCE`]), it also
     /// takes the place of a row that is over or of the same owner, and answers with a row of its token and how long it lasts, or none.
     Put,
@@ -103,6 +106,16 @@ pub(in crate::engines) enum Statement {
     TakeOld,
     /// The second of that transaction: draws a token for an inserted row, unless it has one. The same values.
     Draw,
+    /// Makes the row of the floor, if there is none: the floor, now.
+    MakeFloor,
+    /// Locks the row of the floor if a sweep is due and no other client is at it. Now, the floor, since, how far the sweep came.
+    LockFloor,
+    /// Names behind a name, with what tells whether they are old: name, how many. Name, token, whether it is contended, expires.
+    Names,
+    /// Deletes the row of a name, if it is unused and has no token above the floor: name, floor, the end before which its lease ended.
+    Forget,
+    /// Writes the row of the floor: the floor (which never falls), since, how far the sweep came.
+    WriteFloor,
 }
 
 impl Statement {
@@ -119,7 +132,7 @@ impl Statement {
     ];
 
     /// Those of `scheme=row`, in the order of their numbers.
-    pub(in crate::engines) const ALL: [Self; 22] = [
+    pub(in crate::engines) const ALL: [Self; 23] = [
         Self::ClaimFree,
         Self::ReleaseFree,
         Self::LockRow,
@@ -142,7 +155,12 @@ impl Statement {
         Self::ListFree,
         Self::ListQueued,
         Self::Tell,
+        Self::SweepDue,
     ];
+
+    /// Those of a sweep of `scheme=row`, in the order of their numbers. They are used once an hour, so nobody prepares them before.
+    pub(in crate::engines) const OF_SWEEP: [Self; 5] =
+        [Self::MakeFloor, Self::LockFloor, Self::Names, Self::Forget, Self::WriteFloor];
 }
 
 /// One statement with its values.

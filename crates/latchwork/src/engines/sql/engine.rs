@@ -9,6 +9,7 @@ use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, strange};
 use super::in_the_way::InTheWay;
 use super::look::Look;
 use super::queue::{Outcome, Queue, again_in, opening};
+use super::sweep::Sweeps;
 use super::work::{Claiming, Releasing, Revoking, Work};
 use crate::clock::Clock;
 use crate::engine::{
@@ -25,13 +26,15 @@ const BATCH: usize = 256;
 
 /// Locks as rows of a database.
 pub(in crate::engines) struct Rows<D> {
-    database: Arc<D>,
+    pub(super) database: Arc<D>,
     warnings: Vec<String>,
+    pub(super) sweeps: Arc<Sweeps>,
 }
 
 impl<D> Clone for Rows<D> {
     fn clone(&self) -> Self {
-        Self { database: self.database.clone(), warnings: self.warnings.clone() }
+        let Self { database, warnings, sweeps } = self;
+        Self { database: database.clone(), warnings: warnings.clone(), sweeps: sweeps.clone() }
     }
 }
 
@@ -88,12 +91,18 @@ fn name(claim: &Claim) -> Value {
 }
 
 impl<D: Database> Rows<D> {
-    pub(in crate::engines) fn new(database: D, warnings: Vec<String>) -> Self {
-        Self { database: Arc::new(database), warnings }
+    /// Names that nobody uses any more are forgotten meanwhile, if nobody did that lately.
+    pub(in crate::engines) async fn open(database: D, warnings: Vec<String>) -> Self {
+        let rows = Self { database: Arc::new(database), warnings, sweeps: Arc::default() };
+        // Before anything else is asked, so that it is in nobody's way.
+        if let Ok(Some(due)) = rows.sweep_due().await {
+            tokio::spawn(rows.clone().sweep(due));
+        }
+        rows
     }
 
     /// One statement by itself.
-    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
+    pub(super) async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
         let ask = Ask::new(statement, values);
         let answers = repeat(|| self.database.run(vec![ask.clone()])).await?;
         answers.into_iter().next().ok_or_else(strange)
@@ -136,7 +145,7 @@ impl<D: Database> Rows<D> {
     }
 
     /// Does `work` in a transaction on its lock.
-    async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
+    pub(super) async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
         repeat(|| self.try_on_lock(work)).await
     }
 
@@ -153,7 +162,8 @@ impl<D: Database> Rows<D> {
             answers = transaction.run(opening(work.lock(), work.id())).await?;
         }
         let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
-            return Err(strange());
+            // Another made it, and it was forgotten since.
+            return Err(Error::new(ErrorKind::Unreachable, "the row of a lock is gone again").with_source(InTheWay));
         };
         match work.on(queue, mine).await? {
             Outcome::Commit(answer, writes) => {
@@ -273,6 +283,7 @@ impl<D: Database> Engine for Rows<D> {
         let verdict = self.claim_or_queue(claim).await;
         if matches!(verdict, Ok(Verdict::Granted(_))) {
             self.database.forget(claim.id);
+            self.sweep_at_times();
         }
         verdict
     }

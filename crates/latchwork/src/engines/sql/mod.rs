@@ -15,6 +15,7 @@ mod in_the_way;
 mod insert;
 mod look;
 mod queue;
+mod sweep;
 pub(super) mod session;
 mod texts;
 mod work;
