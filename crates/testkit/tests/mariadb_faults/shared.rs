@@ -84,7 +84,8 @@ async fn a_release_of_a_service_never_fails_because_of_us() {
     let services: Vec<_> = tokio::task::block_in_place(|| {
         std::thread::scope(|scope| {
             let sessions = ["host-0", "host-1"].map(|host| (host, scene.server.forgiving_session()));
-            let services = sessions.map(|(host, session)| scope.spawn(move || turns_of_a_service(session, host, end)));
+            let services =
+                sessions.map(|(host, session)| scope.spawn(move || turns_of_a_service(session, host, end)));
             services.into_iter().map(|service| service.join().expect("no panic")).collect()
         })
     });
@@ -92,17 +93,24 @@ async fn a_release_of_a_service_never_fails_because_of_us() {
     for client in clients {
         turns += client.await.expect("no panic");
     }
-    let (taken, failed) = services.iter().fold((0, 0), |sum, (taken, failed)| (sum.0 + taken, sum.1 + failed));
-    println!("{turns} turns of ours, {taken} of services, {failed} failed releases, {} deadlocks", scene.server.deadlocks());
+    let (taken, failed) =
+        services.iter().fold((0, 0), |sum, (taken, failed)| (sum.0 + taken, sum.1 + failed));
+    println!(
+        "{turns} turns of ours, {taken} of services, {failed} failed releases, {} deadlocks",
+        scene.server.deadlocks()
+    );
     assert!(turns > 0 && taken > 0, "{turns} turns of ours, {taken} of services");
     assert_eq!(failed, 0, "releases of services were refused; they had {taken} turns, and we {turns}");
 }
 
 /// How many turns it had until `end`, and how many of its deletes were refused.
 fn turns_of_a_service(mut session: SqlSession, host: &str, end: Moment) -> (u32, u32) {
-    let insert = format!("INSERT INTO {TABLE} (unique_mutex, holder_id) VALUES ('{LOCK}', '{host}'); SELECT ROW_COUNT()");
-    let delete =
-        format!("DELETE FROM {TABLE} WHERE unique_mutex = '{LOCK}' AND holder_id = '{host}'; SELECT ROW_COUNT()");
+    let insert = format!(
+        "INSERT INTO {TABLE} (unique_mutex, holder_id) VALUES ('{LOCK}', '{host}'); SELECT ROW_COUNT()"
+    );
+    let delete = format!(
+        "DELETE FROM {TABLE} WHERE unique_mutex = '{LOCK}' AND holder_id = '{host}'; SELECT ROW_COUNT()"
+    );
     let (mut turns, mut failed) = (0, 0);
     while now() < end {
         if session.ask(&insert) == "1" {

@@ -50,7 +50,9 @@ fn template(statement: Statement) -> &'static str {
         Statement::TakeOld => include_str!("sql/take_old.sql"),
         // No ON DUPLICATE KEY: that locks the row of a holder exclusively, in the secondary index before the primary one, while
         // its own insert or delete holds the one and wants the other. Not IGNORE: a name that is too long must be refused.
-        Statement::Put => "INSERT INTO {table} (unique_mutex, holder_id, create_time) VALUES ($1, $2, {from})",
+        Statement::Put => {
+            "INSERT INTO {table} (unique_mutex, holder_id, create_time) VALUES ($1, $2, {from})"
+        }
         Statement::Draw => include_str!("sql/draw.sql"),
         Statement::Prolong => {
             "UPDATE {table} SET create_time = {from} WHERE unique_mutex = $1 AND holder_id = $2 \

@@ -163,7 +163,9 @@ impl<D: Database> Rows<D> {
         }
         let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
             // Another made it, and it was forgotten since.
-            return Err(Error::new(ErrorKind::Unreachable, "the row of a lock is gone again").with_source(InTheWay));
+            return Err(
+                Error::new(ErrorKind::Unreachable, "the row of a lock is gone again").with_source(InTheWay)
+            );
         };
         match work.on(queue, mine).await? {
             Outcome::Commit(answer, writes) => {

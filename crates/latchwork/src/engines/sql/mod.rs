@@ -15,8 +15,8 @@ mod in_the_way;
 mod insert;
 mod look;
 mod queue;
-mod sweep;
 pub(super) mod session;
+mod sweep;
 mod texts;
 mod work;
 

@@ -52,7 +52,8 @@ impl<D: Database> Rows<D> {
     pub(super) fn sweep_at_times(&self) {
         let Sweeps { begun, next } = &*self.sweeps;
         let (now, due) = (Clock::boottime().now().since(*begun).as_secs(), next.load(Ordering::Relaxed));
-        if now < due || next.compare_exchange(due, later(now), Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        if now < due || next.compare_exchange(due, later(now), Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
             return;
         }
         let rows = self.clone();
