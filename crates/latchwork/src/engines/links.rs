@@ -59,9 +59,7 @@ impl<L: Connection> Links<L> {
             return Ok(link); // Another task was faster.
         }
         let link = Arc::new(open().await?);
-        let mut places = locked(&self.places);
-        places.retain(|(id, place)| *id == runtime || place.working().is_some());
-        if let Some((_, place)) = places.iter_mut().find(|(id, _)| *id == runtime) {
+        if let Some((_, place)) = locked(&self.places).iter_mut().find(|(id, _)| *id == runtime) {
             place.link = Some(link.clone());
         }
         Ok(link)
@@ -69,6 +67,10 @@ impl<L: Connection> Links<L> {
 
     fn opening(&self, runtime: runtime::Id) -> Arc<tokio::sync::Mutex<()>> {
         let mut places = locked(&self.places);
+        // Before the attempt, which may fail or be given up: a runtime that ended has no connection, and no task that opens one.
+        places.retain(|(id, place)| {
+            *id == runtime || place.working().is_some() || Arc::strong_count(&place.opening) > 1
+        });
         if let Some((_, place)) = places.iter().find(|(id, _)| *id == runtime) {
             return place.opening.clone();
         }
@@ -85,5 +87,48 @@ impl<L: Connection> Links<L> {
 impl<L: Connection> Place<L> {
     fn working(&self) -> Option<&Arc<L>> {
         self.link.as_ref().filter(|link| !link.is_closed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::{Error, ErrorKind};
+
+    struct Open;
+
+    impl Connection for Open {
+        fn is_closed(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn runtimes_that_ended_are_forgotten_while_nobody_can_be_reached() {
+        let links = Links::<Open>::default();
+        let is_down = || async { Err(Error::new(ErrorKind::Unreachable, "nobody answers")) };
+        for _ in 0..100 {
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
+            assert!(runtime.block_on(links.get(is_down)).is_err());
+        }
+        assert!(locked(&links.places).len() <= 1, "{} runtimes are kept", locked(&links.places).len());
+    }
+
+    #[test]
+    fn a_runtime_that_opens_a_connection_is_not_forgotten_meanwhile() {
+        let links = Links::<Open>::default();
+        let [one, other] = [(); 2].map(|()| Builder::new_current_thread().build().expect("a runtime"));
+        one.block_on(links.get(|| async {
+            let opened = std::thread::scope(|scope| {
+                scope.spawn(|| other.block_on(links.get(|| async { Ok(Open) })).is_ok()).join()
+            });
+            assert!(opened.expect("no panic"));
+            Ok(Open)
+        }))
+        .expect("opened");
+        let unused = || async { Err(Error::new(ErrorKind::Unreachable, "it has one")) };
+        assert!(one.block_on(links.get(unused)).is_ok() && other.block_on(links.get(unused)).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 pub mod blocked;
 pub mod clocks;
 pub mod cut;
+pub mod forgotten;
 pub mod killed;
 pub mod names;
 pub mod shared;

@@ -7,6 +7,7 @@ mod cells;
 mod clocks;
 mod contenders;
 mod cut;
+mod forgotten;
 mod in_the_way;
 mod killed;
 mod names;

@@ -1,7 +1,7 @@
 //! What a user may not do.
 
 use latchwork::{Effect, ErrorKind, Version, connect};
-use testkit::rows::Scene as _;
+use testkit::rows::{Scene as _, forgotten};
 use testkit::stage::{LOCK, LONG, SOON, take};
 
 use super::scene::Scene;
@@ -38,6 +38,15 @@ async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_t
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains("password in the URL"), "{error}");
     scene.judge(&[client], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_delete_locks_all_the_same() {
+    let scene = Scene::new();
+    drop(scene.observer().await);
+    scene.sql("GRANT SELECT, INSERT, UPDATE ON latchwork_lock TO app@'127.0.0.1'");
+    scene.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_claim TO app@'127.0.0.1'");
+    forgotten::who_may_not_delete_locks_all_the_same(&scene, &url_of(&scene, "app:s3cr%40t", "")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

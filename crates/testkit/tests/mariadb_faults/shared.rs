@@ -1,10 +1,17 @@
 //! `scheme=insert`: beside services that use the same table by plain SQL.
 
+use std::time::Duration;
+
+use latchwork::clock::Moment;
 use latchwork::{ErrorKind, connect};
 use testkit::rows::shared::{self, TABLE};
-use testkit::stage::LOCK;
+use testkit::servers::SqlSession;
+use testkit::stage::{LOCK, LONG, now};
 
 use super::scene::Scene;
+
+/// For how long services and clients take turns on one lock.
+const MIXED_FOR: Duration = Duration::from_secs(3);
 
 fn url(scene: &Scene) -> String {
     scene.server.url(scene.server.address(), &shared::options())
@@ -48,6 +55,72 @@ async fn a_table_that_others_made_is_used_as_it_is() {
     again.release().await.expect("held");
     let error = client.lock("x".repeat(65)).try_acquire().await.expect_err("too long for the column");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+/// With a primary key of its own, the table has two indexes, and a deadlock needs no more than that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_of_a_service_never_fails_because_of_us() {
+    let scene = Scene::new();
+    scene.server.sql(&format!(
+        "CREATE TABLE {TABLE} (id BIGINT PRIMARY KEY AUTO_INCREMENT, unique_mutex VARCHAR(64) NOT NULL UNIQUE, \
+         holder_id VARCHAR(64), create_time DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6))"
+    ));
+    let end = now().after(MIXED_FOR);
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let client = connect(&url(&scene)).await.expect("it runs");
+        clients.push(tokio::spawn(async move {
+            let mut turns = 0;
+            while now() < end {
+                // A try each time: waiters look less and less often, and would hardly ever meet the others.
+                if let Some(guard) = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer") {
+                    guard.release().await.expect("held");
+                    turns += 1;
+                }
+            }
+            turns
+        }));
+    }
+    let services: Vec<_> = tokio::task::block_in_place(|| {
+        std::thread::scope(|scope| {
+            let sessions = ["host-0", "host-1"].map(|host| (host, scene.server.forgiving_session()));
+            let services =
+                sessions.map(|(host, session)| scope.spawn(move || turns_of_a_service(session, host, end)));
+            services.into_iter().map(|service| service.join().expect("no panic")).collect()
+        })
+    });
+    let mut turns = 0;
+    for client in clients {
+        turns += client.await.expect("no panic");
+    }
+    let (taken, failed) =
+        services.iter().fold((0, 0), |sum, (taken, failed)| (sum.0 + taken, sum.1 + failed));
+    println!(
+        "{turns} turns of ours, {taken} of services, {failed} failed releases, {} deadlocks",
+        scene.server.deadlocks()
+    );
+    assert!(turns > 0 && taken > 0, "{turns} turns of ours, {taken} of services");
+    assert_eq!(failed, 0, "releases of services were refused; they had {taken} turns, and we {turns}");
+}
+
+/// How many turns it had until `end`, and how many of its deletes were refused.
+fn turns_of_a_service(mut session: SqlSession, host: &str, end: Moment) -> (u32, u32) {
+    let insert = format!(
+        "INSERT INTO {TABLE} (unique_mutex, holder_id) VALUES ('{LOCK}', '{host}'); SELECT ROW_COUNT()"
+    );
+    let delete = format!(
+        "DELETE FROM {TABLE} WHERE unique_mutex = '{LOCK}' AND holder_id = '{host}'; SELECT ROW_COUNT()"
+    );
+    let (mut turns, mut failed) = (0, 0);
+    while now() < end {
+        if session.ask(&insert) == "1" {
+            turns += 1;
+            while session.ask(&delete) != "1" {
+                failed += 1;
+            }
+        }
+    }
+    (turns, failed)
 }
 
 /// Nothing would keep two from inserting.

@@ -7,6 +7,7 @@ mod blocked;
 mod clocks;
 mod contenders;
 mod cut;
+mod forgotten;
 mod killed;
 mod names;
 mod pooled;

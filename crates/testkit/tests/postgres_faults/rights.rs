@@ -1,6 +1,7 @@
 //! What a user may not do, and names that try to.
 
 use latchwork::{ErrorKind, connect};
+use testkit::rows::forgotten;
 
 use super::scene::{SOON, Scene, take};
 
@@ -23,6 +24,16 @@ async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_t
     let client = scene.connect(&url_of(&scene, "app", "")).await;
     take(&client.lock("x")).await.release().await.expect("held");
     scene.judge(&[client], SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_delete_locks_all_the_same() {
+    let scene = Scene::new();
+    drop(scene.client().await);
+    scene.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    scene.server.psql("GRANT SELECT, INSERT, UPDATE ON latchwork_lock TO app");
+    scene.server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_claim TO app");
+    forgotten::who_may_not_delete_locks_all_the_same(&scene, &url_of(&scene, "app", "")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

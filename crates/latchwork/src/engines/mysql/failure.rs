@@ -12,6 +12,8 @@ pub(super) mod code {
     /// A lock that was waited for too long. Only the statement was undone, not its transaction.
     pub(super) const WAITED_TOO_LONG: u16 = 1205;
     pub(super) const DEADLOCK: u16 = 1213;
+    /// An insert that another one was faster than.
+    pub(super) const DUPLICATE: u16 = 1062;
     pub(super) const READ_ONLY: [u16; 2] = [1290, 1836];
     pub(super) const NO_DATABASE: [u16; 2] = [1046, 1049];
     /// By its database, its password, its table, its column, its command, its host; or it is locked.
@@ -55,7 +57,7 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
         }
     };
     let (kind, hint) = match code {
-        code::DEADLOCK | code::WAITED_TOO_LONG => {
+        code::DEADLOCK | code::WAITED_TOO_LONG | code::DUPLICATE => {
             let message = format!("{engine} at {place}: {words}");
             let stays = code == code::WAITED_TOO_LONG;
             let in_the_way = if stays { InTheWay::Stays } else { InTheWay::Passed };

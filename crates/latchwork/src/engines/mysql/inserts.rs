@@ -48,10 +48,10 @@ pub(super) fn is_fit(table: &str) -> String {
 fn template(statement: Statement) -> &'static str {
     match statement {
         Statement::TakeOld => include_str!("sql/take_old.sql"),
-        // Not IGNORE: that would leave a shared lock on a row that is there, and two who have one wait for each other.
+        // No ON DUPLICATE KEY: that locks the row of a holder exclusively, in the secondary index before the primary one, while
+        // its own insert or delete holds the one and wants the other. Not IGNORE: a name that is too long must be refused.
         Statement::Put => {
-            "INSERT INTO {table} (unique_mutex, holder_id, create_time) VALUES ($1, $2, {from}) \
-             ON DUPLICATE KEY UPDATE holder_id = holder_id"
+            "INSERT INTO {table} (unique_mutex, holder_id, create_time) VALUES ($1, $2, {from})"
         }
         Statement::Draw => include_str!("sql/draw.sql"),
         Statement::Prolong => {

@@ -31,6 +31,8 @@ pub(super) struct Lane {
     connection: Connection,
     /// Those of a scheme, in the order of their numbers.
     statements: Statements,
+    /// Those of a sweep, each once it is used: the right to delete may be lacking, which must not keep anybody from locking.
+    of_sweep: [OnceCell<(Text, Prepared)>; Statement::OF_SWEEP.len()],
     /// Those of cells, once somebody uses them.
     of_cells: OnceCell<ForCells>,
 }
@@ -65,7 +67,7 @@ impl Lane {
         let tables = if options.inserts { inserts::tables(table) } else { tables(table) };
         let statements = prepare_or_make(&connection, texts, &tables).await?;
         std::mem::forget(half_open);
-        Ok(Self { connection, statements, of_cells: OnceCell::new() })
+        Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -121,6 +123,11 @@ impl Lane {
     /// # Errors
     /// The first that failed; those behind it were carried out all the same.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+        for ask in asks {
+            if let Some(of_sweep) = self.of_sweep(ask.statement) {
+                of_sweep.get_or_try_init(|| self.prepare_for_sweep(ask.statement)).await?;
+            }
+        }
         let sent: Vec<_> = asks.iter().map(|ask| self.send(ask)).collect();
         let waiting = async {
             let mut answers = Vec::with_capacity(asks.len());
@@ -152,6 +159,18 @@ impl Lane {
         let (text, prepared) = &statements[statement as usize];
         let asked = self.connection.execute(*prepared, &text.values(values));
         self.connection.answer(asked).await
+    }
+
+    /// Where a statement of a sweep is, once it is prepared. `None`: it is of no sweep.
+    fn of_sweep(&self, statement: Statement) -> Option<&OnceCell<(Text, Prepared)>> {
+        let number = (statement as usize).checked_sub(Statement::OF_SWEEP[0] as usize)?;
+        self.of_sweep.get(number)
+    }
+
+    async fn prepare_for_sweep(&self, statement: Statement) -> Result<(Text, Prepared)> {
+        let text = Text::of(statement, &self.connection.options().table);
+        let prepared = self.connection.answer(self.connection.prepare(&text.words)).await?;
+        Ok((text, prepared))
     }
 
     async fn prepare_cells(&self) -> Result<ForCells> {
@@ -197,7 +216,10 @@ impl Lane {
 
     fn send(&self, ask: &Ask) -> impl Future<Output = Asked<Reply>> + Send + use<> {
         let first = statements_used(self.connection.options())[0];
-        let (text, prepared) = &self.statements[ask.statement as usize - first as usize];
+        let (text, prepared) = match self.of_sweep(ask.statement).and_then(OnceCell::get) {
+            Some(of_sweep) => of_sweep,
+            None => &self.statements[ask.statement as usize - first as usize],
+        };
         self.connection.execute(*prepared, &text.values(&ask.values))
     }
 }

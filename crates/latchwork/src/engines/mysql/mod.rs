@@ -66,7 +66,7 @@ impl Mysql {
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, &[])?;
-        Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
+        Ok(Self(Rows::open(Server::connect(options).await?, Vec::new()).await))
     }
 
     pub(crate) fn promises() -> Guarantees {

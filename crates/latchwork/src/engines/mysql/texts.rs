@@ -53,9 +53,13 @@ fn own(statement: Statement) -> Option<&'static str> {
     match statement {
         Statement::ClaimFree => Some(include_str!("sql/claim_free.sql")),
         // Not IGNORE: that would leave a shared lock on a row that is there, and two who have one wait for each other.
-        Statement::MakeRow => {
-            Some("INSERT INTO {lock} (name, token) VALUES ($1, 0) ON DUPLICATE KEY UPDATE token = token")
-        }
+        Statement::MakeRow => Some(
+            "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(f.token), 0) FROM {lock} AS f WHERE f.name = '' \
+                 ON DUPLICATE KEY UPDATE token = {lock}.token",
+        ),
+        Statement::MakeFloor => Some(
+            "INSERT INTO {lock} (name, token, since) VALUES ('', $1, $2) ON DUPLICATE KEY UPDATE token = token",
+        ),
         // Nobody can be told.
         Statement::Tell => Some("DO 0"),
         _ => None,
@@ -94,7 +98,7 @@ mod tests {
 
     #[test]
     fn every_statement_has_words() {
-        for statement in Statement::ALL.into_iter().chain(Statement::OF_INSERT) {
+        for statement in Statement::ALL.into_iter().chain(Statement::OF_INSERT).chain(Statement::OF_SWEEP) {
             let text = Text::of(statement, "t");
             assert!(!text.words.is_empty(), "{statement:?}");
             assert!(!text.words.contains(['{', '$']), "{statement:?}: {}", text.words);

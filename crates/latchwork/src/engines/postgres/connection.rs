@@ -322,6 +322,10 @@ impl Connection {
         let values = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
         let number = ask.statement as usize - self.statements_used()[0] as usize;
         let rows = match &self.statements {
+            _ if Statement::OF_SWEEP.contains(&ask.statement) => {
+                let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
+                self.client.query_typed(&text(ask.statement, &self.shared.options.table), &values).await?
+            }
             Statements::Prepared(prepared) => {
                 let values: Vec<_> = values.collect();
                 self.client.query(&prepared[number], &values).await?

@@ -78,7 +78,7 @@ impl Postgres {
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, Scheme::Row)?;
-        Ok(Self(Rows::new(Server::connect(options).await?, Vec::new())))
+        Ok(Self(Rows::open(Server::connect(options).await?, Vec::new()).await))
     }
 
     pub(crate) fn promises() -> Guarantees {

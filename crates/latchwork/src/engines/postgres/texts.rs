@@ -38,7 +38,13 @@ pub(super) fn text(statement: Statement, table: &str) -> String {
 fn own(statement: Statement) -> Option<&'static str> {
     match statement {
         Statement::ClaimFree => Some(include_str!("sql/claim_free.sql")),
-        Statement::MakeRow => Some("INSERT INTO {lock} (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING"),
+        Statement::MakeRow => Some(
+            "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(token), 0) FROM {lock} WHERE name = '' \
+             ON CONFLICT DO NOTHING",
+        ),
+        Statement::MakeFloor => {
+            Some("INSERT INTO {lock} (name, token, since) VALUES ('', $1, $2) ON CONFLICT DO NOTHING")
+        }
         Statement::Touch => Some(include_str!("sql/touch.sql")),
         Statement::Tell => {
             Some("SELECT pg_notify(convert_from($1, 'UTF8'), convert_from($2, 'UTF8')) IS NULL")
@@ -52,7 +58,11 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
     const B: Type = Type::BYTEA;
     const I: Type = Type::INT8;
     match statement {
-        Statement::Now => &[],
+        Statement::Now | Statement::SweepDue | Statement::LockFloor => &[],
+        Statement::MakeFloor => &[I, I],
+        Statement::Names => &[B, I],
+        Statement::Forget => &[B, I, I],
+        Statement::WriteFloor => &[I, I, B],
         Statement::LockRow | Statement::MakeRow => &[B],
         Statement::ReleaseFree
         | Statement::Find

@@ -89,8 +89,11 @@ pub(in crate::engines) enum Statement {
     OwnRow,
     /// Locks the claim's entry in the queue, in the same way: name, id.
     OwnEntry,
-    /// Inserts a row, or takes the place of one that is over or of the same owner: name, holder, ttl, age, owner, note. A row with
-    /// its token and how long it lasts, or none.
+    /// Whether names must be looked through for old ones. A row if so: how many names it saw, and the floor (null: there is none yet).
+    /// See `sweep_due.sql`.
+    SweepDue,
+    /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything ([`Database::PUTS_AT_ONCE`]), it also
+    /// takes the place of a row that is over or of the same owner, and answers with a row of its token and how long it lasts, or none.
     Put,
     /// Lets an inserted row last: name, holder, ttl, age.
     Prolong,
@@ -104,10 +107,21 @@ pub(in crate::engines) enum Statement {
     HeldBelow,
     /// Locks an inserted row of this holder: name, holder. A row, or none if there is none such, or if another transaction keeps it.
     OwnInserted,
-    /// Where [`Statement::Put`] takes a transaction of three, the first of them: takes the place of another row. The same values.
+    /// Where [`Statement::Put`] takes a transaction, what stands in its stead if a row was seen that is over or of the same owner:
+    /// takes its place. The same values.
     TakeOld,
-    /// The last of them: draws a token for an inserted row, unless it has one. The same values.
+    /// The second of that transaction: draws a token for an inserted row, unless it has one. The same values.
     Draw,
+    /// Makes the row of the floor, if there is none: the floor, now.
+    MakeFloor,
+    /// Locks the row of the floor if a sweep is due and no other client is at it. Now, the floor, since, how far the sweep came.
+    LockFloor,
+    /// Names behind a name, with what tells whether they are old: name, how many. Name, token, whether it is contended, expires.
+    Names,
+    /// Deletes the row of a name, if it is unused and has no token above the floor: name, floor, the end before which its lease ended.
+    Forget,
+    /// Writes the row of the floor: the floor (which never falls), since, how far the sweep came.
+    WriteFloor,
 }
 
 impl Statement {
@@ -125,7 +139,7 @@ impl Statement {
     ];
 
     /// Those of `scheme=row`, in the order of their numbers.
-    pub(in crate::engines) const ALL: [Self; 24] = [
+    pub(in crate::engines) const ALL: [Self; 25] = [
         Self::ClaimFree,
         Self::ReleaseFree,
         Self::LockRow,
@@ -150,7 +164,12 @@ impl Statement {
         Self::Tell,
         Self::OwnRow,
         Self::OwnEntry,
+        Self::SweepDue,
     ];
+
+    /// Those of a sweep of `scheme=row`, in the order of their numbers. They are used once an hour, so nobody prepares them before.
+    pub(in crate::engines) const OF_SWEEP: [Self; 5] =
+        [Self::MakeFloor, Self::LockFloor, Self::Names, Self::Forget, Self::WriteFloor];
 }
 
 /// One statement with its values.

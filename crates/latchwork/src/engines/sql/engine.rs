@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
 use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, strange};
+use super::in_the_way::InTheWay;
 use super::look::Look;
 use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
 use super::queue::{Outcome, Queue, again_in, opening};
+use super::sweep::Sweeps;
 use super::work::{Claiming, Releasing, Revoking, Work};
 use crate::clock::Clock;
 use crate::engine::{
@@ -23,15 +25,17 @@ const BATCH: usize = 256;
 
 /// Locks as rows of a database.
 pub(in crate::engines) struct Rows<D> {
-    database: Arc<D>,
+    pub(super) database: Arc<D>,
     warnings: Vec<String>,
     waiting: WaitingRenewals,
+    pub(super) sweeps: Arc<Sweeps>,
 }
 
 impl<D> Clone for Rows<D> {
     fn clone(&self) -> Self {
-        let waiting = self.waiting.clone();
-        Self { database: self.database.clone(), warnings: self.warnings.clone(), waiting }
+        let Self { database, warnings, waiting, sweeps } = self;
+        let (database, warnings) = (database.clone(), warnings.clone());
+        Self { database, warnings, waiting: waiting.clone(), sweeps: sweeps.clone() }
     }
 }
 
@@ -79,12 +83,19 @@ fn prolong(statement: Statement, claim: &Claim) -> Ask {
 }
 
 impl<D: Database> Rows<D> {
-    pub(in crate::engines) fn new(database: D, warnings: Vec<String>) -> Self {
-        Self { database: Arc::new(database), warnings, waiting: WaitingRenewals::default() }
+    /// Names that nobody uses any more are forgotten meanwhile, if nobody did that lately.
+    pub(in crate::engines) async fn open(database: D, warnings: Vec<String>) -> Self {
+        let (waiting, sweeps) = (WaitingRenewals::default(), Arc::default());
+        let rows = Self { database: Arc::new(database), warnings, waiting, sweeps };
+        // Before anything else is asked, so that it is in nobody's way.
+        if let Ok(Some(due)) = rows.sweep_due().await {
+            tokio::spawn(rows.clone().sweep(due));
+        }
+        rows
     }
 
     /// One statement by itself.
-    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
+    pub(super) async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
         let ask = Ask::new(statement, values);
         repeat_passed(|| self.run_once(&ask)).await
     }
@@ -131,7 +142,7 @@ impl<D: Database> Rows<D> {
     }
 
     /// Does `work` in a transaction on its lock.
-    async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
+    pub(super) async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
         let (mut transaction, mut answers) = self.database.begin(opening(work.lock(), work.id())).await?;
         if answers.first().is_some_and(|row| row.rows.is_empty()) {
             if let Some(answer) = work.never_used() {
@@ -144,7 +155,9 @@ impl<D: Database> Rows<D> {
             answers = transaction.run(opening(work.lock(), work.id())).await?;
         }
         let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
-            return Err(strange());
+            // Another made it, and it was forgotten since.
+            return Err(Error::new(ErrorKind::Unreachable, "the row of a lock is gone again")
+                .with_source(InTheWay::Passed));
         };
         match work.on(queue, mine).await? {
             Outcome::Commit(answer, writes) => {
@@ -280,7 +293,9 @@ impl<D: Database> Engine for Rows<D> {
 
     /// With connections of its own: a claim or a release that waits for a row holds up no renewal.
     async fn fork(&self) -> Result<Self> {
-        Ok(Self::new(self.database.fork(), self.warnings.clone()))
+        let (database, warnings) = (Arc::new(self.database.fork()), self.warnings.clone());
+        let (waiting, sweeps) = (WaitingRenewals::default(), self.sweeps.clone());
+        Ok(Self { database, warnings, waiting, sweeps })
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -291,6 +306,7 @@ impl<D: Database> Engine for Rows<D> {
         let verdict = self.claim_or_queue(claim).await;
         if matches!(verdict, Ok(Verdict::Granted(_))) {
             self.database.forget(claim.id);
+            self.sweep_at_times();
         }
         verdict
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
 use super::entry::{bytes, int, micros, strange};
 use super::holder::{self, Holder};
+use super::in_the_way::InTheWay;
 use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
 use crate::clock::Clock;
 use crate::engine::{
@@ -140,8 +141,8 @@ impl<D: Database> Inserts<D> {
         Value::Int(micros(self.shared.age))
     }
 
-    /// Wins or does not. The unique key decides between those who come at once.
-    async fn put(&self, claim: &Claim) -> Result<Put> {
+    /// Wins or does not. The unique key decides between those who come at once. `seen`: the row whose place it takes.
+    async fn put(&self, claim: &Claim, seen: Option<&Row>) -> Result<Put> {
         let values = vec![
             name(&claim.name),
             Value::Text(holder::text(claim)),
@@ -151,7 +152,12 @@ impl<D: Database> Inserts<D> {
             Value::Text(claim.note.as_str().to_owned()),
         ];
         if !D::PUTS_AT_ONCE {
-            return repeat_passed(|| self.put_in_transaction(claim, &values)).await;
+            let first = if seen.is_some() { Statement::TakeOld } else { Statement::Put };
+            return match self.put_in_transaction(claim, first, &values).await {
+                // A competitor was faster. Repeating would only collide with it again.
+                Err(error) if InTheWay::of(&error) == Some(InTheWay::Passed) => Ok(Put::Busy(None)),
+                answer => answer,
+            };
         }
         let put = Ask::new(Statement::Put, values);
         let answers = repeat_passed(|| self.shared.database.run(vec![put.clone()])).await?;
@@ -161,9 +167,8 @@ impl<D: Database> Inserts<D> {
         Ok(Put::Won(Grant { token: Some(int(token)? as u64), valid }))
     }
 
-    async fn put_in_transaction(&self, claim: &Claim, values: &[Value]) -> Result<Put> {
-        let writes = [Statement::TakeOld, Statement::Put, Statement::Draw];
-        let asks = writes.into_iter().map(|statement| Ask::new(statement, values));
+    async fn put_in_transaction(&self, claim: &Claim, first: Statement, values: &[Value]) -> Result<Put> {
+        let asks = [first, Statement::Draw].into_iter().map(|statement| Ask::new(statement, values));
         let look = Ask::new(Statement::Held, [name(&claim.name), self.age()]);
         let (transaction, answers) = self.shared.database.begin(asks.chain([look]).collect()).await?;
         let row = answers.last().and_then(|held| held.rows.first()).map(|row| Row::read(row)).transpose()?;
@@ -212,15 +217,17 @@ impl<D: Database> Inserts<D> {
 
     async fn claim_or_look(&self, claim: &Claim) -> Result<Verdict> {
         let is_waiting = locked(&self.shared.vainly).contains_key(&claim.id);
-        // To insert in vain costs the server a commit, to look does not.
-        if is_waiting
-            && let Some(row) = self.row(&claim.name).await?
+        // An insert in vain costs the server a commit, and where it takes a transaction it locks the holder's row: the holder's
+        // own delete can then become the victim of a deadlock. A look costs neither.
+        let looks = is_waiting || !D::PUTS_AT_ONCE;
+        let seen = if looks { self.row(&claim.name).await? } else { None };
+        if let Some(row) = &seen
             && !row.is_over()
             && !claim.takes_over(row.holder.id, Mode::Exclusive, row.holder.owner.as_ref())
         {
-            return self.verdict(claim, &row);
+            return self.verdict(claim, row);
         }
-        let row = match self.put(claim).await? {
+        let row = match self.put(claim, seen.as_ref()).await? {
             Put::Won(grant) => return Ok(Verdict::Granted(grant)),
             Put::Busy(None) => self.row(&claim.name).await?,
             Put::Busy(row) => row,

@@ -17,6 +17,7 @@ mod look;
 mod patience;
 mod queue;
 pub(super) mod session;
+mod sweep;
 mod texts;
 mod work;
 

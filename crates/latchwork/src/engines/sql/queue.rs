@@ -208,6 +208,15 @@ impl<'t, T: Transaction> Queue<'t, T> {
         Ok(self.done(Revoked::Done))
     }
 
+    /// Clears away who is gone, for nobody in particular.
+    pub(super) async fn tidy(mut self) -> Result<Outcome<()>> {
+        if !self.is_contended {
+            return Ok(Outcome::Nothing(()));
+        }
+        self.settle(None).await?;
+        Ok(self.done(()))
+    }
+
     /// Takes a lock that nobody waits for.
     fn take_row(mut self, claim: &Claim) -> Outcome<Verdict> {
         let token = self.next_token();

@@ -112,3 +112,27 @@ impl Work for Revoking<'_> {
         queue.revoke(self.id, mine, self.how).await
     }
 }
+
+/// Clears away who is gone from a queue.
+pub(super) struct Tidying<'a>(pub(super) &'a LockName);
+
+impl Work for Tidying<'_> {
+    type Answer = ();
+
+    fn lock(&self) -> &LockName {
+        self.0
+    }
+
+    /// Nobody's.
+    fn id(&self) -> ClaimId {
+        ClaimId::from_bytes([0; 16])
+    }
+
+    fn never_used(&self) -> Option<()> {
+        Some(())
+    }
+
+    async fn on<T: Transaction>(&self, queue: Queue<'_, T>, _: Option<Entry>) -> Result<Outcome<()>> {
+        queue.tidy().await
+    }
+}

@@ -1,0 +1,149 @@
+//! Names that nobody uses any more.
+
+use latchwork::Lock;
+use latchwork::engine::Filter;
+
+use super::Scene;
+use crate::shim::Clocks;
+use crate::stage::{LOCK, LONG, SOON, connect, now, pause};
+
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+/// More than are looked at in one transaction.
+const NAMES: usize = 1_201;
+
+/// How many names the table has, the floor of tokens apart.
+fn names(scene: &impl Scene) -> usize {
+    scene.sql("SELECT count(*) FROM latchwork_lock WHERE name <> ''").parse().expect("a number")
+}
+
+async fn until_names(scene: &impl Scene, count: usize) {
+    let end = now().after(SOON);
+    while names(scene) != count {
+        assert!(now() < end, "{} names are kept instead of {count}", names(scene));
+        pause(10).await;
+    }
+}
+
+/// What is used once, and never again.
+fn use_many(scene: &impl Scene) {
+    let token = scene.sql("SELECT max(token) FROM latchwork_lock");
+    let rows: Vec<_> = (0..NAMES).map(|number| format!("('many/{number}', {token}, 1)")).collect();
+    scene.sql(&format!("INSERT INTO latchwork_lock (name, token, expires) VALUES {}", rows.join(", ")));
+}
+
+/// Lets time pass: everything in the table is older by so much.
+fn age(scene: &impl Scene, millis: i64) {
+    let older = millis * 1_000;
+    scene.sql(&format!(
+        "UPDATE latchwork_lock SET token = token - {older}, expires = expires - {older}, since = since - {older}"
+    ));
+}
+
+fn token(scene: &impl Scene, name: &str) -> i64 {
+    let token = scene.sql(&format!("SELECT token FROM latchwork_lock WHERE name = '{name}'"));
+    token.parse().expect("a number")
+}
+
+async fn use_once(lock: Lock) {
+    lock.ttl(LONG).acquire().await.expect("free").release().await.expect("held");
+}
+
+/// And tokens rise when such a name is used again, though the server's clock was set back by more than that. `clocks` are the server's.
+pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise(
+    scene: &impl Scene,
+    clocks: &Clocks,
+) {
+    let client = connect(&scene.direct_url()).await;
+    for name in [LOCK, "shared", "kept"] {
+        use_once(client.lock(name)).await;
+    }
+    use_many(scene);
+    // A queue in which everybody died.
+    scene.sql("INSERT INTO latchwork_lock (name, token, contended, ticket) VALUES ('dead', 1, 1, 1)");
+    scene.sql(
+        "INSERT INTO latchwork_claim (name, ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note) \
+         VALUES ('dead', 1, '0123456789abcdef', '', 0, 0, 1, 1, 1, 1, 0, '')",
+    );
+    age(scene, 2 * DAY);
+    let before = [LOCK, "shared"].map(|name| token(scene, name));
+    use_once(client.lock("kept")).await;
+    // The first who finds old names only writes down from where on tokens go: a claim that did not see that may be under way.
+    let first = connect(&scene.direct_url()).await;
+    let end = now().after(SOON);
+    while scene.sql("SELECT count(*) FROM latchwork_lock WHERE name = ''") == "0" {
+        assert!(now() < end, "nobody looks for old names");
+        pause(10).await;
+    }
+    assert_eq!(names(scene), NAMES + 4);
+    scene.sql(&format!("UPDATE latchwork_lock SET since = since - {} WHERE name = ''", 2 * HOUR * 1_000));
+    let second = connect(&scene.direct_url()).await;
+    until_names(scene, 2).await;
+    let end = now().after(SOON);
+    while scene.sql("SELECT count(*) FROM latchwork_claim") != "0" {
+        assert!(now() < end, "the dead queue is kept");
+        pause(10).await;
+    }
+    // Two hours later the name of that queue goes too; what was used less than a day ago stays.
+    age(scene, 2 * HOUR);
+    let third = connect(&scene.direct_url()).await;
+    until_names(scene, 1).await;
+    for client in [&client, &first, &second, &third] {
+        let listed = client.inspect(&Filter::Prefix(String::new())).await.expect("an answer");
+        assert!(listed.is_empty(), "{listed:?}");
+    }
+    clocks.move_wall(-3 * DAY);
+    use_once(client.lock(LOCK)).await;
+    use_once(client.rw_lock("shared").read()).await;
+    let after = [LOCK, "shared"].map(|name| token(scene, name));
+    assert!(after[0] > before[0] && after[1] > before[1], "tokens went back: {before:?}, {after:?}");
+}
+
+/// It keeps what it was granted, and its tokens rise.
+pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(scene: &impl Scene) {
+    const CLAIMED: usize = 40;
+    let client = connect(&scene.direct_url()).await;
+    let lock = |number: usize| client.lock(format!("claimed/{number}")).ttl(LONG);
+    let mut tokens = vec![0; CLAIMED];
+    for round in 0..8 {
+        let (mut guards, mut sweepers) = (Vec::new(), Vec::new());
+        if round > 0 {
+            // All are old, and so is the floor that was written after them.
+            let floor = scene.sql("SELECT max(token) FROM latchwork_lock");
+            scene.sql("UPDATE latchwork_lock SET expires = 1 WHERE name <> ''");
+            scene.sql("DELETE FROM latchwork_lock WHERE name = ''");
+            scene.sql(&format!("INSERT INTO latchwork_lock (name, token, since) VALUES ('', {floor}, 1)"));
+            sweepers.push(connect(&scene.direct_url()).await);
+        }
+        // The last first: the sweep comes from the other side.
+        for number in (0..CLAIMED).rev() {
+            guards.push((number, lock(number).acquire().await.expect("nobody holds it")));
+        }
+        let held = "SELECT count(*) FROM latchwork_lock WHERE id IS NOT NULL";
+        assert_eq!(scene.sql(held), CLAIMED.to_string(), "a row went with its holder");
+        for (number, guard) in guards {
+            let token = guard.token().expect("tokens").get();
+            assert!(token > tokens[number], "{number} had {} before, and now {token}", tokens[number]);
+            tokens[number] = token;
+            guard.release().await.expect("held");
+        }
+    }
+}
+
+/// `url`: of one who may do everything but delete locks.
+pub async fn who_may_not_delete_locks_all_the_same(scene: &impl Scene, url: &str) {
+    let client = connect(url).await;
+    client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+    use_many(scene);
+    scene.sql("UPDATE latchwork_lock SET token = 1, expires = 1");
+    scene.sql("INSERT INTO latchwork_lock (name, token, since) VALUES ('', 2, 1)");
+    let client = connect(url).await;
+    let end = now().after(SOON);
+    while scene.sql("SELECT since FROM latchwork_lock WHERE name = ''") == "1" {
+        assert!(now() < end, "others must be spared for an hour");
+        pause(10).await;
+    }
+    assert_eq!(names(scene), NAMES + 1);
+    client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+    client.lock("another").acquire().await.expect("free").release().await.expect("held");
+}
