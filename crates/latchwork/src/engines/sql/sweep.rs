@@ -151,6 +151,7 @@ impl<D: Database> Rows<D> {
     async fn tidy(&self, name: &Value) -> Result<()> {
         let name = std::str::from_utf8(bytes(name)?).map_err(|_| strange())?;
         let name = LockName::new(name).map_err(|_| strange())?;
-        repeat(|| self.on_lock(&Tidying(&name))).await
+        let tidying = Tidying(&name);
+        repeat(|| self.on_lock(&tidying)).await
     }
 }
