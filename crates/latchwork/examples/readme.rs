@@ -7,5 +7,5 @@ async fn main() -> latchwork::Result<()> {
     let client = latchwork::connect("memory:").await?; // "sqlite:" for all processes of this user
     let guard = client.lock("orders/42").wait(Duration::from_secs(5)).acquire().await?;
     println!("every write carries token {}", guard.token()?);
-    guard.release().await // or drop it: released in the background
+    guard.release().await // or drop it: the drop sends the release
 }

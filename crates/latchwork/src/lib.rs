@@ -8,7 +8,7 @@
 //! let client = latchwork::connect("memory:").await?; // or "sqlite:", one file for all processes of this user
 //! let guard = client.lock("orders/42").ttl(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire().await?;
 //! println!("my writes carry token {}", guard.token()?); // only grows: the store refuses an older one
-//! guard.release().await?; // or drop it: released in the background
+//! guard.release().await?; // or drop it: the drop sends the release
 //! # Ok(()) }
 //! ```
 //!
@@ -40,7 +40,6 @@ mod locked;
 mod loss;
 mod names;
 mod owner;
-mod park;
 mod recipes;
 mod token;
 mod wishes;

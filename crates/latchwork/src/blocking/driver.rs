@@ -1,7 +1,10 @@
 //! The thread that drives engines and timers for callers without a runtime.
 
 use std::future::Future;
-use std::sync::Mutex;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use tokio::runtime::{Builder, EnterGuard, Handle};
 
@@ -45,10 +48,28 @@ impl Driver {
     /// Polls `future` on the calling thread, which sleeps in between; timers and sockets wake it from the driver's.
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let _inside = self.enter();
-        let park = || {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        // Inside somebody's task, that task's budget is not ours: once it is spent, tokio defers the wake-up until the task
+        // returns, and it cannot return before this does.
+        let future = tokio::task::unconstrained(future);
+        let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
+        loop {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut cx) {
+                return done;
+            }
             std::thread::park();
-            true
-        };
-        crate::park::block_on(future, park).expect("it parks until the future is done")
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Background {
     stop: Arc<Notify>,
     /// The thread's id, once there is one.
     thread_id: Arc<OnceLock<ThreadId>>,
-    unfinished: watch::Sender<Unfinished>,
+    unfinished: Arc<Unfinished>,
     /// Whether the sweeper runs.
     is_sweeping: AtomicBool,
     /// From when on nobody waits for requests that were begun on other runtimes.
@@ -44,7 +44,7 @@ impl Background {
             limits: Arc::default(),
             pid: forkmark::process_id(),
             thread_id: Arc::default(),
-            unfinished: watch::Sender::default(),
+            unfinished: Arc::default(),
             is_sweeping: AtomicBool::new(false),
             settles_at: watch::Sender::new(Moment::NEVER),
             kept_until: AtomicU64::new(0),
@@ -53,23 +53,31 @@ impl Background {
 
     /// Resolves when all work that was begun is done.
     pub(crate) async fn finished(&self) {
-        let _ = self.unfinished.subscribe().wait_for(|unfinished| unfinished.all() == 0).await;
+        loop {
+            let changed = self.unfinished.changed.notified();
+            if self.unfinished() == 0 {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// How many tasks are not done yet.
     pub(crate) fn unfinished(&self) -> usize {
-        self.unfinished.borrow().all()
+        let counts = locked(&self.unfinished.counts);
+        counts.requests + counts.kept
     }
 
     /// Blocks the calling thread until no release is outstanding, for `timeout` at the longest. Claims that are kept for a
     /// while are not waited for: they outlive the process anyway.
     ///
-    /// Never on tokio's clock, whose runtime this would block, and never on the client's own thread, which does the work.
+    /// Never on tokio's clock, whose runtime this would block, and never on the client's own thread, which does the work. With
+    /// nothing of tokio's: this may be the end of a thread, whose variables are gone.
     pub(crate) fn settle(&self, timeout: Duration) {
         let is_own_thread = || self.thread_id.get() == Some(&std::thread::current().id());
         if self.clock.lives_in_the_runtime()
             || timeout.is_zero()
-            || self.unfinished.borrow().requests == 0
+            || locked(&self.unfinished.counts).requests == 0
             || is_own_thread()
         {
             return;
@@ -80,14 +88,10 @@ impl Background {
         let (now, grace) =
             (self.clock.now(), if blocks_runtime { Duration::ZERO } else { defaults::SETTLE_GRACE });
         self.settles_at.send_replace(now.after(grace));
-        let limit = now.after(timeout);
-        let park = || {
-            let now = self.clock.now();
-            std::thread::park_timeout(limit.since(now));
-            now < limit
-        };
-        let mut unfinished = self.unfinished.subscribe();
-        crate::park::block_on(unfinished.wait_for(|unfinished| unfinished.requests == 0), park);
+        let counts = locked(&self.unfinished.counts);
+        let waiting =
+            self.unfinished.released.wait_timeout_while(counts, timeout, |counts| counts.requests > 0);
+        drop(waiting.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// True if the sweeper does not run, and the caller has to start it.
@@ -107,7 +111,7 @@ impl Background {
     /// Runs `work` that keeps a claim until `until`.
     pub(crate) fn spawn_kept(&self, until: Moment, work: impl Future<Output = ()> + Send + 'static) {
         self.kept_until.fetch_max(until.as_micros(), Ordering::Relaxed);
-        let counted = Counted::new(&self.unfinished, |unfinished| &mut unfinished.kept);
+        let counted = Counted::new(&self.unfinished, |counts| &mut counts.kept);
         self.spawn_unawaited(async move {
             work.await;
             drop(counted);
@@ -148,7 +152,7 @@ impl Background {
     /// Runs `work` where it is not lost when the caller's runtime ends: on the client's own thread. Work on tokio's
     /// clock stays in the caller's runtime, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let counted = Counted::new(&self.unfinished, |unfinished| &mut unfinished.requests);
+        let counted = Counted::new(&self.unfinished, |counts| &mut counts.requests);
         self.spawn_unawaited(async move {
             work.await;
             drop(counted);
@@ -211,36 +215,46 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// How much is not done yet.
+/// What is not done yet.
 #[derive(Default)]
 struct Unfinished {
+    counts: Mutex<Counts>,
+    /// Rung at every change.
+    changed: Notify,
+    /// Rung when no request is left.
+    released: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
     /// Requests and releases that go on without a caller.
     requests: usize,
     /// Claims that are kept for a while.
     kept: usize,
 }
 
-impl Unfinished {
-    fn all(&self) -> usize {
-        self.requests + self.kept
-    }
-}
-
 /// One task that is not done, or not even dropped with its runtime.
 struct Counted {
-    unfinished: watch::Sender<Unfinished>,
-    count: fn(&mut Unfinished) -> &mut usize,
+    unfinished: Arc<Unfinished>,
+    count: fn(&mut Counts) -> &mut usize,
 }
 
 impl Counted {
-    fn new(unfinished: &watch::Sender<Unfinished>, count: fn(&mut Unfinished) -> &mut usize) -> Self {
-        unfinished.send_modify(|unfinished| *count(unfinished) += 1);
+    fn new(unfinished: &Arc<Unfinished>, count: fn(&mut Counts) -> &mut usize) -> Self {
+        *count(&mut locked(&unfinished.counts)) += 1;
         Self { unfinished: unfinished.clone(), count }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.unfinished.send_modify(|unfinished| *(self.count)(unfinished) -= 1);
+        let mut counts = locked(&self.unfinished.counts);
+        *(self.count)(&mut counts) -= 1;
+        let is_released = counts.requests == 0;
+        drop(counts);
+        self.unfinished.changed.notify_waiters();
+        if is_released {
+            self.unfinished.released.notify_all();
+        }
     }
 }

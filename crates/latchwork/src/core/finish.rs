@@ -72,12 +72,16 @@ impl Finish {
         let _ = std::panic::catch_unwind(AssertUnwindSafe(poll));
     }
 
-    pub(crate) fn release_in_background(mut self, claim: Arc<Claim>) {
+    pub(crate) fn release_in_background(self, claim: Arc<Claim>) {
+        self.spawn_release(claim, true);
+    }
+
+    fn spawn_release(mut self, claim: Arc<Claim>, is_first: bool) {
         // From here on the client's own thread does it, unless it has taken that over already.
         if self.duty.take_if(|duty| duty.finish()).is_none() && self.duty.is_some() {
             return;
         }
-        self.core.clone().background.spawn(janitor::give_back(self, claim));
+        self.core.clone().background.spawn(janitor::give_back(self, claim, is_first));
     }
 }
 
@@ -106,7 +110,7 @@ impl Future for Releasing {
         };
         let (finish, claim) = rest.take().expect("it was just there");
         match (&answer, finish.strays) {
-            (Err(_), _) => finish.release_in_background(claim),
+            (Err(_), _) => finish.spawn_release(claim, false),
             (Ok(_), Some(until)) => finish.release_strays(claim, until),
             (Ok(_), None) => {}
         }

@@ -7,11 +7,12 @@ use super::{Core, defaults};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Released};
 
-/// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then.
-pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>) {
+/// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then. `is_first`:
+/// the release was not sent before.
+pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>, mut is_first: bool) {
     let core = finish.core().clone();
     let lease_over = claim.lease_over(core.clock.now());
-    let (mut pause, mut is_first) = (defaults::JANITOR_FIRST_PAUSE, true);
+    let mut pause = defaults::JANITOR_FIRST_PAUSE;
     while core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await.is_err() {
         let again = core.clock.now().after(pause);
         if again >= lease_over {

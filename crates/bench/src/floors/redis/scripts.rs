@@ -26,7 +26,9 @@ pub(crate) fn release_script() -> String {
 fn compose(parts: &[&str]) -> String {
     let hand_over = include_str!("../../../../latchwork/src/engines/redis/lua/hand_over.lua");
     let sharing = include_str!("../../../../latchwork/src/engines/redis/lua/sharing.lua");
+    let next_token = include_str!("../../../../latchwork/src/engines/redis/lua/next_token.lua");
     let text = parts.concat().replace("--{{hand_over}}", hand_over).replace("--{{sharing}}", sharing);
+    let text = text.replace("--{{next_token}}", next_token);
     text.replace("{{gap}}", GAP).replace("{{most}}", MOST_WAITERS)
 }
 
