@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use latchwork::clock::Clock;
 use latchwork::engine::Lifetime;
-use latchwork::{Client, ErrorKind, Guard, Lock, Wait};
+use latchwork::{Client, Effect, Error, ErrorKind, Guard, Lock, Wait};
 use nix::unistd::Pid;
 use tokio::runtime::Builder;
 
@@ -162,11 +163,23 @@ async fn run_guarded(
         }
     };
     guardian.dismiss();
-    let released = guard.release().await;
+    let released = release(guard).await;
     guardian.bury();
     let code = settle(ending?, released, options.on_lost, voice);
     mention_survivors(group, voice);
     code
+}
+
+/// Gives the lock back. Nobody needs the answer once the lease is over by itself, and whoever started us waits for us.
+async fn release(guard: Guard) -> latchwork::Result<()> {
+    let (name, lease_end) = (guard.name().clone(), guard.lease_end());
+    let left = lease_end.since(Clock::boottime().now());
+    tokio::time::timeout(left, guard.release()).await.unwrap_or_else(|_| {
+        let message = format!(
+            "lock {name:?}: its release was not answered before the lease ended; it comes free by itself"
+        );
+        Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
+    })
 }
 
 /// The exit code, from how the command ended and from what the engine said to the release.

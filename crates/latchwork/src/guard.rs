@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::core::{ClientHandle, Grip};
 use crate::engine::Released;
-use crate::{Effect, Error, ErrorKind, Held, Loss, Result};
+use crate::{Error, ErrorKind, Held, Loss, Result};
 
 /// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or when it is dropped. The drop
 /// sends the release and does not wait for its answer, unless nothing else of its client is left: see
@@ -56,8 +56,8 @@ impl Guard {
         self.held.clone()
     }
 
-    /// Gives the lock back, and returns when the engine has answered, or the lease is over by itself. Of several guards of
-    /// one owner, only the last gives it back.
+    /// Gives the lock back, and returns when the engine has answered. Of several guards of one owner, only the last
+    /// gives it back.
     ///
     /// # Guarantees
     /// Never touches a later holder, also when this guard was lost long ago.
@@ -83,21 +83,14 @@ impl Guard {
         drop(own);
         let clock = client.clock;
         match grip.release().await {
-            (Err(_), Some(loss)) => Err(held.lost_error(loss)),
-            (Err(error), None) => {
+            (Err(error), _) => {
                 let now = clock.now();
-                let error = if now < held.lease_end() { error } else { unanswered() };
                 Err(error.may_be_held(held.server_lease_over(now), now).about(held.name()))
             }
             (Ok(Released::Freed), None) => Ok(()),
             (Ok(_), loss) => Err(held.lost_error(loss.unwrap_or(Loss::Removed))),
         }
     }
-}
-
-fn unanswered() -> Error {
-    let message = "its release was not answered before the lease ended; the lock comes free by itself";
-    Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }
 
 impl Deref for Guard {

@@ -39,11 +39,10 @@ impl Finish {
         &self.core
     }
 
-    /// Releases inline; a release that is unanswered at `limit`, or for as long as any request may take, is repeated in the
-    /// background.
-    pub(crate) fn release(self, claim: Arc<Claim>, now: Moment, limit: Moment) -> Shield<Releasing> {
+    /// Releases inline, within the limit of a request; an unanswered release is repeated in the background.
+    pub(crate) fn release(self, claim: Arc<Claim>, now: Moment) -> Shield<Releasing> {
         let core = self.core.clone();
-        let request = core.answer(core.engine.clone().release(claim.clone()), now).within(limit);
+        let request = core.answer(core.engine.clone().release(claim.clone()), now);
         Shield::new(&core, Releasing { request, rest: Some((self, claim)) })
     }
 
@@ -66,7 +65,7 @@ impl Finish {
         if Handle::try_current().is_err() || std::thread::panicking() {
             return self.release_in_background(claim);
         }
-        let mut release = tokio::task::unconstrained(self.release(claim, now, Moment::NEVER));
+        let mut release = tokio::task::unconstrained(self.release(claim, now));
         let poll = || Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop())).is_ready();
         // An engine panics on a runtime without timers or sockets. The release then begins anew in the background.
         let _ = std::panic::catch_unwind(AssertUnwindSafe(poll));

@@ -68,12 +68,6 @@ impl Hold {
         seen
     }
 
-    /// When the lease ends if no renewal succeeds from here on. A fork does not touch the mutex: a thread that does not
-    /// exist there may have locked it.
-    pub(crate) fn lease_end(&self) -> Moment {
-        if self.pid == forkmark::process_id() { locked(&self.lease).deadline() } else { Moment::NEVER }
-    }
-
     /// When to renew it. `jitter` is any byte, drawn at random.
     pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
         locked(&self.lease).renew_at(now, jitter)

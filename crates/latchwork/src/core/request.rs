@@ -41,12 +41,6 @@ impl<T: 'static> Request<T> {
         Self { work: Work::Own(work), core: core.clone(), limit, guarded: Guarded::NotYet }
     }
 
-    /// No longer than until `limit` either.
-    pub(crate) fn within(mut self, limit: Moment) -> Self {
-        self.limit = self.limit.min(limit);
-        self
-    }
-
     /// Lets others take it from its task; polled after that, it is found unanswered.
     pub(super) fn share(&mut self) -> Option<Arc<dyn Seize>> {
         self.work = match std::mem::replace(&mut self.work, Work::Done) {

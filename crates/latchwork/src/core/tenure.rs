@@ -9,7 +9,7 @@ use super::grip::Grip;
 use super::hold::Hold;
 use super::lease::{Lease, LeaseTerms};
 use super::ticket::{Strays, Ticket};
-use super::{Core, Terms, defaults, local};
+use super::{Core, Terms, local};
 use crate::clock::Moment;
 use crate::engine::{Claim, Mode, Released};
 use crate::{Loss, Result, Token};
@@ -127,12 +127,9 @@ impl Tenure {
 
     /// Gives the lock back, or passes it on, and waits for the answer; and why it was lost before, if it was.
     pub(crate) async fn release(mut self) -> (Result<Released>, Option<Loss>) {
-        // Nobody needs the answer once the lease is over by itself; but a server that is well is given the time to answer.
-        let lease_end = self.hold().lease_end();
         let (unwanted, loss, now) = self.end_turn();
-        let limit = lease_end.max(now.after(defaults::REQUEST_LEAST));
         match unwanted {
-            Some((finish, claim)) => (finish.release(claim, now, limit).await, loss),
+            Some((finish, claim)) => (finish.release(claim, now).await, loss),
             None => (Ok(Released::Freed), loss),
         }
     }

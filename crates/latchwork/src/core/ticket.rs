@@ -192,7 +192,7 @@ async fn release(finish: Finish, claim: Arc<Claim>) -> bool {
     let core = finish.core().clone();
     let now = core.clock.now();
     let limit = now.after(defaults::UNDO_LIMIT);
-    core.until(limit, finish.release(claim, now, Moment::NEVER)).await.is_some_and(|answer| answer.is_ok())
+    core.until(limit, finish.release(claim, now)).await.is_some_and(|answer| answer.is_ok())
 }
 
 impl Drop for Ticket {
