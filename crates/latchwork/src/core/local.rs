@@ -93,7 +93,7 @@ pub(crate) async fn stand_in_line(
     terms: &Arc<Terms>,
     patience: Patience,
 ) -> Result<Option<Turn>> {
-    let place = match step_up(core, name, terms, patience) {
+    let mut place = match step_up(core, name, terms, patience) {
         Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
         Some(Standing::With(shared)) if terms.owner.is_none() => {
             return Ok(Some(Turn::Pass(Grip::Shared(shared))));
@@ -157,7 +157,7 @@ fn step_up<'a>(
     if !core.clock.lives_in_the_runtime() && !contended.contains(name) {
         contended.insert(name.clone());
     }
-    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals, slot }))
+    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals, slot, is_served: false }))
 }
 
 impl Queue {
@@ -272,13 +272,18 @@ struct Place<'a> {
     name: &'a LockName,
     arrival: u64,
     slot: Arc<TurnSlot>,
+    /// Whether its turn was taken up: then nothing is left of it in the line.
+    is_served: bool,
 }
 
 impl Place<'_> {
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Turn> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Turn> {
         loop {
             match std::task::ready!(self.slot.poll(context)) {
-                Found::Turn(turn) => return Poll::Ready(turn),
+                Found::Turn(turn) => {
+                    self.is_served = true;
+                    return Poll::Ready(turn);
+                }
                 Found::Stalled => self.stand_again(context.waker()),
             }
         }
@@ -308,6 +313,9 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
+        if self.is_served {
+            return;
+        }
         let mut shard = self.core.local.shard(self.name);
         let gone = shard.queues.get_mut(self.name).and_then(|queue| {
             queue.waiting.remove(&self.arrival).or_else(|| queue.stalled.remove(&self.arrival))
