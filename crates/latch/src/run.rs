@@ -89,7 +89,7 @@ async fn hold_and_run(
         return Err(keep_fd::become_command(command, session, guard).await);
     }
     let code = run_guarded(options, command, session, guard, &mut signals, voice).await;
-    // The release was waited for, as long as that was of use: what is left of it keeps nobody.
+    // The release got all the time that was useful. The drop waits no longer for an unfinished one.
     let client = client.with_drop_timeout(Duration::ZERO);
     if options.at_least.is_some() {
         stay(&client, &mut signals, voice).await;
@@ -170,7 +170,8 @@ async fn run_guarded(
     code
 }
 
-/// Gives the lock back. Nobody needs the answer once the lease is over by itself, and whoever started us waits for us.
+/// Releases the lock. Waits for the reply only until the lease ends by itself: after that the reply is of no
+/// use, and the parent process is waiting for this one to exit.
 async fn release(guard: Guard) -> latchwork::Result<()> {
     let (name, lease_end) = (guard.name().clone(), guard.lease_end());
     let left = lease_end.since(Clock::boottime().now());

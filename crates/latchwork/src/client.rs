@@ -12,11 +12,13 @@ use crate::{Guarantees, Lock, Result};
 /// Tasks of one client queue among themselves, and only clients compete on the wire.
 ///
 /// # Dropping
-/// A dropped guard sends its release and does not wait for the answer. The drop of the *last* client, lock, cell and guard of a
-/// connection does, if releases are still outstanding: `main` can return, also early by `?` or with a panic, and the
-/// locks are free. It may block its thread, a worker of a runtime included, for
-/// [`Client::with_drop_timeout`] at the longest, however many guards there were. A client in a `static` is never dropped:
-/// call [`Client::close`] before the process ends. `std::process::exit` drops nothing either.
+/// A dropped guard sends its release and does not wait for the reply. The drop of the *last* client, lock,
+/// cell and guard of a connection waits for outstanding releases. So `main` can return, also early by `?` or
+/// with a panic, and the locks are free. This drop may block its thread, even a runtime worker, for at most
+/// [`Client::with_drop_timeout`], however many guards there were.
+///
+/// A client in a `static` is never dropped: call [`Client::close`] before the process ends.
+/// `std::process::exit` drops nothing either.
 #[derive(Clone)]
 pub struct Client {
     core: ClientHandle,
@@ -29,8 +31,9 @@ impl Client {
         Self { core: ClientHandle::new(Core::new(Arc::new(engine))), note: Note::of_this_process("") }
     }
 
-    /// How long the drop of the last client, lock, cell and guard of this connection may block its thread to wait for outstanding
-    /// releases. Default 1 s; zero: it never waits. Clones share it. On `memory:` it never waits.
+    /// Sets how long the drop of the last client, lock, cell and guard of this connection may block its
+    /// thread to wait for outstanding releases. The default is 1 s. Zero disables the wait. Clones share the
+    /// setting. On `memory:` the drop never waits.
     pub fn with_drop_timeout(self, timeout: Duration) -> Self {
         self.core.set_drop_timeout(timeout);
         self
@@ -112,9 +115,9 @@ impl Client {
     /// acquires, releases that are being repeated, locks that [`hold_at_least`](crate::Lock::hold_at_least) keeps. At most 10 s
     /// more than the last of these is kept.
     ///
-    /// Guards that live are not touched, and this client and its clones can still be used. Call it before the process ends
-    /// if the client is never dropped (a `static`), if its drop must not block the thread, or to learn whether everything
-    /// was released.
+    /// Live guards are not touched, and this client and its clones can still be used. Call it before the
+    /// process ends if the client is never dropped (a `static`), if its drop must not block the thread, or to
+    /// learn whether everything was released.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if something is not done by then; it goes on. And

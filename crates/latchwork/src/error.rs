@@ -37,8 +37,8 @@ pub enum ErrorKind {
 pub enum Effect {
     /// Nothing was changed.
     None,
-    /// The server may have acted, or may still act: the reply is missing. [`Error::may_be_held_until`] says for how long that
-    /// can matter.
+    /// The server may have acted, or may still act: the reply is missing. [`Error::may_be_held_until`] says
+    /// for how long that can matter.
     Unknown,
 }
 
@@ -106,17 +106,18 @@ impl Error {
         self.0.effect
     }
 
-    /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it back before.
-    /// The client goes on trying that in the background.
+    /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it
+    /// back before. The client goes on trying that in the background.
     ///
-    /// The client counts from the moment at which it gives the request up, which is 10 s after it was sent at the latest,
-    /// and adds 7 s, the time for which the claim may wait in a queue, and the ttl. That is an upper bound if the server
-    /// carries out no request later than 7 s after it was given up. PostgreSQL, MariaDB and MySQL see to it: a statement
-    /// that waits for somebody else's lock ends before that.
+    /// The client counts from the moment at which it gives the request up, at most 10 s after it was sent. It
+    /// adds 7 s, the time for which the claim may wait in a queue, and the ttl. That is an upper bound if the
+    /// server carries out no request later than 7 s after it was given up. PostgreSQL, MariaDB and MySQL
+    /// guarantee this: a statement that waits for another transaction's lock ends before that.
     ///
-    /// It is no bound if the server, or a proxy on the way, stands still for longer: a stopped process, a suspended virtual
-    /// machine, a network that holds back what was sent. The request can then be carried out when it goes on, and the lock
-    /// is held for one ttl from there at the most. A release that the client repeats meanwhile ends it sooner.
+    /// It is not a bound if the server, or a proxy on the way, stands still for longer: a stopped process, a
+    /// suspended virtual machine, a network that delays the request. The request can then be carried out
+    /// later, and the lock is held for at most one ttl from that moment. A release that the client repeats
+    /// meanwhile ends it sooner.
     pub fn may_be_held_until(&self) -> Option<Moment> {
         self.0.held_until.map(|(until, _)| until)
     }

@@ -8,16 +8,16 @@ use crate::core::{ClientHandle, Grip};
 use crate::engine::Released;
 use crate::{Error, ErrorKind, Held, Loss, Result};
 
-/// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or when it is dropped. The drop
-/// sends the release and does not wait for its answer, unless nothing else of its client is left: see
-/// [`Client`](crate::Client#dropping). What can be known of it is in [`Held`], which it derefs to.
+/// A held lock. Renewed in the background while it lives; released by [`Guard::release`], or when it is
+/// dropped. The drop sends the release and does not wait for the reply, unless it drops the last reference to
+/// its client: see [`Client`](crate::Client#dropping). Derefs to [`Held`], which describes the lock.
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     /// Dropped first: views of a nested guard see by it that theirs let go, though others of its owner hold on.
     own: Option<Arc<()>>,
     grip: Grip,
     held: Held,
-    /// Dropped last: it waits for the release that dropping the others sends.
+    /// Dropped last: it waits for the release that the drop of the other fields sends.
     client: ClientHandle,
 }
 

@@ -79,8 +79,9 @@ impl Held {
         self.hold.look(|lease, _| lease.deadline())
     }
 
-    /// When the lease is over at the server at the latest. That is later than [`Held::lease_end`], which this side can rely
-    /// on: the server counts from when it carries out a renewal, and one may be under way.
+    /// The latest moment at which the lease ends at the server. That is later than [`Held::lease_end`], which
+    /// this side can rely on: the server counts from the moment at which it carries out a renewal, and one
+    /// may be in flight.
     pub(crate) fn server_lease_over(&self, now: Moment) -> Moment {
         let claim = &self.hold.claim;
         claim.lease_over(now.after(claim.ttl / defaults::RENEW_WITHIN + defaults::LATE))

@@ -1,5 +1,5 @@
-/* A preloaded allocator that counts: the file named by TESTKIT_HEAP contains an int64, how many bytes were allocated and not
- * freed. glibc's own functions do the work. */
+/* A preloaded allocator that counts. The file named by TESTKIT_HEAP contains an int64: the number of bytes that
+ * were allocated and not freed. glibc's own functions do the work. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -58,7 +58,7 @@ impl Faults {
         self.renewal_fails.store(true, Ordering::Relaxed);
     }
 
-    /// How many renewals were asked for, and of how many claims in all.
+    /// The number of renewal requests, and the total number of claims in them.
     pub fn renewals(&self) -> (u32, u32) {
         (self.renewals.load(Ordering::Relaxed), self.renewed.load(Ordering::Relaxed))
     }

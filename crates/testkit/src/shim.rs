@@ -1,4 +1,5 @@
-//! Preloaded libraries that do to a process what safe code cannot: move its clocks, fork it, count what it allocates.
+//! Preloaded libraries for effects that safe code cannot cause: they move a process's clocks, fork it, or
+//! count its allocations.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +15,7 @@ pub fn fork() -> &'static Path {
     LIBRARY.get_or_init(|| compile("fork", include_str!("../shim/fork.c")))
 }
 
-/// The library that counts living bytes.
+/// The library that counts allocated bytes.
 pub fn heap() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| compile("heap", include_str!("../shim/heap.c")))

@@ -1,4 +1,4 @@
-//! Processes that end with a lock that nobody released.
+//! Processes that end without releasing their lock.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::worker::binary;
 /// The ttl of their locks: far longer than a test.
 pub const TTL: Duration = Duration::from_secs(50);
 
-/// How such a process ends.
+/// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// `main` returns with a guard and its client, in a current-thread runtime.
@@ -23,16 +23,16 @@ pub enum Ending {
     Panic,
     /// They are dropped after `Runtime::shutdown_background`.
     ShutdownBackground,
-    /// The runtime is dropped with the task that has the guard, then the client.
+    /// The runtime is dropped, with a task that has the guard. Then the client is dropped.
     RuntimeDropped,
-    /// The client is dropped first.
+    /// The client is dropped before the guard.
     GuardOutlivesClient,
-    /// An `acquire` is dropped whose claim was sent and not answered.
+    /// An `acquire` is dropped after its claim was sent and before the reply.
     AcquireDropped,
 }
 
 impl Ending {
-    /// All of them.
+    /// All endings.
     pub const ALL: [Self; 8] = [
         Self::CurrentThread,
         Self::MultiThread,
@@ -44,16 +44,16 @@ impl Ending {
         Self::AcquireDropped,
     ];
 
-    /// The ending of this name.
+    /// The ending with this name.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no ending has this name.
     pub fn named(name: &str) -> Self {
         let named = Self::ALL.into_iter().find(|ending| format!("{ending:?}") == name);
         named.unwrap_or_else(|| panic!("there is no ending {name:?}"))
     }
 
-    /// Runs such a process to its end.
+    /// Runs a process with this ending until it exits.
     ///
     /// # Panics
     /// If it does not end as it should.

@@ -1,4 +1,5 @@
-//! Processes that use locks while harm is done to them: with little memory, or with a count of what they have allocated.
+//! Processes that use locks under attack or failure, with little memory or with a count of their allocated
+//! bytes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,7 +22,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Starts one on the engine at `url`, not connected, that may allocate no more than so many megabytes.
+    /// Starts a process for the engine at `url`, not connected, that may allocate at most `megabytes`.
     pub fn with_little_memory(url: &str, megabytes: u64) -> Self {
         let mut command = Command::new("sh");
         let limit = format!("ulimit -d {}; exec \"$0\" \"$@\"", megabytes * 1_024);
@@ -29,7 +30,7 @@ impl Victim {
         Self::spawn(command, tempfile::tempdir().expect("a temporary folder"))
     }
 
-    /// Starts one, not connected, whose living bytes are counted.
+    /// Starts a process, not connected, whose allocated bytes are counted.
     pub fn counted(url: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let count = folder.path().join("count");
@@ -47,7 +48,7 @@ impl Victim {
         Self { _child: child, ears, mouth: BufReader::new(mouth).lines(), folder }
     }
 
-    /// Tells it something, and returns its answer.
+    /// Sends it a command, and returns its answer.
     ///
     /// # Panics
     /// If it ended, or does not answer within that time.
@@ -58,12 +59,12 @@ impl Victim {
         line.expect("the pipe works").unwrap_or_else(|| panic!("{order}: it ended, {}", self.errors()))
     }
 
-    /// What it has complained of.
+    /// Its standard error so far.
     pub fn errors(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("errors")).expect("the file is ours")
     }
 
-    /// How many bytes it has allocated and not freed, if they are counted.
+    /// The number of bytes that it has allocated and not freed, if they are counted.
     pub fn living_bytes(&self) -> i64 {
         let (mut bytes, count) = ([0; 8], File::open(self.folder.path().join("count")));
         count.and_then(|count| count.read_exact_at(&mut bytes, 0)).expect("they are counted");
@@ -71,7 +72,7 @@ impl Victim {
     }
 }
 
-/// cargo puts it beside the folder of the test's own.
+/// The path of the binary. cargo puts it beside the folder of the test binary.
 fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/<profile>/deps");

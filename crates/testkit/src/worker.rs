@@ -81,7 +81,7 @@ impl Worker {
     }
 }
 
-/// A binary of this crate: cargo puts it beside the folder of the test's own.
+/// The path of a binary of this crate. cargo puts it beside the folder of the test binary.
 pub(crate) fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("tests run from target/<profile>/deps");

@@ -161,7 +161,7 @@ fn a_release_under_way_is_answered_also_when_its_runtime_ends() {
     stays.block_on(next.expect("long before the lease ends").release()).expect("held");
 }
 
-/// It is asked for many at once, however often it is asked again.
+/// It receives one request for many claims, however often that is retried.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_down_is_not_asked_for_each_lock_by_itself() {
     let (engine, faults) = Flaky::new(Memory::new());
@@ -178,7 +178,7 @@ async fn a_server_that_is_down_is_not_asked_for_each_lock_by_itself() {
     assert!(claims > 400 && claims / requests >= 20, "{requests} requests for {claims} renewals");
 }
 
-/// Rounds get rarer, but the last is at the end of the time for which requests are expected to arrive late.
+/// The pauses grow, but the last release comes at the end of the time in which requests may arrive late.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_arrives_at_the_last_moment_is_given_back_at_the_end() {
     let memory = Memory::new();

@@ -1,7 +1,7 @@
-//! A try that fails leaves nothing behind in the client, on whichever engine and for whatever reason.
+//! A failed try leaves nothing behind in the client, on any engine and for any reason.
 //!
-//! The bytes that a process has allocated and not freed are counted, so a few thousand tries show a leak of less than a byte for each.
-//! `TRIES=100000 cargo test -p testkit --test failed_tries` makes more of them.
+//! The test counts the bytes that a process has allocated and not freed, so a few thousand tries show a leak
+//! of less than a byte each. `TRIES=100000 cargo test -p testkit --test failed_tries` makes more tries.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,32 +14,32 @@ use testkit::servers::{
 };
 use testkit::victim::Victim;
 
-/// How many are measured, unless the environment says otherwise.
+/// The number of measured tries, unless the environment sets another.
 const TRIES: u64 = 1_500;
-/// For so many tries, on a busy machine.
+/// Time limit for that many tries, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What is said of a lock that another holds.
+/// The victim's answer for a lock that is held by another client.
 const HELD: &str = "held by another";
 
 fn tries() -> u64 {
     std::env::var("TRIES").map_or(TRIES, |tries| tries.parse().expect("a number"))
 }
 
-/// A client in a process of its own. It is connected, and has used all that it needs for a lock once.
+/// A connected client in a process of its own.
 async fn victim(url: &str) -> Victim {
     let mut victim = Victim::counted(url);
     assert_eq!(victim.ask("connect", PATIENCE).await, "ok", "{url}");
     victim
 }
 
-/// Lets tries fail, and counts what is left of them.
+/// Makes tries fail, and counts the bytes that they leave behind.
 async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
-    // What is made once, or grows for a while, is there when it is counted.
+    // The first tries fill the caches and buffers before the count starts.
     let mut done = tries() / 3;
     fails(what, victim, done, why).await;
-    // A buffer may grow late, and only once. Of a leak there is more in the second round, which is so long that no table can have
-    // room for all of it.
+    // A buffer may grow late, but only once. A leak grows more in the second round, which is so long that no
+    // table can have room for all of it.
     for count in [tries(), 4 * tries()] {
         let (before, began) = (at_rest(victim).await, Clock::boottime().now());
         fails(what, victim, count, why).await;
@@ -55,7 +55,8 @@ async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
 }
 
 async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
-    // One whose server was late may have got its lock, and nobody can try for that until it is given back: so there are others.
+    // If the server was late, a try may have got its lock. That lock cannot be tried until it is given back,
+    // so there are other names.
     let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
     let answer = victim.ask(&format!("tries {count} {names} failing"), PATIENCE).await;
     let mut words = answer.splitn(3, ' ');
@@ -64,13 +65,13 @@ async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
     assert!(words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
 }
 
-/// The first tries after a server was lost may have reached it: their locks are given back in the background, and nobody can try for
-/// them meanwhile.
+/// Makes the first tries after a server was lost. They may have reached it: their locks are given back in the
+/// background, and cannot be tried meanwhile.
 async fn notices(victim: &mut Victim) {
     victim.ask("tries 16 16 lost", PATIENCE).await;
 }
 
-/// What a victim has allocated when nothing goes on in its background any more.
+/// The victim's allocated bytes when its background work is done.
 async fn at_rest(victim: &Victim) -> i64 {
     let mut least = i64::MAX;
     for _ in 0..15 {
@@ -80,7 +81,7 @@ async fn at_rest(victim: &Victim) -> i64 {
     least
 }
 
-/// Holds what the victims try to take.
+/// Holds the locks that the victims try to take.
 async fn hold(url: &str) -> (Client, Vec<Guard>) {
     let client = latchwork::connect(url).await.expect("the server is there");
     let mut guards = Vec::new();
@@ -90,14 +91,14 @@ async fn hold(url: &str) -> (Client, Vec<Guard>) {
     (client, guards)
 }
 
-/// Tries that find their lock held, on a server that then is gone.
+/// Tries that find their lock held, then tries on a server that is down.
 async fn busy_and_down(what: &str, url: &str, kill: impl FnOnce()) {
     let (held, mut victim) = (hold(url).await, victim(url).await);
     leaves_nothing(&format!("{what}, busy"), &mut victim, HELD).await;
     kill();
     notices(&mut victim).await;
     leaves_nothing(&format!("{what}, down"), &mut victim, "Unreachable").await;
-    // Its locks are gone with the server.
+    // The locks are gone with the server.
     drop(held);
 }
 
@@ -105,12 +106,12 @@ fn list(addresses: impl Iterator<Item = SocketAddr>) -> String {
     addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// Of a user who is there no more.
+/// Tries of a user that was deleted.
 async fn not_let_in(what: &str, servers: &[RedisServer], url: &str) {
     let tell = |words: &[&str]| servers.iter().for_each(|server| drop(server.command(words)));
     tell(&["ACL", "SETUSER", "victim", "on", ">secret", "~*", "&*", "+@all"]);
     let mut victim = victim(url).await;
-    // That ends its connections.
+    // This closes the victim's connections.
     tell(&["ACL", "DELUSER", "victim"]);
     notices(&mut victim).await;
     leaves_nothing(&format!("{what}, not let in"), &mut victim, "Denied").await;
@@ -163,7 +164,7 @@ async fn zookeeper_keeps_nothing_of_failed_tries() {
             format!("zookeeper://two:2@{}{options}", member.address()),
         );
         if options.is_empty() {
-            // What one user made, another may not touch.
+            // Creates nodes that another user may not touch.
             for guard in hold(&one).await.1 {
                 guard.release().await.expect("held");
             }

@@ -1,4 +1,5 @@
-//! Servers that mean harm, for every engine: a clear error in time, little memory, and a client that works again afterwards.
+//! Hostile servers, for every engine: the client must fail in time with a clear error, use little memory, and
+//! work again afterwards.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,19 +12,20 @@ use testkit::servers::{
 };
 use testkit::victim::Victim;
 
-/// A wait limit in milliseconds: a request may take no longer.
+/// The wait limit in milliseconds. A request may take no longer.
 const WAIT: u64 = 1_000;
-/// Beyond it an attempt waits for its withdrawal for a second; and the machine may be busy.
+/// An attempt may wait one second longer, for its withdrawal. The rest is for a busy machine.
 const USED_WITHIN: Duration = Duration::from_secs(5);
-/// Connecting takes no longer than any request, ten seconds; and the machine may be busy.
+/// Connecting takes at most ten seconds, as any request. The rest is for a busy machine.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(14);
-/// For what goes well, on a machine that is busy with other tests.
+/// Time limit for steps that succeed, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// What a victim may allocate, and what it may use: several times the longest reply, since a buffer grows by copying.
+/// How much a victim may allocate, and how much it may use: several times the longest reply, because a buffer
+/// grows by copying.
 const MEGABYTES: u64 = 512;
 const PEAK: u64 = 256 * 1_024;
 
-/// Every hostility at once, each with a server and a process of its own.
+/// Runs all attacks at once, each with a server and a process of its own.
 async fn survives(wire: Wire, back: &[SocketAddr], url: impl Fn(&[SocketAddr]) -> String) {
     let mut victims = Vec::new();
     for hostility in Hostility::ALL.into_iter().filter(|hostility| hostility.is_known_to(wire)) {
@@ -50,7 +52,8 @@ async fn survives_one((wire, hostility): (Wire, Hostility), hostiles: Vec<Hostil
     let began = clock.now();
     let refused = victim.ask("connect", CONNECTED_WITHIN).await;
     let connecting = clock.now().since(began);
-    // What only disturbs may be borne. Nothing else may be taken for a server.
+    // The client may tolerate an attack that only disturbs. It must not accept any other attacker as a
+    // server.
     let only_disturbs =
         hostility == Hostility::Unasked || wire == Wire::ZooKeeper && hostility == Hostility::Endless;
     assert!(is_clear(&refused) || refused == "ok" && only_disturbs, "{hostility:?}: {refused}");
@@ -75,7 +78,7 @@ async fn survives_one((wire, hostility): (Wire, Hostility), hostiles: Vec<Hostil
     assert!(!victim.errors().contains("panicked"), "{hostility:?}: {}", victim.errors());
 }
 
-/// An error that says where and what, or that the wait limit was reached, in few words.
+/// A short error that names the place and the cause, or says that the wait limit was reached.
 fn is_clear(answer: &str) -> bool {
     let says_where = answer.contains("127.0.0.1") || answer.contains("redlock: 0 of 3 masters");
     let kinds = ["Unreachable", "Corrupt", "Unsupported", "Denied"];
@@ -121,7 +124,7 @@ async fn mysql_survives_a_hostile_server() {
     let server = MariadbServer::start(MariadbOptions::default());
     let back = [server.address()];
     let rows = survives(Wire::Mysql, &back, |at| server.url(at[0], ""));
-    // A connection is trusted for as long as the server keeps its locks.
+    // The client trusts a connection for as long as the server keeps its locks.
     let sessions = survives(Wire::Mysql, &back, |at| server.url(at[0], "scheme=session&session-ttl=3s"));
     tokio::join!(rows, sessions);
 }

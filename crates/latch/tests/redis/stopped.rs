@@ -1,4 +1,4 @@
-//! A server that stops answering keeps nobody's command from ending.
+//! `latch run` exits when its command exits, even if the server stops answering.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{Place, Running, eventually, runs};
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// A running `latch` whose command has written its pid.
+/// Starts `latch`; returns once its command has written its pid.
 fn start(place: &Place, server: &RedisServer, script: &str) -> (Running, nix::unistd::Pid) {
     let script = format!("echo $$ > pid; {script}");
     let mut latch = place.script("x", &["--ttl", "3s"], &script);

@@ -24,12 +24,12 @@ pub(crate) struct Background {
     pub(super) limits: Arc<Limits>,
     pid: u32,
     stop: Arc<Notify>,
-    /// The thread's id, once there is one.
+    /// The id of the client's own thread, once it has started.
     thread_id: Arc<OnceLock<ThreadId>>,
     unfinished: Arc<Unfinished>,
-    /// Whether the sweeper runs.
+    /// Whether the sweeper task is running.
     is_sweeping: AtomicBool,
-    /// From when on nobody waits for requests that were begun on other runtimes.
+    /// The time after which requests begun on other runtimes are no longer waited for.
     settles_at: watch::Sender<Moment>,
     /// When the last of them that keeps a lock for a while is to give it back, in microseconds.
     kept_until: AtomicU64,
@@ -68,11 +68,12 @@ impl Background {
         counts.requests + counts.kept
     }
 
-    /// Blocks the calling thread until no release is outstanding, for `timeout` at the longest. Claims that are kept for a
-    /// while are not waited for: they outlive the process anyway.
+    /// Blocks the calling thread until no release is outstanding, for at most `timeout`. It does not wait for
+    /// claims that are kept for a while: they outlive the process anyway.
     ///
-    /// Never on tokio's clock, whose runtime this would block, and never on the client's own thread, which does the work. With
-    /// nothing of tokio's: this may be the end of a thread, whose variables are gone.
+    /// It never blocks on tokio's clock, because that would block the runtime itself. It never blocks on the
+    /// client's own thread, which does the work. It uses nothing of tokio: it may run while a thread ends,
+    /// after the thread-local variables are gone.
     pub(crate) fn settle(&self, timeout: Duration) {
         let is_own_thread = || self.thread_id.get() == Some(&std::thread::current().id());
         if self.clock.lives_in_the_runtime()
@@ -82,7 +83,7 @@ impl Background {
         {
             return;
         }
-        // This thread may be the one that moves the connection on which the answer would come.
+        // This thread may be the one that drives the connection on which the reply arrives.
         let blocks_runtime = Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
         let (now, grace) =
@@ -94,7 +95,7 @@ impl Background {
         drop(waiting.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// True if the sweeper does not run, and the caller has to start it.
+    /// Returns true if the sweeper is not running. The caller must then start it.
     pub(super) fn begin_sweeping(&self) -> bool {
         !self.is_sweeping.load(Ordering::SeqCst) && !self.is_sweeping.swap(true, Ordering::SeqCst)
     }
@@ -108,7 +109,7 @@ impl Background {
         Moment::from_micros(self.kept_until.load(Ordering::Relaxed))
     }
 
-    /// Runs `work` that keeps a claim until `until`.
+    /// Runs `work`, which keeps a claim until `until`.
     pub(crate) fn spawn_kept(&self, until: Moment, work: impl Future<Output = ()> + Send + 'static) {
         self.kept_until.fetch_max(until.as_micros(), Ordering::Relaxed);
         let counted = Counted::new(&self.unfinished, |counts| &mut counts.kept);
@@ -118,13 +119,14 @@ impl Background {
         });
     }
 
-    /// Lets a request finish that was begun elsewhere. If it stays unanswered, it is dropped, and what it begins anew is
-    /// sent from here: the runtime that moves its connection may be blocked or gone.
+    /// Lets a request finish that was begun on another runtime. A request that stays unanswered is dropped.
+    /// Its drop starts it again from this thread, because the runtime that drives its connection may be
+    /// blocked or gone.
     pub(crate) fn adopt<W: Work>(&self, mut work: W) {
         if self.clock.lives_in_the_runtime() {
             return self.spawn(async move { drop(work.await) });
         }
-        // Outside of any runtime nobody knows whether the one that it was begun on still lives.
+        // Outside of any runtime it is unknown whether the request's runtime is still alive.
         let Ok(runtime) = Handle::try_current() else { return drop(work) };
         let (clock, mut settles_at) = (self.clock, self.settles_at.subscribe());
         let limit = clock.now().after(W::ADOPTED_LIMIT);
@@ -139,7 +141,7 @@ impl Background {
                 let until = limit.min(*settles_at.borrow_and_update());
                 tokio::select! {
                     biased;
-                    // Before the work: timers of a runtime that ended panic.
+                    // Polled before the work: timers of a runtime that has ended panic.
                     _ = &mut ended => return,
                     done = &mut work => return drop(done),
                     () = clock.sleep_until(until) => return,
@@ -206,7 +208,7 @@ impl Drop for Background {
     }
 }
 
-/// A task that ends with this.
+/// A task that is aborted when this is dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -215,19 +217,19 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// What is not done yet.
+/// Counts of the work in progress.
 #[derive(Default)]
 struct Unfinished {
     counts: Mutex<Counts>,
-    /// Rung at every change.
+    /// Notified at every change.
     changed: Notify,
-    /// Rung when no request is left.
+    /// Notified when no request is left.
     released: Condvar,
 }
 
 #[derive(Default)]
 struct Counts {
-    /// Requests and releases that go on without a caller.
+    /// Requests and releases that continue without a caller.
     requests: usize,
     /// Claims that are kept for a while.
     kept: usize,

@@ -20,7 +20,8 @@ pub(crate) const RENEW_TOGETHER: u32 = 60;
 pub(crate) const RENEW_BATCH: usize = 200;
 /// How long one request may take before the engine counts as hung.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(10);
-/// How long a server may go on with a request that was given up here: a database waits for two locks in a row, 3 s for each.
+/// How long a server may go on with a request that the client gave up. A database waits for two locks in a
+/// row, 3 s for each.
 pub(crate) const LATE: Duration = Duration::from_secs(7);
 /// What a request may take at the least, also when the caller's wait limit is shorter than a round trip.
 pub(crate) const REQUEST_LEAST: Duration = Duration::from_millis(200);
@@ -37,10 +38,10 @@ pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// How long the drop of the last handle of a client waits for outstanding releases, unless
 /// [`Client::with_drop_timeout`](crate::Client::with_drop_timeout) says otherwise.
 pub(crate) const DROP_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a release whose caller is gone may stay unanswered before it is sent again from the client's own thread: the
-/// runtime of the caller, which moves its connection, may be blocked or gone.
+/// How long a release whose caller is gone may stay unanswered. After that it is sent again from the client's
+/// own thread, because the caller's runtime, which drives its connection, may be blocked or gone.
 pub(crate) const ADOPTED_RELEASE_LIMIT: Duration = Duration::from_millis(500);
-/// How long requests on other runtimes may still be answered once the last handle is dropped.
+/// How long requests on other runtimes may still be answered after the last handle is dropped.
 pub(crate) const SETTLE_GRACE: Duration = Duration::from_millis(20);
 /// The first pause between attempts to give back a claim whose release failed; doubles up to the longest.
 pub(crate) const JANITOR_FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -96,7 +96,8 @@ async fn attempt(
     }
 }
 
-/// `None` if nobody ran this task for so long that others went on without it: then it has to stand in the queue again.
+/// `None` if this task was not polled for so long that other tasks went on without it. It must then queue
+/// again.
 async fn drive(
     core: &Arc<Core>,
     mut ticket: Ticket,
@@ -236,7 +237,7 @@ impl Work for Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // The claim was sent, and may still be carried out after the ticket's release.
+        // The claim was sent, and the server may still carry it out after the ticket's release.
         if let Some(ticket) = &mut self.ticket {
             ticket.expect_strays();
         }
@@ -280,9 +281,9 @@ fn give_up(
     }
 }
 
-/// Until when the lock may be held by this attempt's claim, if that cannot be undone. A server counts from when it carries
-/// out the request, which was given up by `given_up`, and may grant the lock at the very end of the claim's place in the
-/// queue.
+/// Until when this attempt's claim may hold the lock, if it cannot be undone. The server counts the ttl from
+/// the moment at which it carries out the request. The request was given up by `given_up`, and may be granted
+/// at the very end of the claim's place in the queue.
 fn may_hold_until(claim: &Claim, given_up: Moment) -> Moment {
     claim.lease_over(given_up.after(defaults::LATE + claim.wait_lease))
 }

@@ -1,4 +1,5 @@
-//! A request on which the queue of a client waits, and which is taken over from a task that nobody runs.
+//! A request that the queue of a client waits for. It can be taken over from a task that is not polled any
+//! more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -9,21 +10,21 @@ use super::{Core, local};
 use crate::engine::{Boxed, Claim};
 use crate::locked::locked;
 
-/// How often the task may fail to be run, though it was woken, before its duty is taken over.
+/// How many wake-ups the task may miss before its duty is taken over.
 const MISSES: u8 = 2;
 
-/// The claim or the release of a task on which the queue of its client waits. The queue knows it from the first time that
-/// its request is found unanswered: nobody may drive the runtime of that task.
+/// A task's claim or release that the queue of its client waits for. The queue learns of it when its request
+/// is first found unanswered: the runtime of that task may not be driven any more.
 pub(super) struct Duty {
     pub(super) claim: Arc<Claim>,
     pub(super) part: Part,
     state: AtomicU8,
-    /// How often the task was woken since it was last run.
+    /// How often the task was woken since it was last polled.
     misses: AtomicU8,
     task: Mutex<Task>,
 }
 
-/// Who has the duty, and the request that is under way.
+/// The task that has the duty, and its request in flight.
 #[derive(Default)]
 struct Task {
     waker: Option<Waker>,
@@ -35,7 +36,8 @@ const DONE: u8 = 1;
 const TAKEN_OVER: u8 = 2;
 
 impl Duty {
-    /// A duty whose request was found unanswered. `None` on tokio's clock, where nobody looks for tasks that are not run.
+    /// Registers a duty whose request was found unanswered. `None` on tokio's clock, where no sweeper looks
+    /// for stalled tasks.
     pub(super) fn register(
         core: &Core,
         claim: &Arc<Claim>,
@@ -57,11 +59,13 @@ impl Duty {
         self.state.load(Ordering::Acquire) == ACTIVE
     }
 
-    /// Its task is run, and is about to poll `request`. False if somebody else has taken it over: nothing may be sent then.
+    /// Called when the task runs and is about to poll `request`. False if the duty was taken over: the task
+    /// must not send anything then.
     pub(super) fn runs(&self, waker: &Waker, request: Option<Arc<dyn Seize>>) -> bool {
         self.misses.store(0, Ordering::Relaxed);
         let mut task = locked(&self.task);
-        // Under the mutex that a take-over holds: it finds this request, or this finds the take-over.
+        // Under the mutex that a take-over holds: either the take-over finds this request, or this call sees
+        // the take-over.
         if !self.is_active() {
             return false;
         }
@@ -69,22 +73,23 @@ impl Duty {
         let former_waker = if is_known { None } else { task.waker.replace(waker.clone()) };
         let former_request = std::mem::replace(&mut task.request, request);
         drop(task);
-        // With the mutex free again: a task may end with its last waker.
+        // Dropped after the mutex is unlocked: dropping the last waker of a task may drop the task.
         drop((former_waker, former_request));
         true
     }
 
-    /// The task is done with it. False if somebody else has taken it over.
+    /// Called when the task has finished the duty. False if it was taken over.
     pub(super) fn finish(&self) -> bool {
         let is_done = self.leave(DONE);
-        // In two statements: its waker must not be dropped with the mutex locked, nor in the queue of its client.
+        // Two statements: the waker must not be dropped while the mutex or the client's queue is locked.
         let task = std::mem::take(&mut *locked(&self.task));
         drop(task);
         is_done
     }
 
-    /// Wakes the task, to see whether it is run. True if it was woken often enough in vain, and this took the duty over. The
-    /// request is dropped then, before anything else is sent for its claim: engines rely on that.
+    /// Wakes the task, to see whether it runs. True if it missed enough wake-ups and this call took the duty
+    /// over. The request is dropped then, before anything else is sent for its claim: engines rely on that
+    /// order.
     pub(super) fn take_over(&self) -> bool {
         if self.misses.fetch_add(1, Ordering::Relaxed) < MISSES {
             let waker = locked(&self.task).waker.clone();
@@ -105,16 +110,16 @@ impl Duty {
     }
 }
 
-/// Something to drop.
+/// A value that only needs to be dropped.
 type Dropped = Option<Box<dyn Send>>;
 
-/// A request that can be taken from its task.
+/// A request that can be taken away from its task.
 pub(super) trait Seize: Send + Sync {
-    /// Takes it out if its task does not poll it just now, and if `may` agrees.
+    /// Takes the request, unless its task is polling it or `may` refuses.
     fn seize(&self, may: &dyn Fn() -> bool) -> Option<Dropped>;
 }
 
-/// A request that its task polls until somebody else takes it.
+/// A request that its task polls until the sweeper takes it away.
 pub(super) struct Seizable<T>(Mutex<Option<Boxed<T>>>);
 
 impl<T: 'static> Seizable<T> {
@@ -122,7 +127,7 @@ impl<T: 'static> Seizable<T> {
         Arc::new(Self(Mutex::new(Some(request))))
     }
 
-    /// `None`: it was taken.
+    /// `None`: the request was taken away.
     pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<T>> {
         let mut request = locked(&self.0);
         let Some(polled) = &mut *request else { return Poll::Ready(None) };

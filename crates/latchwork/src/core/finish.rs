@@ -26,7 +26,7 @@ pub(crate) struct Finish {
     name: LockName,
     part: Part,
     strays: Strays,
-    /// What the queue knows of the release, once its task had to wait for the server.
+    /// The release's entry in the client's queue, once its task had to wait for the server.
     duty: Option<Arc<Duty>>,
 }
 
@@ -57,17 +57,19 @@ impl Finish {
         self.strays
     }
 
-    /// Releases for a guard that was dropped. Polled once here, so that an idle connection of this runtime sends the request
-    /// at once: the runtime, or the process, may be about to end. The answer is waited for in the background.
+    /// Releases the claim of a dropped guard. Polls the release once here, so that an idle connection of this
+    /// runtime sends the request at once: the runtime, or the process, may be about to end. The background
+    /// task waits for the reply.
     pub(crate) fn release_on_drop(self, claim: Arc<Claim>, now: Moment) {
-        // Without a runtime there is no connection to send it on. And while a panic unwinds, a second one would abort the
-        // process: nothing of the engine runs here then.
+        // Without a runtime there is no connection to send the release on. While a panic unwinds, a second
+        // panic would abort the process, so no engine code runs here then.
         if Handle::try_current().is_err() || std::thread::panicking() {
             return self.release_in_background(claim);
         }
         let mut release = tokio::task::unconstrained(self.release(claim, now));
         let poll = || Pin::new(&mut release).poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        // An engine panics on a runtime without timers or sockets. The release then begins anew in the background.
+        // An engine panics on a runtime without timers or sockets. The release then starts again in the
+        // background.
         let _ = std::panic::catch_unwind(AssertUnwindSafe(poll));
     }
 
@@ -76,7 +78,7 @@ impl Finish {
     }
 
     fn spawn_release(mut self, claim: Arc<Claim>, is_first: bool) {
-        // From here on the client's own thread does it, unless it has taken that over already.
+        // From here on the client's own thread does the release, unless it has already taken it over.
         if self.duty.take_if(|duty| duty.finish()).is_none() && self.duty.is_some() {
             return;
         }
@@ -129,7 +131,7 @@ impl Work for Releasing {
 
 impl Drop for Releasing {
     fn drop(&mut self) {
-        // To send a release twice does no harm (C2); to leave it unsent would.
+        // Sending a release twice does no harm (C2). Not sending it does.
         if let Some((finish, claim)) = self.rest.take() {
             finish.release_in_background(claim);
         }

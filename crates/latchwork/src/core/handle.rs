@@ -1,4 +1,5 @@
-//! A public value's reference to its client, and what the last of these does when it is dropped.
+//! The reference to the client in every public value. The drop of the last one waits for outstanding
+//! releases.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,10 +8,11 @@ use std::time::Duration;
 
 use super::{Core, defaults};
 
-/// A reference to a client, in every public value that belongs to it: clients, locks, guards, cells.
+/// A reference to a client. Every public value that belongs to the client has one: clients, locks, guards,
+/// cells.
 ///
-/// Background work refers to the [`Core`] itself, so the last of these handles is all that the application has left. Its
-/// drop waits for the releases that are outstanding: the process may be about to end.
+/// Background work refers to the [`Core`] itself, so the last handle is the application's last reference. Its
+/// drop waits for the outstanding releases, because the process may be about to end.
 #[derive(Clone)]
 pub(crate) struct ClientHandle(Arc<Open>);
 
@@ -26,7 +28,7 @@ impl ClientHandle {
         Self(Arc::new(Open { core, drop_timeout }))
     }
 
-    /// How long the drop of the last handle may wait.
+    /// Sets how long the drop of the last handle may wait.
     pub(crate) fn set_drop_timeout(&self, timeout: Duration) {
         self.0.drop_timeout.store(micros(timeout), Ordering::Relaxed);
     }
@@ -46,7 +48,7 @@ impl Deref for ClientHandle {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // A fork has nothing to release, and a mutex may be locked there by a thread that does not exist.
+        // A fork has nothing to release. A mutex may be locked there by a thread that does not exist.
         if !self.core.is_a_copy() {
             let timeout = Duration::from_micros(*self.drop_timeout.get_mut());
             self.core.background.settle(timeout);

@@ -7,8 +7,8 @@ use super::{Core, defaults};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Released};
 
-/// Repeats a release until it is answered, or until the lease is over by itself. `finish` opens the name then. `is_first`:
-/// the release was not sent before.
+/// Repeats a release until it is answered, or until the lease ends by itself. `finish` opens the name then.
+/// `is_first`: the release was not sent before.
 pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>, mut is_first: bool) {
     let core = finish.core().clone();
     let lease_over = claim.lease_over(core.clock.now());
@@ -30,8 +30,9 @@ pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>, mut is_first: b
     }
 }
 
-/// Releases a claim again and again, less and less often, and once more at `until`: a request of it whose reply is missing
-/// may have been overtaken by the first release. Nothing waits for this, and it does not keep its client open.
+/// Repeats the release of a claim with growing pauses, and once more at `until`: a claim request without a
+/// reply may arrive after the first release. Nothing waits for this task, and it does not keep its client
+/// open.
 pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Claim>, until: Moment) {
     let mut pause = defaults::JANITOR_FIRST_PAUSE;
     loop {

@@ -235,8 +235,8 @@ impl Shared {
         tokio::time::timeout(defaults::REQUEST_LIMIT, forking).await.ok()?.ok()
     }
 
-    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request. Returns those that must be renewed alone, so that one
-    /// of them costs no other its lease.
+    /// Renews up to [`defaults::RENEW_BATCH`] claims in one request. Returns the claims that must be renewed
+    /// alone, so that none of them costs the others their leases.
     async fn renew(&self, engine: &SharedEngine, holds: &[Arc<Hold>]) -> Vec<Arc<Hold>> {
         // Some may have been lost while the connection was opened.
         let sent = self.clock.now();
@@ -340,9 +340,9 @@ fn not_lost(holds: &[Arc<Hold>], now: Moment) -> Vec<Arc<Hold>> {
     holds.iter().filter(|hold| hold.lease_loss(now).is_none()).cloned().collect()
 }
 
-/// Whether a claim of the batch is the reason: it has to wait for somebody, or what is stored of it is damaged. The server
-/// answers then, and can bear one request for each. One that does not answer gets one request for all, however often it is
-/// asked again.
+/// Whether one claim of the batch is the reason: it has to wait for another transaction, or its stored data
+/// is damaged. The server answers in that case, and can handle one request per claim. A server that does not
+/// answer gets one request for the whole batch, however often that is retried.
 fn is_of_one_claim(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::Corrupt)
 }

@@ -34,7 +34,7 @@ pub(crate) struct Local {
 #[derive(Default)]
 pub(super) struct Shard {
     queues: HashMap<LockName, Queue, AsItIs>,
-    /// The names that the sweeper looks at: those for which a task has waited since it looked last.
+    /// The names that the sweeper checks: those for which a task has waited since its last check.
     contended: HashSet<LockName, AsItIs>,
 }
 
@@ -44,11 +44,11 @@ struct Queue {
     active: Active,
     arrivals: u64,
     waiting: BTreeMap<u64, Waiting>,
-    /// Those that did not take up their turn in time, until somebody runs them again.
+    /// Tasks that did not take their turn in time. Each stays here until it is polled again.
     stalled: BTreeMap<u64, Waiting>,
-    /// Those that were offered their turn, some of which may have taken it up since.
+    /// Tasks that were offered their turn. Some may have taken it since.
     offers: Vec<(u64, Waiting)>,
-    /// The requests that others of this client wait for, and some that are done.
+    /// Requests that other tasks of this client wait for. Some may be done.
     duties: Vec<Arc<Duty>>,
     shared: Option<Shared>,
     /// To be rung when the last reader of this client has given back.
@@ -153,7 +153,7 @@ fn step_up<'a>(
     let slot = Arc::<TurnSlot>::default();
     queue.arrivals += 1;
     queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), slot: slot.clone() });
-    // Where no sweeper runs, nobody would take it out again.
+    // Without a sweeper the name would never be removed again.
     if !core.clock.lives_in_the_runtime() && !contended.contains(name) {
         contended.insert(name.clone());
     }
@@ -185,7 +185,7 @@ impl Queue {
         }
     }
 
-    /// What a guard may hold together with others of its owner.
+    /// The tenure that a guard of the same owner can join.
     fn nested_by(&self, terms: &Terms) -> Option<Arc<Tenure>> {
         self.shared.as_ref().filter(|shared| terms.could_nest(&shared.claim))?.tenure.upgrade()
     }
@@ -199,10 +199,10 @@ impl Queue {
         if now < reads.until && reads.hold.is_certain_at(now) { shared.tenure.upgrade() } else { None }
     }
 
-    /// Offers the turn to a task that is no longer among those that wait. Returns whom to wake.
+    /// Offers the turn to a task that was removed from the waiting ones. Returns the waker to wake.
     fn offer(&mut self, arrival: u64, waiting: Waiting, turn: Turn) -> Option<Waker> {
         let waker = waiting.slot.offer(turn);
-        // Before it would grow: most turns are taken up at once.
+        // Only when the vector would grow: most turns are taken at once.
         if self.offers.len() == self.offers.capacity() {
             self.offers.retain(|(_, offered)| offered.slot.is_offered());
         }
@@ -210,7 +210,7 @@ impl Queue {
         waker
     }
 
-    /// Gives the next in line its turn, if it has come. Returns whom to wake.
+    /// Gives the next task in line its turn, if it has come. Returns the waker to wake.
     fn next_up(&mut self, core: &Arc<Core>, name: &LockName) -> Option<Option<Waker>> {
         let terms = self.waiting.first_key_value()?.1.terms.clone();
         let turn = match self.joined_by(&terms, core.clock) {
@@ -222,7 +222,7 @@ impl Queue {
         Some(self.offer(arrival, first, turn))
     }
 
-    /// Takes back what was offered to tasks that nobody runs.
+    /// Takes back the turns that were offered to tasks that are not polled.
     fn take_back(&mut self, turns: &mut Vec<Turn>) {
         for (arrival, waiting) in std::mem::take(&mut self.offers) {
             match waiting.slot.take_back() {
@@ -236,12 +236,12 @@ impl Queue {
         }
     }
 
-    /// Whether it can be forgotten.
+    /// Whether this entry can be removed.
     fn is_empty(&self) -> bool {
         self.active.is_empty() && self.waiting.is_empty() && self.stalled.is_empty()
     }
 
-    /// The next in line, taken out of it, if it wants this.
+    /// Removes and returns the next task in line, if `wants` accepts it.
     fn first_if(&mut self, wants: impl FnOnce(&Terms) -> bool) -> Option<(u64, Waiting)> {
         let first = self.waiting.first_entry()?;
         wants(&first.get().terms).then(|| first.remove_entry())
@@ -289,8 +289,8 @@ impl Place<'_> {
         }
     }
 
-    /// Takes its old place again after its turn was taken back; or holds together with its owner's guard, which may wait for
-    /// this task.
+    /// Takes its old place again after its turn was taken back. Or it shares the lock with its owner's guard,
+    /// which may wait for this task.
     fn stand_again(&self, waker: &Waker) {
         let mut shard = self.core.local.shard(self.name);
         if let Some(queue) = shard.queues.get_mut(self.name)
@@ -326,7 +326,7 @@ impl Drop for Place<'_> {
             move_up(self.core, self.name, None);
         }
         match self.slot.close() {
-            Closed::WithTurn(turn) => drop(turn), // Which goes to the next.
+            Closed::WithTurn(turn) => drop(turn), // Dropped, so the turn goes to the next task.
             Closed::Stalled => {
                 let mut shard = self.core.local.shard(self.name);
                 let queue = shard.queues.get_mut(self.name);
@@ -341,7 +341,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Lets the queue know of a request that it waits for.
+/// Tells the queue about a request that it waits for.
 pub(super) fn register(core: &Core, duty: &Arc<Duty>) {
     let name = &duty.claim.name;
     if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
@@ -350,12 +350,12 @@ pub(super) fn register(core: &Core, duty: &Arc<Duty>) {
     }
 }
 
-/// Which tasks of this client, that others wait for, may be ones that nobody runs.
+/// Tasks of this client that block others and may not be polled any more.
 #[derive(Default)]
 pub(super) struct Untended {
     pub(super) turns: Vec<Turn>,
     pub(super) duties: Vec<Arc<Duty>>,
-    /// Whether somebody waits at all.
+    /// Whether any task waits.
     pub(super) is_contended: bool,
 }
 
@@ -373,7 +373,7 @@ impl Shard {
         untended.is_contended |= self.is_contended();
     }
 
-    /// Whether somebody waits, or did lately.
+    /// Whether any task waits, or waited recently.
     pub(super) fn is_contended(&self) -> bool {
         !self.contended.is_empty()
     }

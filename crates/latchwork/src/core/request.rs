@@ -21,7 +21,7 @@ pub(crate) struct Request<T> {
 
 enum Work<T> {
     Own(Boxed<Result<T>>),
-    /// Others may take it from its task.
+    /// The sweeper may take it from its task.
     Shared(Arc<Seizable<Result<T>>>),
     Done,
 }
@@ -41,7 +41,8 @@ impl<T: 'static> Request<T> {
         Self { work: Work::Own(work), core: core.clone(), limit, guarded: Guarded::NotYet }
     }
 
-    /// Lets others take it from its task; polled after that, it is found unanswered.
+    /// Lets the sweeper take the request from its task. If it was taken, the next poll returns the error for
+    /// a missing reply.
     pub(super) fn share(&mut self) -> Option<Arc<dyn Seize>> {
         self.work = match std::mem::replace(&mut self.work, Work::Done) {
             Work::Own(work) => Work::Shared(Seizable::new(work)),

@@ -16,8 +16,8 @@ pub(crate) struct Shield<W: Work> {
     core: Arc<Core>,
 }
 
-/// A request that can be moved half-done. Dropped unanswered, it begins anew in the background whatever it must not leave
-/// undone.
+/// A request that can be moved to another task before it is answered. If it is dropped unanswered, it starts
+/// again in the background whatever must not be left undone.
 pub(crate) trait Work: Future<Output: Send> + Unpin + Send + 'static {
     /// How long it may stay unanswered once its caller is gone.
     const ADOPTED_LIMIT: Duration;

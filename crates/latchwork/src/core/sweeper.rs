@@ -1,9 +1,10 @@
-//! Finds tasks that nobody runs, and lets others of the client go on without them.
+//! Finds tasks that are not polled any more, and lets other tasks of the client go on without them.
 //!
-//! A task whose turn has come may be on a runtime that nobody drives, or behind code that blocks its thread. Its turn is
-//! taken back if it is not taken up, and a claim or release that it has under way is taken over from it: the request is
-//! dropped, the claim is released from the client's own thread, and the next task asks anew. A task that is run again
-//! finds its request gone, sends nothing more for that claim, and stands in the queue again.
+//! A task whose turn has come may be on a runtime that is not driven, or behind code that blocks its thread.
+//! If it does not take its turn, the turn is taken back. A claim or release that it has in flight is taken
+//! over: the request is dropped, the claim is released from the client's own thread, and the next task sends
+//! a claim of its own. When the task runs again, it finds its request gone, sends nothing more for that
+//! claim, and queues again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,13 +15,13 @@ use super::local::Untended;
 use crate::clock::Clock;
 use crate::locked::locked;
 
-/// How often it looks around while tasks of this client wait for each other. A turn is taken back at the second look, a
-/// duty at the third.
+/// The interval between checks while tasks of this client wait for each other. A turn is taken back at the
+/// second check, a duty at the third.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts looking around unless that goes on. It ends by itself once nobody waits.
+/// Starts the sweeper unless it runs. It ends by itself once no task waits.
 pub(super) fn start(core: &Arc<Core>) {
-    // On tokio's clock there is no thread to do it.
+    // On tokio's clock there is no thread to run it.
     if !core.clock.lives_in_the_runtime() && core.background.begin_sweeping() {
         core.background.spawn_unawaited(sweep(Running(Arc::downgrade(core)), core.clock));
     }
@@ -32,7 +33,7 @@ async fn sweep(mut running: Running, clock: Clock) {
         let Some(core) = running.0.upgrade() else { return };
         if !look_around(&core) {
             core.background.end_sweeping();
-            // A task that came in between found the sweeper running.
+            // A task that started to wait in between saw the sweeper running.
             if !is_contended(&core) || !core.background.begin_sweeping() {
                 running.0 = Weak::new();
                 return;
@@ -41,7 +42,8 @@ async fn sweep(mut running: Running, clock: Clock) {
     }
 }
 
-/// Its drop, also unrun, with its runtime or by a panic, says that no sweeper runs. Weak: it must not keep the client open.
+/// Its drop marks the sweeper as stopped, even if the task never ran, its runtime ended, or it panicked.
+/// Weak: the sweeper must not keep the client open.
 struct Running(Weak<Core>);
 
 impl Drop for Running {
@@ -52,17 +54,17 @@ impl Drop for Running {
     }
 }
 
-/// Whether somebody waits.
+/// Checks every shard. Returns whether any task waits.
 fn look_around(core: &Arc<Core>) -> bool {
     let mut untended = Untended::default();
     for shard in core.local.shards() {
         locked(shard).look_around(&mut untended);
     }
-    // With no shard locked: a turn that is dropped goes to the next, and a task that is woken may do anything.
+    // With no shard locked: a dropped turn goes to the next task, and a woken task may run any code.
     drop(untended.turns);
     for duty in untended.duties.into_iter().filter(|duty| duty.take_over()) {
         let claim = duty.claim.clone();
-        // Its last request may be carried out at any time.
+        // The server may still carry out its last request at any time.
         let strays = Some(core.clock.now().after(claim.ttl));
         Finish::new(core.clone(), claim.name.clone(), duty.part, strays).release_in_background(claim);
     }

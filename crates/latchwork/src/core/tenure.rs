@@ -14,9 +14,9 @@ use crate::clock::Moment;
 use crate::engine::{Claim, Mode, Released};
 use crate::{Loss, Result, Token};
 
-/// The claim is held. Dropping it passes it to the next local waiter, or sends its release.
+/// A claim that is held. Dropping it passes the claim to the next local waiter, or sends its release.
 ///
-/// Boxed, because it waits in every local waiter's slot.
+/// Boxed, because every local waiter's slot has room for one.
 pub(crate) struct Tenure(Option<Box<Inner>>);
 
 /// A claim that nobody in this client takes, to be given back.
@@ -39,7 +39,8 @@ struct Inner {
 }
 
 impl Tenure {
-    /// Begins when the claim was found granted. `None` if it was released meanwhile, because nobody ran its task.
+    /// Begins when the claim was found granted. `None` if the claim was released meanwhile because its task
+    /// was not polled.
     pub(crate) fn begin(
         ticket: Ticket,
         engine_token: Option<u64>,

@@ -28,7 +28,7 @@ pub(crate) struct Ticket {
     strays: Strays,
     /// Rings when the readers of this client are done that hold an older claim.
     readers: Option<Arc<Notify>>,
-    /// What the queue knows of it, once its task had to wait for the server.
+    /// The claim's entry in the client's queue, once its task had to wait for the server.
     duty: Option<Arc<Duty>>,
 }
 
@@ -48,19 +48,20 @@ impl Ticket {
         Self { core: Some(core), name, part, claim, strays, readers: None, duty: None }
     }
 
-    /// Its task is run, and is about to poll a request of its claim. False if its duty was taken over: nothing may be sent.
+    /// Called when the task runs and is about to poll a request of its claim. False if its duty was taken
+    /// over: it must not send anything then.
     pub(super) fn begin_poll(&self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) -> bool {
         self.duty.as_ref().is_none_or(|duty| duty.runs(waker, request()))
     }
 
-    /// Its task has to wait: from now on others may find that nobody runs it.
+    /// Called when the task has to wait. From now on the sweeper can detect that the task is not polled.
     pub(super) fn wait(&mut self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) {
         if let (None, Some(core), Some(claim)) = (&self.duty, &self.core, &self.claim) {
             self.duty = Duty::register(core, claim, self.part, waker, request());
         }
     }
 
-    /// Waits for `work`, which sends nothing that may come after a release of its claim.
+    /// Waits for `work`, which sends no request that could arrive after the release of its claim.
     pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -91,12 +92,13 @@ impl Ticket {
         .await
     }
 
-    /// Whether its duty was taken over because nobody ran its task. Its claim is released then, and nobody's.
+    /// Whether its duty was taken over because its task was not polled. The claim is then released, and
+    /// belongs to no task.
     pub(crate) fn was_taken_over(&self) -> bool {
         self.duty.as_ref().is_some_and(|duty| !duty.is_active())
     }
 
-    /// Uses the ticket up. `None` if it was before, or its duty was taken over.
+    /// Consumes the ticket. `None` if it was consumed before, or its duty was taken over.
     fn use_up(&mut self) -> Option<Arc<Core>> {
         let core = self.core.take()?;
         self.duty.take().is_none_or(|duty| duty.finish()).then_some(core)
@@ -171,7 +173,8 @@ impl Ticket {
         release(Finish::new(core, self.name.clone(), self.part, self.strays), claim).await
     }
 
-    /// The claim became a tenure: its end decides what happens to the name. `None` if its duty was taken over.
+    /// Converts the claim into a tenure, whose end decides what happens to the name. `None` if its duty was
+    /// taken over.
     pub(crate) fn into_tenure(mut self) -> Option<(Arc<Core>, Arc<Claim>, Strays)> {
         let core = self.use_up()?;
         let claim = self.claim.take().expect("a ticket that was granted has claimed");

@@ -1,4 +1,4 @@
-//! The turn of a task that waits in the queue of its client, and the slot in which it is offered.
+//! The turn of a task in the queue of its client, and the slot in which the turn is offered.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,20 +8,20 @@ use super::grip::Grip;
 use super::ticket::Ticket;
 use crate::locked::locked;
 
-/// What a task gets when its turn comes.
+/// The value that a task receives when its turn comes.
 pub(crate) enum Turn {
-    /// The duty to fetch the lock.
+    /// The task must get the lock from the server.
     Drive(Ticket),
-    /// The lock.
+    /// The task receives the held lock.
     Pass(Grip),
 }
 
-/// Where the turn of one waiting task is put. The task takes it out when it is polled; until then it can be taken back,
-/// because nobody may ever run that task again.
+/// The slot for the turn of one waiting task. The task takes the turn when it is polled. Until then the turn
+/// can be taken back, because that task may never be polled again.
 #[derive(Default)]
 pub(super) struct TurnSlot {
     state: Mutex<State>,
-    /// Whether a turn is in it, to be read without the mutex.
+    /// Whether the slot has a turn. Readable without the mutex.
     is_offered: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ enum State {
     Waiting(Option<Waker>),
     Offered {
         turn: Turn,
-        /// Whether the sweeper has found it untaken before.
+        /// Whether the sweeper has already found the turn untaken once.
         seen: bool,
     },
     /// The turn was taken back.
@@ -43,24 +43,25 @@ impl Default for State {
     }
 }
 
-/// What was left in the slot of a task that is gone.
+/// The content of the slot when its task is gone.
 pub(super) enum Closed {
-    /// A turn that it did not take.
+    /// A turn that the task did not take.
     WithTurn(Turn),
-    /// Its turn was taken back, perhaps after it was looked for among those.
+    /// The turn was taken back, perhaps after the task was looked up among the stalled ones.
     Stalled,
     Empty,
 }
 
-/// What a task finds in its slot.
+/// The content of the slot when its task is polled.
 pub(super) enum Found {
     Turn(Turn),
-    /// It was not run in time, and has to stand in the queue again.
+    /// The task was not polled in time, and must queue again.
     Stalled,
 }
 
 impl TurnSlot {
-    /// Puts the turn in. Only for a task that waits; returns its waker, to be woken once no mutex is held.
+    /// Puts the turn into the slot. Only for a waiting task. Returns its waker, which must be woken after all
+    /// mutexes are unlocked.
     pub(super) fn offer(&self, turn: Turn) -> Option<Waker> {
         let mut state = locked(&self.state);
         self.is_offered.store(true, Ordering::Release);
@@ -70,7 +71,7 @@ impl TurnSlot {
         }
     }
 
-    /// Whether a turn is in it that nobody has taken.
+    /// Whether the slot has a turn that was not taken.
     pub(super) fn is_offered(&self) -> bool {
         self.is_offered.load(Ordering::Acquire)
     }
@@ -88,12 +89,12 @@ impl TurnSlot {
         }
     }
 
-    /// The task stands in the queue again.
+    /// Called when the task queues again.
     pub(super) fn wait_again(&self, waker: &Waker) {
         *locked(&self.state) = State::Waiting(Some(waker.clone()));
     }
 
-    /// The task is gone.
+    /// Called when the task is gone.
     pub(super) fn close(&self) -> Closed {
         let mut state = locked(&self.state);
         self.is_offered.store(false, Ordering::Release);
@@ -113,7 +114,7 @@ impl TurnSlot {
             State::Waiting(waker) => {
                 let former = waker.replace(context.waker().clone());
                 drop(state);
-                // With the mutex free again: a task may end with its last waker.
+                // Dropped after the mutex is unlocked: dropping the last waker of a task may drop the task.
                 drop(former);
                 Poll::Pending
             }

@@ -60,10 +60,10 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// The clock its leases are counted on (C3). The core uses no other for this engine.
     fn clock(&self) -> Clock;
 
-    /// A second handle on the same session, whose progress does not depend on the runtime of the first: with a
-    /// connection of its own on the runtime it is called on, or as a clone where a thread of the client's own
-    /// moves the session. The keeper renews through it, so that neither blocked user code nor a claim that the server is
-    /// slow to answer can starve renewals.
+    /// A second handle on the same session, whose progress does not depend on the runtime of the first: with
+    /// a connection of its own on the runtime it is called on, or as a clone where a thread of the client's
+    /// own moves the session. The keeper renews through it, so that neither blocked user code nor a claim
+    /// that the server is slow to answer can starve renewals.
     fn fork(&self) -> impl Future<Output = Result<Self>> + Send;
 
     /// Asks for the lock. If it is busy and `claim.wait_lease` is not zero, the claim takes (or keeps) its place in the queue.
@@ -82,11 +82,13 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// claims again after a pause of at most [`Busy::again_in`].
     fn wait(&self, claim: &Claim, busy: &Busy) -> impl Future<Output = Result<Wake>> + Send;
 
-    /// Extends held claims, in one round trip where the server allows it. The answers are in the order of `claims`.
+    /// Extends held claims, in one round trip where the server allows it. The answers are in the order of
+    /// `claims`.
     ///
-    /// One claim must not cost the others their leases. If one of several has to wait for somebody, it is answered at once
-    /// with [`Busy`](crate::ErrorKind::Busy); if what is stored of it is damaged, with
-    /// [`Corrupt`](crate::ErrorKind::Corrupt). The core renews each claim that is answered so by a request of its own.
+    /// One claim must not cost the others their leases. If one of several claims has to wait for another
+    /// transaction, its answer is [`Busy`](crate::ErrorKind::Busy), at once. If its stored data is damaged,
+    /// its answer is [`Corrupt`](crate::ErrorKind::Corrupt). The core then renews each of these claims in a
+    /// request of its own.
     ///
     /// # Contract
     /// C4, C5, C8. May be dropped at any await; whether it acted is then unknown.

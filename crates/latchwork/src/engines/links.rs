@@ -67,7 +67,8 @@ impl<L: Connection> Links<L> {
 
     fn opening(&self, runtime: runtime::Id) -> Arc<tokio::sync::Mutex<()>> {
         let mut places = locked(&self.places);
-        // Before the attempt, which may fail or be given up: a runtime that ended has no connection, and no task that opens one.
+        // Before the attempt, which may fail or be cancelled: a runtime that has ended has no connection, and
+        // no task that opens one.
         places.retain(|(id, place)| {
             *id == runtime || place.working().is_some() || Arc::strong_count(&place.opening) > 1
         });

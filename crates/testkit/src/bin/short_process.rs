@@ -1,7 +1,7 @@
-//! A process that ends with a lock that nobody released, as short jobs do.
+//! A process that ends without releasing its lock, as short jobs do.
 //!
-//! `short_process ENDING URL NAME` takes the lock with a ttl far longer than its life and ends as `ENDING` says. See
-//! [`testkit::short_process::Ending`].
+//! `short_process ENDING URL NAME` takes the lock with a ttl far longer than its life and ends as `ENDING`
+//! says. See [`testkit::short_process::Ending`].
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -56,7 +56,7 @@ fn lock(client: &Client, name: &str) -> Lock {
     client.lock(name).ttl(TTL).wait(Duration::from_secs(10))
 }
 
-/// The guard first: it is dropped before its client.
+/// The guard comes first, so that it is dropped before its client.
 async fn acquire(url: &str, name: &str) -> (Guard, Client) {
     let client = latchwork::connect(url).await.expect("the engine is there");
     (lock(&client, name).acquire().await.expect("the lock is free"), client)

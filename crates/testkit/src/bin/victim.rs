@@ -1,10 +1,12 @@
-//! A process that uses a lock while harm is done to it. `victim URL` reads orders, and answers each with one line.
+//! A process that uses a lock under attack or failure. `victim URL` reads commands, and answers each with one
+//! line.
 //!
-//! - `connect`: forgets the client that it has, and makes another.
-//! - `use MILLIS`: takes a lock within that time, and gives it back.
-//! - `tries COUNT NAMES PREFIX`: tries to take locks, by so many names in turns, so often. How many tries
-//!   failed, how many of them with an error, and the last of these; one that found its lock held counts as failed.
-//! - `peak`: the most memory that it ever used, in kilobytes.
+//! - `connect`: drops its client, and connects a new one.
+//! - `use MILLIS`: takes a lock within that time, and releases it.
+//! - `tries COUNT NAMES PREFIX`: tries `COUNT` times to take a lock, with `NAMES` names in turn. Answers with
+//!   the number of failed tries, the number of errors among them, and the last error. A try that found its
+//!   lock held counts as failed.
+//! - `peak`: its peak memory use, in kilobytes.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -45,13 +47,13 @@ fn number(text: &str) -> u64 {
 }
 
 async fn use_lock(client: &Client, millis: u64) -> Result<()> {
-    // Of its own, or one that was harmed would keep the others out.
+    // A name of its own, so that a damaged lock does not keep the other processes out.
     let name = format!("hostile/{}", std::process::id());
     let guard = client.lock(&name).wait(Duration::from_millis(millis)).acquire().await?;
     guard.release().await
 }
 
-/// In this task, as nobody would: what is left behind by each must not depend on a task that ends.
+/// Runs in the main task: memory that a try leaves behind must not be freed by the end of a task.
 async fn tries(client: &Client, count: u64, names: u64, prefix: &str) -> String {
     let (mut failed, mut errors, mut last) = (0, 0, "held by another".to_owned());
     for at in 0..count {

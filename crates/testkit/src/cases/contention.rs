@@ -241,7 +241,7 @@ pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fix
     drop(guard);
 }
 
-/// A runtime on which a task waits for `lock`, and which nobody drives any more.
+/// A runtime on which a task waits for `lock`, and which is not driven any more.
 async fn undriven(lock: Lock) -> Runtime {
     let idle = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -252,7 +252,7 @@ async fn undriven(lock: Lock) -> Runtime {
     idle.await.expect("no panic")
 }
 
-/// The turn of a task is passed on if the task does not take it up: with the lock, and without.
+/// If a task does not take its turn, the turn passes to the next task: with the lock, and without it.
 pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for (lock, pass_for) in [("undriven-duty", Duration::ZERO), ("undriven-pass", LONG)] {
@@ -263,20 +263,20 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(f
             let lock = lock.clone();
             async move { lock.acquire().await }
         });
-        // Behind the other in the queue of this client.
+        // Queues behind the other task of this client.
         pause(100).await;
         guard.release().await.expect("held");
         let served = tokio::time::timeout(Duration::from_secs(6), next).await;
         let guard = served.unwrap_or_else(|_| panic!("{lock:?} is kept by a task that nobody runs"));
         guard.expect("no panic").expect("its turn").release().await.expect("held");
-        // It gets its turn when somebody runs it.
+        // It gets its turn when its runtime is driven again.
         run_for_a_while(idle).await;
         let last = lock.try_acquire().await.expect("the engine answers").expect("nothing is left behind");
         last.release().await.expect("held");
     }
 }
 
-/// The first task of a client asks the server for all of them; others ask if nobody runs that one.
+/// The first task of a client claims the lock for all of them. If it is not polled, another task claims it.
 pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixture>(fixture: Arc<F>) {
     let (holder, client) = (fixture.client().await, fixture.client().await);
     let guard = hold(&holder, "undriven-asker").await;
@@ -295,7 +295,7 @@ pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixtu
     nothing_left(&holder, "undriven-asker").await;
 }
 
-/// The server freed the lock long ago; the answer is on a connection that nobody reads.
+/// The server freed the lock long ago, but the reply is on a connection that is not read.
 pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let lock = client.lock("undriven-release").ttl(LONG);

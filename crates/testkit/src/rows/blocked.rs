@@ -1,4 +1,4 @@
-//! Somebody else's transaction keeps rows or tables of ours for long.
+//! Another transaction locks rows or tables of ours for a long time.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::shared::TABLE;
 use crate::servers::SqlSession;
 use crate::stage::{LOCK, LONG, SOON, clock, connect, now, pause, take, told};
 
-/// The documented 3 s, and time to notice it on a busy machine.
+/// The documented 3 s, plus time to notice it on a busy machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(2);
-/// For which a claim that nobody waits for any more may hold.
+/// The ttl of the abandoned claim.
 const SHORT: Duration = Duration::from_millis(500);
-/// A second lock whose row is kept.
+/// A second lock whose row is locked by the other transaction.
 const WANTED: &str = "wanted";
 
-/// A transaction that keeps the rows of these locks until it is dropped.
+/// A transaction that locks the rows of these locks until it is dropped.
 fn keep_rows(scene: &impl Scene, names: &[&str]) -> SqlSession {
     let (mut other, names) = (scene.session(), names.join("', '"));
     let keep =
@@ -34,8 +34,8 @@ async fn until_something_waits(scene: &impl Scene) {
     }
 }
 
-/// Who does not want to wait for the lock waits for 3 s at the most, and is told that nothing was done. Who wants to has the
-/// lock when the row is free again. `keep` keeps the row, or all rows.
+/// A claim that only tries waits at most 3 s, and fails with an error that says that nothing was done. A
+/// claim that waits gets the lock when the row is free again. `keep` locks the row, or all rows.
 pub async fn no_claim_waits_for_longer_than_three_seconds(
     scene: &impl Scene,
     keep: impl FnOnce() -> SqlSession,
@@ -56,13 +56,13 @@ pub async fn no_claim_waits_for_longer_than_three_seconds(
     scene.judge(&[client], LONG).await;
 }
 
-/// The same by the row alone.
+/// Runs it with only the row locked.
 pub async fn no_claim_waits_for_a_row_for_longer_than_three_seconds(scene: &impl Scene) {
     no_claim_waits_for_longer_than_three_seconds(scene, || keep_rows(scene, &[LOCK])).await;
 }
 
-/// A holder cannot renew while the tables are locked. Its renewals are given up one after the other, and the server must not
-/// keep them all until the tables are free. `keep` locks the tables.
+/// A holder cannot renew while the tables are locked. Its renewals are given up one after the other, and the
+/// server must not keep them all until the tables are free. `keep` locks the tables.
 pub async fn what_was_given_up_does_not_stay_in_the_server(
     scene: &impl Scene,
     keep: impl FnOnce() -> SqlSession,
@@ -72,7 +72,8 @@ pub async fn what_was_given_up_does_not_stay_in_the_server(
     let other = keep();
     assert_eq!(told(&guard).await, Loss::Unreachable);
     println!("when the lock was lost, {} statements waited", scene.waiting().len());
-    // A server that does not look after its clients notices with the second answer that nobody takes.
+    // A server that does not check for closed connections notices with the second reply that its client is
+    // gone.
     let end = now().after(2 * LONGEST_WAIT);
     while !scene.waiting().is_empty() {
         assert!(now() < end, "nobody waits for these any more: {:?} ms", scene.waiting());
@@ -82,15 +83,15 @@ pub async fn what_was_given_up_does_not_stay_in_the_server(
     scene.judge(&[client], LONG).await;
 }
 
-/// Many unrelated locks of a client are renewed while the row of another one is kept for longer than its ttl, and while the
-/// client asks for a lock whose row is kept as well.
+/// A client renews many unrelated locks while another transaction locks the row of one of its locks for
+/// longer than the ttl. The client also waits for a lock whose row is locked by that transaction.
 pub async fn a_kept_row_costs_no_other_lock(scene: &impl Scene) {
     let url = scene.direct_url();
     connect(&url).await.lock(WANTED).acquire().await.expect("free").release().await.expect("held");
     a_kept_row_costs_none_of_these(scene, &url, || keep_rows(scene, &[LOCK, WANTED])).await;
 }
 
-/// The same with `scheme=insert`, for which a transaction of a service keeps a row that it is about to insert as well.
+/// Runs it with `scheme=insert`. There the transaction of a service also locks a row that it is inserting.
 pub async fn a_kept_row_costs_no_other_lock_in_a_shared_table(scene: &impl Scene, url: &str) {
     let keep = || {
         let mut other = scene.session();
@@ -128,8 +129,8 @@ async fn a_kept_row_costs_none_of_these(scene: &impl Scene, url: &str, keep: imp
     scene.judge(&[client], LONG).await;
 }
 
-/// The client vanishes while its claim waits for a row. Free again so long after that, or only at the moment that the error
-/// named, the row is held by nobody after that moment.
+/// The client vanishes while its claim waits for a row. The row becomes free `freed_after` that, or at the
+/// moment that the error names. After that moment no claim holds the lock.
 pub async fn nothing_is_held_after_the_moment_that_an_error_names(
     scene: &impl Scene,
     freed_after: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Names that nobody uses any more.
+//! Names that are not used any more.
 
 use latchwork::Lock;
 use latchwork::engine::Filter;
@@ -9,10 +9,10 @@ use crate::stage::{LOCK, LONG, SOON, connect, now, pause};
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
-/// More than are looked at in one transaction.
+/// More than one transaction of a sweep checks.
 const NAMES: usize = 1_201;
 
-/// How many names the table has, the floor of tokens apart.
+/// The number of names in the table, without the row of the floor.
 fn names(scene: &impl Scene) -> usize {
     scene.sql("SELECT count(*) FROM latchwork_lock WHERE name <> ''").parse().expect("a number")
 }
@@ -25,14 +25,14 @@ async fn until_names(scene: &impl Scene, count: usize) {
     }
 }
 
-/// What is used once, and never again.
+/// Adds names that are used once and never again.
 fn use_many(scene: &impl Scene) {
     let token = scene.sql("SELECT max(token) FROM latchwork_lock");
     let rows: Vec<_> = (0..NAMES).map(|number| format!("('many/{number}', {token}, 1)")).collect();
     scene.sql(&format!("INSERT INTO latchwork_lock (name, token, expires) VALUES {}", rows.join(", ")));
 }
 
-/// Lets time pass: everything in the table is older by so much.
+/// Simulates the passing of time: makes every row older by `millis`.
 fn age(scene: &impl Scene, millis: i64) {
     let older = millis * 1_000;
     scene.sql(&format!(
@@ -49,7 +49,8 @@ async fn use_once(lock: Lock) {
     lock.ttl(LONG).acquire().await.expect("free").release().await.expect("held");
 }
 
-/// And tokens rise when such a name is used again, though the server's clock was set back by more than that. `clocks` are the server's.
+/// Also checks that tokens rise when a forgotten name is used again, even after the server's clock was set
+/// back by more than a day. `clocks` are the server's.
 pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise(
     scene: &impl Scene,
     clocks: &Clocks,
@@ -59,7 +60,7 @@ pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise
         use_once(client.lock(name)).await;
     }
     use_many(scene);
-    // A queue in which everybody died.
+    // A queue whose clients have all died.
     scene.sql("INSERT INTO latchwork_lock (name, token, contended, ticket) VALUES ('dead', 1, 1, 1)");
     scene.sql(
         "INSERT INTO latchwork_claim (name, ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note) \
@@ -68,7 +69,8 @@ pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise
     age(scene, 2 * DAY);
     let before = [LOCK, "shared"].map(|name| token(scene, name));
     use_once(client.lock("kept")).await;
-    // The first who finds old names only writes down from where on tokens go: a claim that did not see that may be under way.
+    // The first client that finds old names only writes the floor: a claim that did not see the floor may be
+    // in flight.
     let first = connect(&scene.direct_url()).await;
     let end = now().after(SOON);
     while scene.sql("SELECT count(*) FROM latchwork_lock WHERE name = ''") == "0" {
@@ -84,7 +86,7 @@ pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise
         assert!(now() < end, "the dead queue is kept");
         pause(10).await;
     }
-    // Two hours later the name of that queue goes too; what was used less than a day ago stays.
+    // Two hours later the name of that queue is forgotten, too. Names used less than a day ago stay.
     age(scene, 2 * HOUR);
     let third = connect(&scene.direct_url()).await;
     until_names(scene, 1).await;
@@ -99,7 +101,7 @@ pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise
     assert!(after[0] > before[0] && after[1] > before[1], "tokens went back: {before:?}, {after:?}");
 }
 
-/// It keeps what it was granted, and its tokens rise.
+/// The claim keeps its grant, and its tokens rise.
 pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(scene: &impl Scene) {
     const CLAIMED: usize = 40;
     let client = connect(&scene.direct_url()).await;
@@ -108,14 +110,14 @@ pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(scene: &impl S
     for round in 0..8 {
         let (mut guards, mut sweepers) = (Vec::new(), Vec::new());
         if round > 0 {
-            // All are old, and so is the floor that was written after them.
+            // All names are old, and so is the floor that was written after them.
             let floor = scene.sql("SELECT max(token) FROM latchwork_lock");
             scene.sql("UPDATE latchwork_lock SET expires = 1 WHERE name <> ''");
             scene.sql("DELETE FROM latchwork_lock WHERE name = ''");
             scene.sql(&format!("INSERT INTO latchwork_lock (name, token, since) VALUES ('', {floor}, 1)"));
             sweepers.push(connect(&scene.direct_url()).await);
         }
-        // The last first: the sweep comes from the other side.
+        // In reverse order, because the sweep comes from the other end.
         for number in (0..CLAIMED).rev() {
             guards.push((number, lock(number).acquire().await.expect("nobody holds it")));
         }
@@ -130,7 +132,7 @@ pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(scene: &impl S
     }
 }
 
-/// `url`: of one who may do everything but delete locks.
+/// `url`: of a user with every right except deleting locks.
 pub async fn who_may_not_delete_locks_all_the_same(scene: &impl Scene, url: &str) {
     let client = connect(url).await;
     client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");

@@ -37,13 +37,13 @@ pub trait Scene: Deref<Target = Stage> {
     /// What the server says to this, asked by one who may do everything.
     fn sql(&self, text: &str) -> String;
 
-    /// A session of one who may do everything.
+    /// A session of a user with all rights.
     fn session(&self) -> SqlSession;
 
-    /// How the database spells the time in microseconds.
+    /// The database's expression for the time in microseconds.
     fn time(&self) -> &'static str;
 
-    /// For how many milliseconds each statement of our clients has waited for somebody else's lock.
+    /// For how many milliseconds each statement of our clients has waited for another transaction's lock.
     fn waiting(&self) -> Vec<u64>;
 
     /// Clients behind the proxy.

@@ -1,4 +1,4 @@
-//! One member of several answers nothing any more, and its connections stay open. The others are well.
+//! One member of several stops answering, and its connections stay open. The others work.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use tokio::time::timeout;
 use super::scene::{LONG, SOON, Scene, now, pause, renewed, take};
 
 const TTL: Duration = Duration::from_secs(3);
-/// Longer than a lease, and than two requests that are not answered.
+/// Longer than a lease, and longer than two unanswered requests.
 const HUNG: Duration = Duration::from_secs(7);
 
-/// A client whose claims go through the proxy, to the member that is going to hang; the two other members are well.
+/// A client whose claims go through the proxy, to the member that is going to hang. The two other members
+/// work.
 async fn client_of_it(scene: &Scene<EtcdServer>) -> RecordedClient {
     let (proxy, direct) = (scene.proxy().address(), scene.servers.address());
     scene.connect(&format!("etcd://{proxy},{direct},{direct}")).await
 }
 
-/// Who stands in which queue, and in which order.
+/// The keys of all queues, in their order.
 fn queues(scene: &Scene<EtcdServer>) -> Vec<String> {
     let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", "--sort-by=CREATE", "queue/"]);
     keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// So many locks that are held elsewhere, and that each client waits for.
+/// Creates `count` locks that `other` holds and that each client waits for.
 async fn waiters(
     scene: &Scene<EtcdServer>,
     clients: &[RecordedClient],
@@ -44,7 +45,7 @@ async fn waiters(
                 guard.release().await.expect("held");
             });
         }
-        // Spread over the time after which they look again.
+        // Spreads the waiters over the interval at which they look again.
         tokio::time::sleep(TTL / 3 / u32::try_from(count).expect("few")).await;
     }
     let (all, end) = (count * (1 + clients.len()), now().after(SOON));
@@ -110,7 +111,7 @@ async fn those_who_wait_at_it_keep_their_places() {
     scene.judge(&[client, other], LONG).await;
 }
 
-/// Connections that were given up are closed, also those that nothing else took the place of.
+/// Abandoned connections are closed, even those that were not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_connection_is_left_of_those_that_were_given_up() {
     let scene = Scene::three();

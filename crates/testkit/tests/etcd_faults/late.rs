@@ -1,4 +1,4 @@
-//! Requests that nobody waits for any longer, and that are carried out all the same.
+//! Requests that were given up, and that the server carries out all the same.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::scene::{SOON, Scene, now, pause, renewed, take};
 
 /// The client keeps its lease alive for a lock that it holds all the time.
 const TTL: Duration = Duration::from_secs(2);
-/// A request that is held back for so long is given up (3 s), its claim is released, and a ttl has passed since.
+/// A request with this delay is given up (after 3 s), its claim is released, and a ttl has passed since.
 const LATE: Duration = Duration::from_millis(6_500);
 
-/// The ways to ask for a lock and to give up.
+/// The ways to claim a lock and give up.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Try,
@@ -35,7 +35,7 @@ fn name(ask: Ask) -> String {
 async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     let scene = Scene::one();
     let (proxy, direct) = (scene.proxy().address(), scene.servers.address());
-    // Claims go through the proxy, renewals and what is asked again do not.
+    // Claims go through the proxy. Renewals and retries do not.
     let client = scene.connect(&format!("etcd://{proxy},{direct},{direct}")).await;
     let other = scene.direct_client().await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
@@ -67,7 +67,7 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     while let Some(asked) = asking.join_next().await {
         asked.expect("no panic");
     }
-    // Each put is alone when it arrives: what takes it back was sent three seconds later.
+    // Each put arrives alone: the request that takes it back was sent three seconds later.
     sleep(arrives.since(now()) + Duration::from_millis(500)).await;
     scene.proxy().delay(Duration::ZERO);
     scene.recorder.fault_ended(Fault::Partition);

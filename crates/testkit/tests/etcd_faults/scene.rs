@@ -165,7 +165,8 @@ impl<S: Servers> Scene<S> {
         self.etcdctl(&["lease", "revoke", &lease_of(key)]);
     }
 
-    /// Judges the record, and sees to it that the server has no key left, except for fences: they go with their leases.
+    /// Checks the record, and that the server has no key left except for fences. Fences end with their
+    /// leases.
     pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         let judged = self.stage.judge(clients, answer_within).await;
         let left = self.all_keys();
@@ -173,7 +174,7 @@ impl<S: Servers> Scene<S> {
         judged
     }
 
-    /// Every key of the server.
+    /// All keys of the server.
     pub(crate) fn all_keys(&self) -> Vec<String> {
         let keys = self.etcdctl(&["get", "--prefix", "--keys-only", ""]);
         keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()

@@ -1,8 +1,8 @@
-//! Followers stand still one at a time, and whoever asks for locks gives up in every way there is. When all members are
-//! well again, no lock is lost.
+//! Followers are stopped one at a time, while clients claim locks and give up in every possible way. When all
+//! members work again, no lock is lost.
 //!
-//! Short in the suite. `LATCH_SOAK_SECONDS` is how long the soak goes on, `LATCH_STOPPED_SECONDS` for how long a follower is
-//! stopped under `LATCH_CLAIMS` claims.
+//! Short in the suite. `LATCH_SOAK_SECONDS` is the duration of the soak. `LATCH_STOPPED_SECONDS` is how long
+//! a follower is stopped under `LATCH_CLAIMS` claims.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// A client that uses this member first, past the proxies.
+/// A client that uses this member first, and no proxy.
 async fn client_of(scene: &Scene<EtcdCluster>, member: usize) -> Client {
     let mut hosts = scene.servers.addresses().map(|address| address.to_string());
     hosts.rotate_left(member);
@@ -35,7 +35,7 @@ fn follower(scene: &Scene<EtcdCluster>) -> usize {
     (scene.servers.leader() + 1) % 3
 }
 
-/// What asks for locks sees: when one was granted last.
+/// When each lock was last granted, shared by the tasks that claim locks.
 struct Grants {
     /// In microseconds.
     last: [AtomicU64; LOCKS],
@@ -50,7 +50,7 @@ impl Grants {
     }
 }
 
-/// Asks for one lock after the other: a try, a short wait, or one that is cancelled.
+/// Claims one lock after the other: a try, a short wait, or a cancelled wait.
 async fn ask_on(client: Client, grants: Arc<Grants>, mut seed: Seed) {
     while !grants.is_over.load(Ordering::Relaxed) {
         let at = seed.below(LOCKS as u64) as usize;
@@ -82,7 +82,7 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
     let (mut asking, mut kept) = (JoinSet::new(), Vec::new());
     for number in 0..CLIENTS {
         let client = client_of(&scene, number % 3).await;
-        // Its lease lives for as long as the soak.
+        // Its lease lives as long as the soak.
         kept.push(client.lock(format!("kept/{number}")).ttl(TTL).acquire().await.expect("free"));
         for _ in 0..4 {
             asking.spawn(ask_on(client.clone(), grants.clone(), Seed::new(seed.number())));
@@ -96,7 +96,7 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
         sleep(seed.span(&(TTL..=Duration::from_secs(8))).min(end.since(now()) + TTL)).await;
         member.resume();
         stops += 1;
-        // Every lock is granted within a ttl from here.
+        // From here on every lock must be granted within a ttl.
         let well = now();
         while now() < well.after(TTL + TTL) {
             let granted = |last: &AtomicU64| last.load(Ordering::Relaxed).max(well.as_micros());
@@ -120,7 +120,8 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
     assert!(count > 100, "too little happened: {count}");
 }
 
-/// Tries, while the member that they go to stands still. What it had read before is carried out when it goes on.
+/// Tries, while their member is stopped. The member carries out the requests that it has read when it
+/// continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tries_at_a_follower_that_stands_still_leave_nothing() {
     let scene = Scene::three();

@@ -1,4 +1,4 @@
-//! Somebody else's transaction keeps rows or tables of ours for long.
+//! Another transaction locks rows or tables of ours for a long time.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::servers::SqlSession;
 
 use super::scene::Scene;
 
-/// Somebody who locks our tables until it is dropped.
+/// A session that locks our tables until it is dropped.
 fn lock_tables(scene: &Scene) -> SqlSession {
     let mut other = scene.server.session();
     assert_eq!(other.ask("LOCK TABLES latchwork_lock WRITE, latchwork_claim WRITE; SELECT 1"), "1");
@@ -44,7 +44,7 @@ async fn a_kept_row_costs_no_other_lock_in_a_shared_table() {
     blocked::a_kept_row_costs_no_other_lock_in_a_shared_table(&scene, &url).await;
 }
 
-/// Granted for nobody, a moment before the server gives the claim up.
+/// The abandoned claim is granted a moment before the server gives it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_held_after_the_moment_that_an_error_names() {
     let freed_after = Some(Duration::from_millis(2_500));

@@ -66,7 +66,7 @@ impl rows::Scene for Scene {
         "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
     }
 
-    /// Nothing else that they ask for takes so long.
+    /// No other statement of these users takes so long.
     fn waiting(&self) -> Vec<u64> {
         let look = "SELECT FLOOR(time_ms) FROM information_schema.processlist WHERE user IN ('owner', 'app') \
                     AND info IS NOT NULL AND time_ms > 100";

@@ -10,7 +10,7 @@ use testkit::stage::{LOCK, LONG, now};
 
 use super::scene::Scene;
 
-/// For how long services and clients take turns on one lock.
+/// How long services and clients take turns on one lock.
 const MIXED_FOR: Duration = Duration::from_secs(3);
 
 fn url(scene: &Scene) -> String {
@@ -57,7 +57,7 @@ async fn a_table_that_others_made_is_used_as_it_is() {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
 }
 
-/// With a primary key of its own, the table has two indexes, and a deadlock needs no more than that.
+/// With a primary key of its own the table has two indexes, which is enough for a deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_a_service_never_fails_because_of_us() {
     let scene = Scene::new();
@@ -72,7 +72,8 @@ async fn a_release_of_a_service_never_fails_because_of_us() {
         clients.push(tokio::spawn(async move {
             let mut turns = 0;
             while now() < end {
-                // A try each time: waiters look less and less often, and would hardly ever meet the others.
+                // A try each time: waiters look less and less often, and would rarely collide with the
+                // services.
                 if let Some(guard) = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer") {
                     guard.release().await.expect("held");
                     turns += 1;
@@ -103,7 +104,7 @@ async fn a_release_of_a_service_never_fails_because_of_us() {
     assert_eq!(failed, 0, "releases of services were refused; they had {taken} turns, and we {turns}");
 }
 
-/// How many turns it had until `end`, and how many of its deletes were refused.
+/// The number of turns that the service had until `end`, and of its deletes that were refused.
 fn turns_of_a_service(mut session: SqlSession, host: &str, end: Moment) -> (u32, u32) {
     let insert = format!(
         "INSERT INTO {TABLE} (unique_mutex, holder_id) VALUES ('{LOCK}', '{host}'); SELECT ROW_COUNT()"

@@ -1,4 +1,4 @@
-//! Somebody else's transaction keeps rows or tables of ours for long.
+//! Another transaction locks rows or tables of ours for a long time.
 
 use testkit::rows::blocked;
 use testkit::rows::shared::options;
@@ -6,7 +6,7 @@ use testkit::servers::SqlSession;
 
 use super::scene::Scene;
 
-/// Somebody who locks our tables until it is dropped.
+/// A session that locks our tables until it is dropped.
 fn lock_tables(scene: &Scene) -> SqlSession {
     let mut other = scene.server.session();
     assert_eq!(other.ask("BEGIN; LOCK TABLE latchwork_lock, latchwork_claim; SELECT 1"), "1");

@@ -1,4 +1,4 @@
-//! Names that nobody uses any more.
+//! Names that are not used any more.
 
 use testkit::rows::forgotten;
 use testkit::servers::PostgresOptions;

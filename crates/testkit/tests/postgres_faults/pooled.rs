@@ -103,7 +103,7 @@ async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
     assert!(error.to_string().contains("pooler= takes one of auto, yes, no"), "{error}");
 }
 
-/// The limit goes with each statement: the session is another client's the next moment.
+/// The limit is sent with each statement, because the session belongs to another client the next moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_behind_a_pooler_waits_for_a_row_for_three_seconds() {
     let pooler = Pgbouncer::start();

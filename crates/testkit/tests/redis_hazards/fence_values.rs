@@ -1,14 +1,14 @@
-//! Values in the key of the newest token that no grant of ours put there: an operator's, another program's, or a number that
-//! the scripts cannot count on from.
+//! Values in the key of the newest token that no grant of ours wrote: an operator's, another program's, or a
+//! number that the scripts cannot count on from.
 
 use latchwork::{Client, Error, ErrorKind, Result};
 use testkit::servers::{RedisOptions, RedisServer};
 
 use super::scene::{LOCK, LONG, SOON, Scene, soon, take, take_in_background, until, with_both};
 
-/// Where the newest token of [`LOCK`] stands.
+/// The key of the newest token of [`LOCK`].
 const FENCE: &str = "{orders/42}:latchwork1:f";
-/// What follows the token of a grant.
+/// The text after the token of a grant.
 const MEMBER: &str = "0123456789abcdef0123456789abcdef0123456789abcdefx\nnote";
 
 /// Numbers that leave no room for tokens above them: Lua counts to 2^53, and the key has room for 16 digits.
@@ -28,7 +28,7 @@ fn too_great() -> Vec<String> {
     numbers.iter().map(|number| (*number).to_owned()).chain(with_member).collect()
 }
 
-/// Everything else, and the number that it stands for: a token must be above it.
+/// All other values, each with its number: a token must be above it.
 const FIT: [(&str, u64); 13] = [
     ("8000000000000000", 8_000_000_000_000_000),
     ("0008000000000000000", 8_000_000_000_000_000),
@@ -45,13 +45,13 @@ const FIT: [(&str, u64); 13] = [
     ("nan", 0),
 ];
 
-/// Takes [`LOCK`] in one of its ways, and gives it back.
+/// Takes [`LOCK`] in the given way, and releases it.
 async fn token(client: &Client, way: &str) -> Result<u64> {
     let guard = match way {
         "alone" => client.lock(LOCK).ttl(LONG).wait(SOON).acquire().await?,
         _ => client.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await?,
     };
-    // Tasks of one client count in the low bits, on their own.
+    // Tasks of one client count in the low bits among themselves.
     let token = guard.token().expect("every grant has one").get() >> 8;
     guard.release().await?;
     Ok(token)
@@ -92,7 +92,8 @@ async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
     .await;
 }
 
-/// The value comes while the lock is held: what is held is given back, and its waiters are refused and not left waiting.
+/// The value is written while the lock is held. The held lock is released, and its waiters get an error
+/// instead of waiting on.
 #[tokio::test]
 async fn waiters_behind_a_fence_that_is_too_great_are_told() {
     with_both(async |options| {
@@ -114,7 +115,7 @@ async fn waiters_behind_a_fence_that_is_too_great_are_told() {
     .await;
 }
 
-/// Readers that hold together keep what they have.
+/// Readers that share the lock keep it.
 #[tokio::test]
 async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
     let scene = Scene::new();
@@ -136,7 +137,7 @@ async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
     drop(soon(writer).await);
 }
 
-/// A master with such a value counts as one that is down.
+/// A master with this value counts as down.
 #[tokio::test]
 async fn one_master_with_a_fence_that_is_too_great_holds_nobody_up_and_a_majority_refuses() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
@@ -176,7 +177,7 @@ async fn versions_of_cells_rise_or_are_refused() {
     }
 }
 
-/// A time that no clock can reach keeps others out. It must not turn into a time that is over.
+/// A time that no clock can reach keeps other clients out. It must not be read as a time that is over.
 #[tokio::test]
 async fn a_value_of_getset_with_too_many_digits_is_a_lock_that_is_held() {
     let scene = Scene::new();

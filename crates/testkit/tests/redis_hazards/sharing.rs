@@ -467,7 +467,7 @@ async fn the_older_schemes_say_who_can_share() {
     until("nobody waits", || scene.queued() == 0).await;
 }
 
-/// One request renews them all, and the server stops it at the key that somebody else wrote.
+/// One request renews all readers, and the server stops it at the key that another program wrote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_key_costs_no_reader_of_another_lock() {
     const TTL: Duration = Duration::from_secs(2);

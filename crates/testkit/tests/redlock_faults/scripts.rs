@@ -13,7 +13,7 @@ const TTL: &str = "600000";
 const CLAIM: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_claim.lua");
 const RAISE: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_raise.lua");
 const HEAL: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_heal.lua");
-/// What the engine puts into these.
+/// The text that the engine inserts into these scripts.
 const NEXT_TOKEN: &str = include_str!("../../../latchwork/src/engines/redis/lua/next_token.lua");
 pub(crate) const RELEASE: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_release.lua");
 const RENEW: &str = include_str!("../../../latchwork/src/engines/redis/lua/renew.lua");

@@ -88,7 +88,7 @@ pub(super) fn failed(status: &Status, place: &str) -> Error {
         Code::Unauthenticated | Code::PermissionDenied => (ErrorKind::Denied, Effect::None),
         // A wrong password is an invalid argument, and so is none at all.
         Code::InvalidArgument if is_about_the_user(status) => (ErrorKind::Denied, Effect::None),
-        // Our own side refused to read it: an answer came, so something may have been done.
+        // This client refused to read the reply. A reply came, so the server may have acted.
         Code::OutOfRange if status.message().contains("decoded message length") => {
             (ErrorKind::Unreachable, Effect::Unknown)
         }

@@ -1,11 +1,13 @@
-//! No claim behind its release.
+//! Prevents a claim from taking effect after its release.
 //!
-//! A put whose answer is missing may be carried out at any time: a member that stood still passes on what it had read
-//! before. After the release of its claim the key would be there again, under a lease that is kept alive for other locks.
+//! A put without a reply may be carried out at any time: a member that was stopped forwards the requests that
+//! it had read before. After the release of its claim, such a put would create the key again, under a lease
+//! that is kept alive for other locks.
 //!
-//! So every put compares when the fence of its lease was changed last, and the release of a claim that has a put without
-//! an answer also changes the fence: a put from before fails from then on, however late it comes. The fence is a key under
-//! the lease itself. Once that is over, no put under it succeeds either, and nothing is left.
+//! So every put compares the revision in which the fence of its lease was last changed. If a claim has an
+//! unanswered put, its release also changes the fence. Every earlier put then fails, however late it arrives.
+//! The fence is a key under the lease itself: once the lease ends, no put under it succeeds either, and no
+//! key is left.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +23,8 @@ use super::wire::{
 use super::{Etcd, Options};
 use crate::{Effect, Result};
 
-/// How many requests of one kind were sent for a claim and not answered: they may still be carried out.
+/// The number of requests of one kind that were sent for a claim and not answered. The server may still carry
+/// them out.
 #[derive(Default)]
 pub(super) struct Unanswered(AtomicU32);
 
@@ -30,7 +33,8 @@ impl Unanswered {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// One more is about to be sent. Dropped before its answer is heard, it stays without one.
+    /// Counts one more request, before it is sent. If the value is dropped before the reply, the request
+    /// stays counted.
     fn send(&self) -> Sent<'_> {
         self.0.fetch_add(1, Ordering::AcqRel);
         Sent(self)
@@ -40,14 +44,15 @@ impl Unanswered {
 struct Sent<'a>(&'a Unanswered);
 
 impl Sent<'_> {
-    /// It was carried out, or will not be.
+    /// The request was carried out, or never will be.
     fn answered(self) {
         self.0.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Etcd {
-    /// Puts the key of a place. `None` if its lease ran out between two claims: the next one takes another.
+    /// Puts the key of a place. `None` if its lease ran out between two claims: the next claim uses another
+    /// lease.
     pub(super) async fn put(
         &self,
         link: &Link,
@@ -87,13 +92,14 @@ impl Etcd {
             if fence == believed {
                 return Ok(Some(answer));
             }
-            // It was changed for another claim. Unless somebody knows better by now, this is what counts.
+            // The fence was changed for another claim. Store the revision from the reply, unless another task
+            // has stored a newer one.
             let _ = place.lease.fence.compare_exchange(believed, fence, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
-    /// Deletes the key of a place, and sees to it that nothing which was sent before puts it there again. Says whether it
-    /// was there.
+    /// Deletes the key of a place, and makes sure that no earlier request can create it again. Returns
+    /// whether the key existed.
     pub(super) async fn take_out(&self, link: &Link, place: &Place) -> Result<bool> {
         let fence = (!place.puts.is_none()).then(|| keys::fence(&self.options().namespace, place.lease.id));
         let sent = place.deletes.send();
@@ -112,7 +118,7 @@ impl Etcd {
         let request = TxnRequest { success, ..TxnRequest::default() };
         let answer: TxnResponse = match link.ask(self.options(), TXN, request).await {
             Ok(answer) => answer,
-            // With it went the key, and nothing can be put under it any more.
+            // The key is gone with its lease, and no put under that lease can succeed any more.
             Err(status) if failure::is_lease_gone(&status) => {
                 place.lease.end();
                 return Ok(false);

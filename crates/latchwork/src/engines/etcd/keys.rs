@@ -1,20 +1,23 @@
-//! Where a claim stands: `<namespace><lock name>/<lease>-<mode><32 digits>`, and what stands there: `<claim id>`, and in the
-//! next line what it says of itself.
+//! The keys of claims.
 //!
-//! The digits are the id of the first claim that stood there: names are used again.
+//! A claim's key is `<namespace><lock name>/<lease>-<mode><32 digits>`. Its value is `<claim id>`, and the
+//! claim's description in the next line. The digits are the id of the first claim with this key: keys are
+//! used again.
 //!
-//! The holder of an election tells something: its key's mode is `e`, and what stands there is what it tells, as with
-//! `etcdctl elect`. So the claim's id must be in the key, and such a name is not used again.
+//! The key of an election's holder has the mode `e`, and its value is the leader's value, as with `etcdctl
+//! elect`. So the claim's id must be in the key, and such a key is not used again.
 //!
-//! A permit stands at `<namespace><lock name>/0<tab><how many there are>-<lease>-<32 digits>`: those that name the same
-//! number stand together, so that one comparison finds out whether anybody named another. No lock's name has a tab, so
-//! nothing else stands among them.
+//! A permit's key is `<namespace><lock name>/0<tab><how many there are>-<lease>-<32 digits>`. Permits with
+//! the same total are adjacent, so one comparison shows whether a claim has named another total. No lock's
+//! name has a tab, so no other key lies among them.
 //!
-//! Beside all locks, at `<namespace><tab><lease>`, stands the fence of a lease, once it was needed: see `fence.rs`.
+//! The fence of a lease is beside all locks, at `<namespace><tab><lease>`. It exists once it was needed: see
+//! `fence.rs`.
 //!
-//! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>` and waits for every key below
-//! `<lock name>/` that was created before its own; so do we. One segment more, which begins with the digits of a lease,
-//! makes a contender: what else stands below belongs to locks with longer names.
+//! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>` and waits for
+//! every key below `<lock name>/` that was created before its own; so do we. A contender's key has exactly
+//! one more segment, which begins with the digits of a lease. All other keys below belong to locks with
+//! longer names.
 
 use crate::LockName;
 use crate::engine::{Claim, ClaimId, Mode};
@@ -80,7 +83,8 @@ pub(super) fn key(namespace: &str, claim: &Claim, lease: i64) -> Vec<u8> {
     format!("{namespace}{}/{stem}{}", claim.name.as_str(), claim.id).into_bytes()
 }
 
-/// Where the fence of a lease stands. No lock's name begins with a tab, and nothing stands below it: it is in nobody's way.
+/// The key of a lease's fence. No lock's name begins with a tab, and no key lies below it, so no lock waits
+/// for it.
 pub(super) fn fence(namespace: &str, lease: i64) -> Vec<u8> {
     format!("{namespace}\t{lease:x}").into_bytes()
 }

@@ -28,7 +28,7 @@ pub(super) struct Lease {
     kept: Mutex<Moment>,
     is_over: AtomicBool,
     renewals: AtomicU32,
-    /// In which revision its fence was changed last, as far as is known; 0: there is none.
+    /// The revision in which its fence was last changed, as far as is known. 0: it has no fence.
     pub(super) fence: AtomicI64,
 }
 
@@ -82,14 +82,16 @@ impl Lease {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// How long one who waits under it waits for an answer, as a third of it may be used up: another member can still be
-    /// asked to keep it then. Not less than a second, or a busy machine is taken for one that hangs.
+    /// The time limit for a reply to a waiter under this lease. The lease may already be a third used up, and
+    /// enough of it must be left to renew it through another member. At least a second, so that a slow
+    /// machine is not taken for a hung one.
     pub(super) fn answer_limit(&self) -> Duration {
         ANSWER_LIMIT.min(Duration::from_secs(1).max(self.ttl / 3))
     }
 
-    /// Keeps it alive, unless that was just done: one request for all that stands under it. Says whether this call did
-    /// so, and how often that was done. Waits for nobody else: whose connection is well keeps it, whatever others do.
+    /// Keeps it alive, unless that was just done: one request for all keys under it. Returns how often it was
+    /// kept alive, if this call did so. Does not wait for other tasks: a caller whose connection works keeps
+    /// the lease alive, whatever the others do.
     pub(super) async fn keep(&self, link: &Link) -> Result<Option<u32>> {
         if self.is_over() || self.used() < self.ttl / 12 {
             return Ok(None);

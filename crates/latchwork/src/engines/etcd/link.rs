@@ -34,9 +34,10 @@ use crate::engines::links::Connection;
 use crate::locked::locked;
 use crate::{Error, Result};
 
-/// How long one member is tried before the next, where there are others: what is kept alive must not wait for one that hangs.
+/// How long one member is tried before the next one, if there are others. Keep-alives must not wait for a
+/// hung member.
 pub(super) const QUICK_LIMIT: Duration = Duration::from_millis(500);
-/// The same if no other can be used. The core bounds every request as well.
+/// Time limit for connecting if no other member can be used. The core limits every request as well.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// The same for its look at a password, which is hard work on purpose.
 const PROOF_LIMIT: Duration = Duration::from_secs(15);
@@ -45,7 +46,7 @@ const PROOF_LIMIT: Duration = Duration::from_secs(15);
 /// after which the core takes the cluster for hung.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// The longest message that is read: a length is believed before its message has come.
+/// The longest message that is read. The client allocates by the length before the message has arrived.
 const LONGEST: usize = 64 << 20;
 
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
@@ -60,7 +61,7 @@ pub(super) struct Link {
     has_others: bool,
     /// What proves who asks.
     token: Mutex<Option<MetadataValue<Ascii>>>,
-    /// The right to see to the leases of those who claim over it.
+    /// Held by the task that renews a lease for all claims over this connection.
     turn: tokio::sync::Mutex<()>,
     pub(super) watches: Watches,
 }
@@ -75,7 +76,7 @@ pub(super) struct Closed {
 impl Closed {
     pub(super) fn set(&self) {
         self.is_set.store(true, Ordering::Release);
-        // One listens, perhaps later: the reader of the watches.
+        // The watch reader is the only listener, and may start to listen later.
         self.bell.notify_one();
     }
 
@@ -174,7 +175,7 @@ impl Link {
         self.ask_within(ANSWER_LIMIT, options, path, question).await
     }
 
-    /// The same, for who cannot wait so long.
+    /// Like [`Link::ask`], with a shorter time limit.
     pub(super) async fn ask_within<Q, A>(
         &self,
         limit: Duration,
@@ -215,8 +216,8 @@ impl Link {
         })
     }
 
-    /// Waits for others of this connection who see to a lease. Those of another connection are not waited for, nor is a
-    /// member that others have waited for in vain.
+    /// Waits for other tasks of this connection that renew a lease. It does not wait for tasks of another
+    /// connection, nor for a member that other tasks have waited for in vain.
     pub(super) async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let turn = self.turn.lock().await;
         match self.is_closed() {

@@ -181,7 +181,7 @@ impl Etcd {
             queue::read(queue::newest(namespace, &claim.name, revision - 1, queue::first_page(claim.mode))),
         ];
         let request = TxnRequest { success, ..TxnRequest::default() };
-        // Soon enough to keep its lease by way of another member, if this one does not answer.
+        // Early enough to renew its lease through another member if this one does not answer.
         let answer = link.ask_within(place.lease.answer_limit(), self.options(), TXN, request).await;
         let answer: TxnResponse = answer.map_err(|status| link.failed(&status))?;
         let mut ranges = answer.ranges();
@@ -209,7 +209,7 @@ impl Etcd {
         self.enrol(link, claim, place).await
     }
 
-    /// A try leaves nothing behind.
+    /// Removes all traces of a try.
     async fn leave(&self, link: &Link, claim: &Claim, place: &Place) -> Result<()> {
         let has_key = self.session.known(claim.id).is_some_and(|place| place.revision.is_some());
         if has_key || !place.puts.is_none() {
@@ -219,9 +219,9 @@ impl Etcd {
         Ok(())
     }
 
-    /// Deletes the keys of claims whose release was not answered. The core repeats a release only until the claim's lease
-    /// would be over, but here it is kept alive for as long as the client holds or waits for anything. Nobody waits for
-    /// another who does so.
+    /// Deletes the keys of claims whose release was not answered. The core repeats a release only until the
+    /// claim's lease would be over. Here the lease is kept alive for as long as the client holds or waits for
+    /// any lock. A caller does not wait while another task already does this.
     async fn pay(&self) {
         let (Ok(_alone), Ok(link)) = (self.session.paying.try_lock(), self.session.link().await) else {
             return;

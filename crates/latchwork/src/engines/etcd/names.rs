@@ -1,10 +1,11 @@
 //! Names of keys that are free to be used again.
 //!
-//! A key that was deleted stays in etcd's index until the cluster's history is compacted, and every look at the queue
-//! passes it. With a new name for every claim, a lock that was taken a million times would be slow to take.
+//! A key that was deleted stays in etcd's index until the cluster's history is compacted, and every look at
+//! the queue passes it. With a new name for every claim, a lock that was taken a million times would be slow
+//! to take.
 //!
-//! A name is used again only if everything that was asked under it was answered. A request that nobody waits for any
-//! longer may still arrive, and would delete the key of the next claim.
+//! A name is used again only if every request under it was answered. A request that was given up may still
+//! arrive, and would delete the key of the next claim.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -34,7 +34,8 @@ impl Etcd {
             Err(error) => Err(error),
         };
         if self.session.owes() {
-            // Beside the renewal: what others left to do must not delay its answer.
+            // In a task of its own: deletes left over from other claims must not delay the reply to the
+            // renewal.
             let etcd = self.clone();
             tokio::spawn(async move { etcd.pay().await });
         }

@@ -32,10 +32,10 @@ pub(super) struct Session {
     leases: Mutex<HashMap<i64, Slot>>,
     claims: Mutex<HashMap<ClaimId, Place>>,
     names: Names,
-    /// Claims whose release was not answered. Their lease is kept alive for others, so that their keys would not go by
-    /// themselves.
+    /// Claims whose release was not answered. Their lease is kept alive for other claims, so their keys would
+    /// not expire by themselves.
     owed: Mutex<HashSet<ClaimId>>,
-    /// Whoever sees to these.
+    /// Held by the task that deletes these keys.
     pub(super) paying: tokio::sync::Mutex<()>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Place {
     pub(super) key: Vec<u8>,
     /// When its key was created, once that is known.
     pub(super) revision: Option<i64>,
-    /// What was sent to put its key, and to delete it.
+    /// Unanswered requests that put its key, and that delete it.
     pub(super) puts: Arc<Unanswered>,
     pub(super) deletes: Arc<Unanswered>,
     /// What it waits for.
@@ -145,7 +145,7 @@ impl Session {
         let lease = Arc::new(Lease::grant(link, &self.options, id, seconds).await?);
         let mut leases = locked(&self.leases);
         let slot = leases.entry(seconds).or_default();
-        // Over another connection the same may have been asked for.
+        // A task on another connection may have received the same lease.
         if let Some(known) = slot.lease.as_ref().filter(|known| known.id == id) {
             return Ok(known.clone());
         }
@@ -153,7 +153,7 @@ impl Session {
         Ok(lease)
     }
 
-    /// Sees to it that most of a lease is left. One task of a connection asks for all others that use it.
+    /// Makes sure that most of a lease is left. One task of a connection renews it for all others.
     async fn refresh(&self, link: &Link, lease: &Lease) -> Result<()> {
         let _turn = link.turn().await?;
         if !lease.is_over() && !lease.is_fresh() {
@@ -205,8 +205,8 @@ impl Session {
         drop(former);
     }
 
-    /// Forgets a claim whose key is not there: it is over. A request that nobody waits for any longer may still delete what
-    /// stands under the name of that key.
+    /// Forgets a claim whose key does not exist: the claim is over. A request that was given up may still
+    /// delete a key of that name.
     pub(super) fn forget(&self, claim: ClaimId) {
         locked(&self.owed).remove(&claim);
         let former = locked(&self.claims).remove(&claim);
@@ -215,8 +215,9 @@ impl Session {
         }
     }
 
-    /// What a failure says of a claim. The core does not release one of which nothing was done: it is forgotten. If it has a
-    /// key, or may have, that the last request did nothing is not all.
+    /// Sets the effect of a failure on a claim. The core does not release a claim for which nothing was done,
+    /// so that claim is forgotten here. If the claim has a key, or may have one, the effect is unknown even
+    /// if the last request did nothing.
     pub(super) fn failed(&self, claim: ClaimId, error: Error) -> Error {
         let has_key = |place: Place| place.revision.is_some() || !place.puts.is_none();
         if error.effect() != Effect::None || self.known(claim).is_some_and(has_key) {
@@ -226,12 +227,12 @@ impl Session {
         error
     }
 
-    /// Whether keys are still to be deleted.
+    /// Whether keys remain to be deleted.
     pub(super) fn owes(&self) -> bool {
         !locked(&self.owed).is_empty()
     }
 
-    /// Where the claims stand whose keys are still to be deleted.
+    /// The places of the claims whose keys remain to be deleted.
     pub(super) fn owed(&self) -> Vec<(ClaimId, Place)> {
         let owed = locked(&self.owed).clone();
         owed.into_iter().filter_map(|claim| Some((claim, self.known(claim)?))).collect()

@@ -91,7 +91,8 @@ impl Watches {
             let reading = Reading { table: self.table.clone(), closed: self.closed.clone() };
             let stream = link.stream(WATCH, Orders(receiver));
             tokio::spawn(async move {
-                // What a connection says that was given up is not waited for: others say it sooner, and it could not close.
+                // Do not wait for events of an abandoned connection: others deliver them sooner, and the wait
+                // would keep it open.
                 tokio::select! {
                     () = reading.closed.until_set() => {}
                     () = read(stream, &reading) => {}

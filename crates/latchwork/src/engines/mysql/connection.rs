@@ -13,9 +13,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// What every session is set to, whatever the server's own settings are: a statement is a transaction unless it is in one, the
-/// database's clock shows UTC, what does not fit is an error, and nobody waits for a locked row or a locked table for longer
-/// than 3 s. Nor does a statement whose client is gone: neither server looks after that while it waits.
+/// The settings of every session, whatever the server's own settings are. A statement is a transaction unless
+/// it is in one. The database's clock shows UTC. A value that does not fit is an error. A statement waits at
+/// most 3 s for a locked row or a locked table. That limit also ends a statement whose client is gone:
+/// neither server checks for that while it waits.
 const SESSION: &str = "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', \
                        innodb_lock_wait_timeout = 3, lock_wait_timeout = 3";
 /// A table that is shared has the times of those who share it.
@@ -121,7 +122,7 @@ impl Connection {
         answer.map_err(|trouble| failed(&trouble, &self.options))
     }
 
-    /// Ends it at once, whatever is under way on it.
+    /// Ends it at once, even with a request in flight.
     pub(super) fn hang_up(&self) {
         self.wire.hang_up();
     }

@@ -12,11 +12,12 @@ pub(super) mod code {
     /// A lock that was waited for too long. Only the statement was undone, not its transaction.
     pub(super) const WAITED_TOO_LONG: u16 = 1205;
     pub(super) const DEADLOCK: u16 = 1213;
-    /// An insert that another one was faster than.
+    /// The insert lost against a concurrent one.
     pub(super) const DUPLICATE: u16 = 1062;
     pub(super) const READ_ONLY: [u16; 2] = [1290, 1836];
     pub(super) const NO_DATABASE: [u16; 2] = [1046, 1049];
-    /// By its database, its password, its table, its column, its command, its host; or it is locked.
+    /// Access denied: to the database, by password, to a table, a column or a command, from this host, or
+    /// because the account is locked.
     pub(super) const DENIED: [u16; 9] = [1044, 1045, 1142, 1143, 1227, 1130, 1698, 3118, 4151];
     pub(super) const TOO_MANY_CONNECTIONS: [u16; 3] = [1040, 1203, 1226];
     pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;

@@ -48,8 +48,9 @@ pub(super) fn is_fit(table: &str) -> String {
 fn template(statement: Statement) -> &'static str {
     match statement {
         Statement::TakeOld => include_str!("sql/take_old.sql"),
-        // No ON DUPLICATE KEY: that locks the row of a holder exclusively, in the secondary index before the primary one, while
-        // its own insert or delete holds the one and wants the other. Not IGNORE: a name that is too long must be refused.
+        // No ON DUPLICATE KEY: it locks the row of a holder exclusively, in the secondary index before the
+        // primary one, while the holder's own insert or delete has locked the one and wants the other. No
+        // IGNORE: a name that is too long must be refused.
         Statement::Put => {
             "INSERT INTO {table} (unique_mutex, holder_id, create_time) VALUES ($1, $2, {from})"
         }

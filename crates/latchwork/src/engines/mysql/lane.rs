@@ -31,7 +31,8 @@ pub(super) struct Lane {
     connection: Connection,
     /// Those of a scheme, in the order of their numbers.
     statements: Statements,
-    /// Those of a sweep, each once it is used: the right to delete may be lacking, which must not keep anybody from locking.
+    /// Statements of a sweep, each prepared when it is first used. The user may lack the right to delete, and
+    /// must be able to lock all the same.
     of_sweep: [OnceCell<(Text, Prepared)>; Statement::OF_SWEEP.len()],
     /// Those of cells, once somebody uses them.
     of_cells: OnceCell<ForCells>,
@@ -39,7 +40,8 @@ pub(super) struct Lane {
 
 type Statements = Vec<(Text, Prepared)>;
 
-/// Given up before it is open, a connection must not stay until all that was sent has waited for somebody's lock.
+/// A connection that is not open yet. If opening is cancelled, the connection is closed at once. Otherwise it
+/// would stay until every statement sent on it had waited for its locks.
 struct HalfOpen<'a>(&'a Connection);
 
 impl Drop for HalfOpen<'_> {
@@ -161,7 +163,7 @@ impl Lane {
         self.connection.answer(asked).await
     }
 
-    /// Where a statement of a sweep is, once it is prepared. `None`: it is of no sweep.
+    /// The slot of a sweep's statement. `None`: it is not a statement of a sweep.
     fn of_sweep(&self, statement: Statement) -> Option<&OnceCell<(Text, Prepared)>> {
         let number = (statement as usize).checked_sub(Statement::OF_SWEEP[0] as usize)?;
         self.of_sweep.get(number)

@@ -109,8 +109,9 @@ impl Link {
     }
 }
 
-/// A transaction. Dropped before its end, it is rolled back before anybody else's statement on its connection. Dropped before an
-/// answer, it ends its connection: the next statement on it would wait for whatever this one waits for.
+/// A transaction. If it is dropped before its end, it is rolled back before the next statement on its
+/// connection. If it is dropped before a reply, its connection is closed: the next statement would wait for
+/// the same lock.
 pub(super) struct OpenTransaction {
     place: Option<OwnedRwLockWriteGuard<Option<Lane>>>,
     is_asking: bool,

@@ -1,7 +1,7 @@
-//! A stream on which no message and no answer is longer than it may be.
+//! A stream that limits the length of every message and every reply.
 //!
-//! The driver believes every length that a server says, and keeps all rows of an answer: whoever answers decides how much memory
-//! this process uses. So the heads of messages are read as they pass.
+//! The driver trusts every length that a server sends, and keeps all rows of a reply. So the server would
+//! decide how much memory this process uses. This stream therefore reads the message headers as they pass.
 
 use std::io;
 use std::pin::Pin;
@@ -11,35 +11,35 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::wire::MOST;
 
-/// What a message costs the driver besides its own bytes, at the most.
+/// The driver's overhead per message, in bytes, at most.
 const BESIDES: usize = 128;
-/// The kinds of messages that matter here.
+/// The message types that matter here.
 const READY: u8 = b'Z';
 const NOTICE: u8 = b'N';
 const NOTIFICATION: u8 = b'A';
 
-/// Reads as `S` does, until what it reads is too much.
+/// Reads from `S`, and fails when a message or a reply is too long.
 pub(super) struct Bounded<S> {
     stream: S,
     passing: Passing,
 }
 
-/// The message that is passing.
+/// The message that is being received.
 #[derive(Default)]
 struct Passing {
-    /// What has come of its head: its kind, and its length.
+    /// The received part of its header: type and length.
     head: [u8; 5],
     head_length: usize,
-    /// How much of the rest is to come.
+    /// The number of bytes of the body that are still to come.
     body_left: usize,
-    /// What the driver may keep of the answer that is arriving.
+    /// The number of bytes that the driver may keep of the current reply.
     kept: usize,
-    /// Whether the server was ready before. Until then the driver keeps everything.
+    /// Whether the server has been ready before. Until then the driver keeps every message.
     was_ready: bool,
 }
 
 impl<S> Bounded<S> {
-    /// Over a stream on which nothing was received yet.
+    /// Wraps a stream on which nothing has been received yet.
     pub(super) fn new(stream: S) -> Self {
         Self { stream, passing: Passing::default() }
     }
@@ -47,7 +47,7 @@ impl<S> Bounded<S> {
 
 impl Passing {
     /// # Errors
-    /// If this is too much, or no message.
+    /// If it is too long, or not a message.
     fn pass(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
             if self.body_left > 0 {
@@ -75,7 +75,7 @@ impl Passing {
         };
         match kind {
             READY => (self.was_ready, self.kept) = (true, 0),
-            // Nobody asked for them, and nobody keeps them.
+            // Asynchronous messages, which the driver does not keep.
             NOTICE | NOTIFICATION if self.was_ready => {}
             _ => self.kept += self.body_left + BESIDES,
         }
@@ -127,7 +127,7 @@ mod tests {
         [&[kind][..], &(length as u32 + 4).to_be_bytes(), &vec![0; length]].concat()
     }
 
-    /// Wherever it is cut.
+    /// At every possible split.
     #[test]
     fn messages_pass_whole_and_in_pieces_and_too_long_ones_do_not() {
         let good = [message(b'R', 4), message(READY, 1), message(b'D', 300), message(READY, 1)].concat();

@@ -28,8 +28,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// How long a statement waits for a lock of somebody else, how long a client that is stopped in the middle of a transaction blocks
-/// others, and how soon the server ends a statement whose client is gone. The last needs PostgreSQL 14, and a system that can tell.
+/// How long a statement waits for another transaction's lock, how long a client that stops in the middle of a
+/// transaction blocks others, and how soon the server ends a statement whose client is gone. The last needs
+/// PostgreSQL 14, and an operating system that reports closed connections.
 macro_rules! limits {
     ($is_local:literal) => {
         concat!(
@@ -45,7 +46,8 @@ macro_rules! limits {
 }
 const SESSION: &str = limits!("false");
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// Behind a pooler the session is another client's the next moment, and its settings would be, too.
+/// Behind a pooler the session belongs to another client the next moment, and session settings would affect
+/// that client.
 const BEGIN_LIMITED: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", limits!("true"));
 
 /// A connection. It never comes back to life: whoever finds it closed opens another.
@@ -67,7 +69,7 @@ enum Statements {
     Texts(Vec<String>),
 }
 
-/// Ends a connection when dropped.
+/// Closes a connection when dropped.
 struct HalfOpen(Option<AbortHandle>);
 
 impl Drop for HalfOpen {
@@ -117,7 +119,8 @@ impl Connection {
             .map_err(|trouble| refused(trouble, options))?;
         let (client, driver) = drive(driven, connected);
         let statements = Statements::Texts(Vec::new());
-        // Given up before it is open, it must not stay until all that was sent has waited for somebody's lock.
+        // If opening is cancelled, the connection must not stay until every statement sent on it has waited
+        // for its locks.
         let mut half_open = HalfOpen(Some(driver.clone()));
         let mut open = Self { client, statements, pulse, cells, driver, shared: shared.clone() };
         let limit = tokio::time::timeout(REQUEST_LIMIT, open.get_ready());
@@ -126,7 +129,7 @@ impl Connection {
         Ok(open)
     }
 
-    /// Prepares the statements; makes the tables if they are missing.
+    /// Prepares the statements. Creates the tables if they are missing.
     async fn get_ready(&mut self) -> Result<()> {
         let shared = self.shared.clone();
         match self.prepare().await {
@@ -151,7 +154,7 @@ impl Connection {
             };
             return self.ask_between(BEGIN_LIMITED, &[probe], "COMMIT").await.map(drop);
         }
-        // First of all: to prepare a statement may have to wait for a lock, too.
+        // Sent first: preparing a statement may have to wait for a lock, too.
         let limited: Preparing<'_> = Box::pin(async { client.batch_execute(SESSION).await.map(|()| None) });
         let preparing = statements.map(|statement| -> Preparing<'_> {
             Box::pin(async move {
@@ -267,17 +270,17 @@ impl Connection {
             .collect()
     }
 
-    /// A statement for itself, with limits of its own behind a pooler.
+    /// Runs a single statement, with limits of its own behind a pooler.
     pub(super) async fn run_limited(&self, ask: &Ask) -> Result<Vec<Answer>> {
         self.run_between(BEGIN_LIMITED, slice::from_ref(ask), "COMMIT").await
     }
 
-    /// Begins a transaction with these.
+    /// Begins a transaction with these statements.
     pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
         self.run_between(if self.is_pooled() { BEGIN_LIMITED } else { BEGIN }, asks, "").await
     }
 
-    /// Runs these and commits.
+    /// Runs these statements and commits.
     pub(super) async fn commit(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
         self.run_between("", asks, "COMMIT").await
     }
@@ -289,7 +292,7 @@ impl Connection {
         answers.map_err(|error| failed(&error, &self.shared.options))
     }
 
-    /// Statements in one round trip, between two commands without values.
+    /// Runs statements in one round trip, between two commands without values.
     async fn ask_between(
         &self,
         before: &str,
@@ -342,7 +345,7 @@ impl Connection {
 
 type Asked = std::result::Result<Answer, tokio_postgres::Error>;
 
-/// A statement that is made known to the server, or another command.
+/// Prepares a statement on the server, or runs another command.
 type Preparing<'a> = Pin<
     Box<
         dyn Future<Output = std::result::Result<Option<tokio_postgres::Statement>, tokio_postgres::Error>>

@@ -89,7 +89,7 @@ impl Options {
             config.password(password);
         }
         let tls = tls(url)?.map(Arc::new);
-        // The driver is given a stream that is encrypted already, if it is to be.
+        // The driver receives a stream that is already encrypted, if TLS is wanted.
         config.ssl_mode(SslMode::Disable);
         let age = match scheme {
             Scheme::Insert => Some(span(url, "max-age")?.unwrap_or(USUAL_AGE)),

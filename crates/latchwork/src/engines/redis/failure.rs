@@ -19,7 +19,7 @@ pub(super) enum Failure {
     Cluster,
     /// The server has no database of this number.
     NoDatabase,
-    /// The newest token that is stored, or the newest version, leaves no room for greater ones. Nothing was done.
+    /// The newest stored token or version leaves no room for greater ones. Nothing was done.
     NoMore,
     /// Anything else: what is stored is not what we stored.
     Strange,

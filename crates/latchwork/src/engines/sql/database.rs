@@ -85,15 +85,17 @@ pub(in crate::engines) enum Statement {
     ListQueued,
     /// Tells a client: its channel, the message.
     Tell,
-    /// Locks the row of a lock that this claim holds: name, id. A row, or none if it does not, or if another transaction keeps it.
+    /// Locks the row of a lock that this claim holds: name, id. Returns a row, or no row if the claim does
+    /// not hold it, or if another transaction has locked it.
     OwnRow,
     /// Locks the claim's entry in the queue, in the same way: name, id.
     OwnEntry,
-    /// Whether names must be looked through for old ones. A row if so: how many names it saw, and the floor (null: there is none yet).
-    /// See `sweep_due.sql`.
+    /// Whether a sweep for old names is due. Returns a row if so: how many names it saw, and the floor (null:
+    /// no floor yet). See `sweep_due.sql`.
     SweepDue,
-    /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything ([`Database::PUTS_AT_ONCE`]), it also
-    /// takes the place of a row that is over or of the same owner, and answers with a row of its token and how long it lasts, or none.
+    /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything
+    /// ([`Database::PUTS_AT_ONCE`]), it also replaces a row that is over or of the same owner. It then
+    /// returns a row with its token and how long it lasts, or no row.
     Put,
     /// Lets an inserted row last: name, holder, ttl, age.
     Prolong,
@@ -105,20 +107,25 @@ pub(in crate::engines) enum Statement {
     Held,
     /// The same of all whose names begin so, in their order.
     HeldBelow,
-    /// Locks an inserted row of this holder: name, holder. A row, or none if there is none such, or if another transaction keeps it.
+    /// Locks an inserted row of this holder: name, holder. Returns a row, or no row if it does not exist, or
+    /// if another transaction has locked it.
     OwnInserted,
-    /// Where [`Statement::Put`] takes a transaction, what stands in its stead if a row was seen that is over or of the same owner:
-    /// takes its place. The same values.
+    /// Replaces a row that is over or of the same owner. Used instead of [`Statement::Put`] where that takes
+    /// a transaction and such a row was seen. Takes the values of [`Statement::Put`].
     TakeOld,
-    /// The second of that transaction: draws a token for an inserted row, unless it has one. The same values.
+    /// The second statement of that transaction: draws a token for an inserted row, unless it has one. Takes
+    /// the values of [`Statement::Put`].
     Draw,
-    /// Makes the row of the floor, if there is none: the floor, now.
+    /// Creates the row of the floor, if it does not exist: the floor, now.
     MakeFloor,
-    /// Locks the row of the floor if a sweep is due and no other client is at it. Now, the floor, since, how far the sweep came.
+    /// Locks the row of the floor, if a sweep is due and no other client is sweeping. Returns now, the floor,
+    /// since, how far the sweep came.
     LockFloor,
-    /// Names behind a name, with what tells whether they are old: name, how many. Name, token, whether it is contended, expires.
+    /// Names after a name, with the data that shows whether they are old: name, how many. Returns name,
+    /// token, whether it is contended, expires.
     Names,
-    /// Deletes the row of a name, if it is unused and has no token above the floor: name, floor, the end before which its lease ended.
+    /// Deletes the row of a name, if it is unused and has no token above the floor: name, floor, the end
+    /// before which its lease ended.
     Forget,
     /// Writes the row of the floor: the floor (which never falls), since, how far the sweep came.
     WriteFloor,
@@ -167,7 +174,8 @@ impl Statement {
         Self::SweepDue,
     ];
 
-    /// Those of a sweep of `scheme=row`, in the order of their numbers. They are used once an hour, so nobody prepares them before.
+    /// The statements of a sweep of `scheme=row`, in the order of their numbers. A sweep runs once an hour,
+    /// so they are not prepared in advance.
     pub(in crate::engines) const OF_SWEEP: [Self; 5] =
         [Self::MakeFloor, Self::LockFloor, Self::Names, Self::Forget, Self::WriteFloor];
 }
@@ -221,7 +229,8 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     /// Begins a transaction with these.
     fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
 
-    /// The same database by connections of its own, so that nothing which waits on these holds up what is asked there.
+    /// The database through connections of its own, so that a statement that waits on these connections
+    /// delays nothing there.
     fn fork(&self) -> Self;
 
     /// Its cells.

@@ -83,11 +83,11 @@ fn prolong(statement: Statement, claim: &Claim) -> Ask {
 }
 
 impl<D: Database> Rows<D> {
-    /// Names that nobody uses any more are forgotten meanwhile, if nobody did that lately.
+    /// Names that are not used any more are forgotten in the background, if no client did that recently.
     pub(in crate::engines) async fn open(database: D, warnings: Vec<String>) -> Self {
         let (waiting, sweeps) = (WaitingRenewals::default(), Arc::default());
         let rows = Self { database: Arc::new(database), warnings, waiting, sweeps };
-        // Before anything else is asked, so that it is in nobody's way.
+        // Before any other request, so that it delays nothing.
         if let Ok(Some(due)) = rows.sweep_due().await {
             tokio::spawn(rows.clone().sweep(due));
         }
@@ -155,7 +155,7 @@ impl<D: Database> Rows<D> {
             answers = transaction.run(opening(work.lock(), work.id())).await?;
         }
         let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
-            // Another made it, and it was forgotten since.
+            // Another client created it, and it was forgotten since.
             return Err(Error::new(ErrorKind::Unreachable, "the row of a lock is gone again")
                 .with_source(InTheWay::Passed));
         };
@@ -194,7 +194,7 @@ impl<D: Database> Rows<D> {
         repeat_passed(|| self.on_lock(&claiming)).await?
     }
 
-    /// Renews a claim, and waits for its row if another transaction keeps that.
+    /// Renews a claim, and waits for its row if another transaction has locked it.
     async fn renew_waiting(&self, claim: &Claim, wanted: &Wanted) -> Result<Renewal> {
         // Where nobody waits, then in the queue: a holder goes from the one to the other, and not back.
         let asks = [Statement::RenewFree, Statement::RenewQueued].map(|statement| prolong(statement, claim));
@@ -209,8 +209,8 @@ impl<D: Database> Rows<D> {
         }
     }
 
-    /// Renews those claims whose rows no other transaction keeps, and waits for none of them: one kept row would cost all the
-    /// others their leases.
+    /// Renews the claims whose rows are not locked by another transaction. Waits for no row: one locked row
+    /// would cost all the others their leases.
     async fn renew_together(&self, claims: &[Arc<Claim>]) -> Result<Vec<Result<Renewal>>> {
         let own =
             |statement| move |claim: &Arc<Claim>| Ask::new(statement, [name(claim), Value::id(claim.id)]);
@@ -246,7 +246,8 @@ impl<D: Database> Rows<D> {
         Ok(renewals)
     }
 
-    /// Why a claim is lost. `None`: it is not, as far as can be seen without waiting for another transaction.
+    /// Why a claim is lost. `None`: it is not lost, as far as can be seen without waiting for another
+    /// transaction.
     async fn loss(&self, claim: &Claim) -> Result<Option<Loss>> {
         let locks = self.list(claim.name.as_str().as_bytes(), claim.name.as_str().as_bytes()).await?;
         let Some((_, entries)) = locks.into_iter().next() else { return Ok(Some(Loss::Removed)) };
@@ -291,7 +292,7 @@ impl<D: Database> Engine for Rows<D> {
         Clock::boottime()
     }
 
-    /// With connections of its own: a claim or a release that waits for a row holds up no renewal.
+    /// Uses connections of its own: a claim or a release that waits for a row delays no renewal.
     async fn fork(&self) -> Result<Self> {
         let (database, warnings) = (Arc::new(self.database.fork()), self.warnings.clone());
         let (waiting, sweeps) = (WaitingRenewals::default(), self.sweeps.clone());

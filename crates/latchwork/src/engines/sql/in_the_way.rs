@@ -3,9 +3,9 @@
 /// Another transaction was in the way: the source of an error that is worth a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engines) enum InTheWay {
-    /// It is over by now: a deadlock, or two that wrote at once.
+    /// The conflict is over: a deadlock, or two concurrent writes.
     Passed,
-    /// It keeps what was waited for, and kept it for longer than a statement waits.
+    /// The other transaction still has the lock, and kept it for longer than a statement waits.
     Stays,
 }
 
@@ -18,7 +18,7 @@ impl std::fmt::Display for InTheWay {
 impl std::error::Error for InTheWay {}
 
 impl InTheWay {
-    /// What was in the way, if this error says that nothing was done for such a reason.
+    /// The conflict, if this error says that nothing was done because of one.
     pub(super) fn of(error: &crate::Error) -> Option<Self> {
         std::error::Error::source(error)?.downcast_ref().copied()
     }

@@ -141,7 +141,7 @@ impl<D: Database> Inserts<D> {
         Value::Int(micros(self.shared.age))
     }
 
-    /// Wins or does not. The unique key decides between those who come at once. `seen`: the row whose place it takes.
+    /// Tries to insert the row. The unique key decides between concurrent claims. `seen`: the row to replace.
     async fn put(&self, claim: &Claim, seen: Option<&Row>) -> Result<Put> {
         let values = vec![
             name(&claim.name),
@@ -154,7 +154,7 @@ impl<D: Database> Inserts<D> {
         if !D::PUTS_AT_ONCE {
             let first = if seen.is_some() { Statement::TakeOld } else { Statement::Put };
             return match self.put_in_transaction(claim, first, &values).await {
-                // A competitor was faster. Repeating would only collide with it again.
+                // A competitor was faster. A retry would only collide with it again.
                 Err(error) if InTheWay::of(&error) == Some(InTheWay::Passed) => Ok(Put::Busy(None)),
                 answer => answer,
             };
@@ -217,8 +217,8 @@ impl<D: Database> Inserts<D> {
 
     async fn claim_or_look(&self, claim: &Claim) -> Result<Verdict> {
         let is_waiting = locked(&self.shared.vainly).contains_key(&claim.id);
-        // An insert in vain costs the server a commit, and where it takes a transaction it locks the holder's row: the holder's
-        // own delete can then become the victim of a deadlock. A look costs neither.
+        // A failed insert costs the server a commit. Where it takes a transaction, it also locks the holder's
+        // row, and the holder's own delete can then become the victim of a deadlock. A read costs neither.
         let looks = is_waiting || !D::PUTS_AT_ONCE;
         let seen = if looks { self.row(&claim.name).await? } else { None };
         if let Some(row) = &seen
@@ -239,14 +239,14 @@ impl<D: Database> Inserts<D> {
         }
     }
 
-    /// What lets a row last, and then reads how long it does: its column may not keep fractions of a second.
+    /// Extends a row, and then reads how long it lasts: its column may not store fractions of a second.
     fn prolong(&self, claim: &Claim) -> [Ask; 2] {
         let values =
             [name(&claim.name), Value::Text(holder::text(claim)), Value::Int(micros(claim.ttl)), self.age()];
         [Ask::new(Statement::Prolong, values), Ask::new(Statement::Held, [name(&claim.name), self.age()])]
     }
 
-    /// Renews a claim, and waits for its row if another transaction keeps that.
+    /// Renews a claim, and waits for its row if another transaction has locked it.
     async fn renew_waiting(&self, claim: &Claim, wanted: &Wanted) -> Result<Renewal> {
         let renew = || async {
             let (transaction, answers) = self.shared.database.begin(self.prolong(claim).to_vec()).await?;
@@ -258,7 +258,7 @@ impl<D: Database> Inserts<D> {
         renewal(claim, prolonged.changed > 0, held)
     }
 
-    /// Renews those claims whose rows no other transaction keeps, and waits for none of them.
+    /// Renews the claims whose rows are not locked by another transaction. Waits for no row.
     async fn renew_together(&self, claims: &[Arc<Claim>]) -> Result<Vec<Result<Renewal>>> {
         let own = claims.iter().map(|claim| {
             Ask::new(Statement::OwnInserted, [name(&claim.name), Value::Text(holder::text(claim))])
@@ -283,7 +283,8 @@ impl<D: Database> Inserts<D> {
         Ok(renewals)
     }
 
-    /// What became of a claim whose row could not be locked at once.
+    /// Why a claim's row could not be locked at once: the claim is lost, or another transaction has locked
+    /// the row.
     async fn unless_kept(&self, claim: &Claim) -> Result<Renewal> {
         match self.row(&claim.name).await? {
             Some(row) if row.text == holder::text(claim) && !row.is_over() => Err(kept_by_another()),
@@ -320,7 +321,7 @@ impl<D: Database> Engine for Inserts<D> {
         Clock::boottime()
     }
 
-    /// With connections of its own: a claim or a release that waits for a row holds up no renewal.
+    /// Uses connections of its own: a claim or a release that waits for a row delays no renewal.
     async fn fork(&self) -> Result<Self> {
         Ok(Self::new(self.shared.database.fork(), self.shared.age))
     }

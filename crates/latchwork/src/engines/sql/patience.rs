@@ -1,4 +1,4 @@
-//! How long transactions of others are waited for.
+//! How long a client waits for transactions of others.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -10,23 +10,24 @@ use super::database::Transaction;
 use super::in_the_way::InTheWay;
 use crate::{Error, ErrorKind, Result};
 
-/// How often something is tried that another got in the way of.
+/// The number of attempts when other transactions interfere.
 const TRIES: u32 = 8;
-/// How many renewals of a client wait for kept rows at the same time. Each has a connection to itself until the server answers,
-/// and some must be left for the renewals that need not wait.
+/// How many renewals of a client wait for locked rows at the same time. Each occupies a connection until the
+/// server answers, and some connections must be left for renewals that need not wait.
 const MOST_WAITING: usize = 2;
-/// A server answers sooner than this, because it waits for 3 s at the most for each lock; or not at all.
+/// The longest time until a server answers, because it waits at most 3 s for each lock. After that no reply
+/// will come.
 const LONGEST_WAIT: Duration = Duration::from_secs(7);
 
-/// Tries again what another got in the way of, also if that stays there.
+/// Retries an attempt that another transaction interfered with, even if that transaction still has its lock.
 pub(in crate::engines) async fn repeat<T, F: Future<Output = Result<T>>>(
     attempt: impl Fn() -> F,
 ) -> Result<T> {
     repeat_if(attempt, |_| true).await
 }
 
-/// Tries again if what got in the way is gone by now. The core decides whether to wait for what stays: the caller may not want
-/// to, and others may wait for the same connection.
+/// Retries an attempt if the conflict is over. The core decides whether to wait for a conflict that lasts:
+/// the caller may not want to wait, and other tasks may need the connection.
 pub(super) async fn repeat_passed<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     repeat_if(attempt, |in_the_way| in_the_way == InTheWay::Passed).await
 }
@@ -44,7 +45,7 @@ async fn repeat_if<T, F: Future<Output = Result<T>>>(
     attempt().await
 }
 
-/// Renewals that wait for rows which others keep.
+/// Renewals that wait for rows locked by other transactions.
 #[derive(Clone)]
 pub(super) struct WaitingRenewals(Arc<Semaphore>);
 
@@ -54,11 +55,12 @@ impl Default for WaitingRenewals {
     }
 }
 
-/// Whether somebody still waits for the answer to a renewal.
+/// Whether the caller still waits for the answer to a renewal.
 pub(super) struct Wanted(Weak<()>);
 
 impl Wanted {
-    /// Commits the renewal if so: one that comes too late would keep a lost lock from others for another lease.
+    /// Commits the renewal if the caller still waits. A late renewal would keep a lost lock from others for
+    /// another lease.
     pub(super) async fn commit(&self, renewal: impl Transaction) -> Result<()> {
         if self.0.strong_count() == 0 {
             renewal.roll_back().await;
@@ -69,8 +71,9 @@ impl Wanted {
 }
 
 impl WaitingRenewals {
-    /// A renewal that waits for its row. It goes on when its caller does not: the connection can be used again when the server
-    /// has answered, and until then it counts as one that waits. `None` if too many wait already.
+    /// Runs a renewal that waits for its row. The renewal continues when its caller is gone: only after the
+    /// reply can its connection be used again, and until then it counts as waiting. `None` if too many wait
+    /// already.
     pub(super) async fn wait<T, F>(&self, renewal: impl FnOnce(Wanted) -> F) -> Option<Result<T>>
     where
         T: Send + 'static,
@@ -90,7 +93,7 @@ impl WaitingRenewals {
     }
 }
 
-/// What a renewal is told that did not wait for its row.
+/// The error for a renewal that did not wait for its row.
 pub(super) fn kept_by_another() -> Error {
     Error::new(ErrorKind::Busy, "another transaction keeps the row of this lock")
 }

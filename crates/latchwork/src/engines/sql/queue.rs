@@ -208,7 +208,7 @@ impl<'t, T: Transaction> Queue<'t, T> {
         Ok(self.done(Revoked::Done))
     }
 
-    /// Clears away who is gone, for nobody in particular.
+    /// Removes dead entries from the queue, without a claim of its own.
     pub(super) async fn tidy(mut self) -> Result<Outcome<()>> {
         if !self.is_contended {
             return Ok(Outcome::Nothing(()));

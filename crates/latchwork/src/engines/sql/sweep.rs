@@ -1,11 +1,13 @@
-//! Forgets names that nobody has used for a day, so that the table of locks does not grow with every name ever used.
+//! Forgets names that were not used for a day, so that the table of locks does not grow with every name ever
+//! used.
 //!
-//! The row with the empty name, which no lock can have, keeps the floor: no forgotten name had a token above it, and every new row
-//! starts above it. It also keeps when the last sweep ended (`since`), and how far an unfinished one came (`note`). Clients of
-//! releases that do not know it never list it, because nobody holds it.
+//! The row with the empty name, which no lock can have, stores the floor: no forgotten name had a token above
+//! it, and every new row starts above it. The row also stores when the last sweep ended (`since`), and how
+//! far an unfinished sweep came (`note`). Clients of older releases never list it, because no claim holds it.
 //!
-//! A sweep ends by raising the floor to a day ago. The next one, an hour later, forgets what is not above that floor. So every claim
-//! that could make a forgotten name anew began long after the floor was committed, and sees it.
+//! A sweep ends by raising the floor to a day ago. The next one, an hour later, forgets the names that are
+//! not above that floor. So every claim that could create a forgotten name again began long after the floor
+//! was committed, and sees it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +20,19 @@ use super::work::Tidying;
 use crate::clock::{self, Clock, Moment};
 use crate::{ErrorKind, LockName, Result};
 
-/// How many names are looked at, and forgotten at most, in one transaction.
+/// How many names are checked, and at most forgotten, in one transaction.
 const PAGE: usize = 500;
-/// A name that was not used for so long is forgotten, in microseconds.
+/// A name that was not used for this long is forgotten, in microseconds.
 const OLD: i64 = 24 * 60 * 60 * 1_000_000;
-/// How often a client asks whether a sweep is due, in seconds; and by how much it is later at random, so that not all ask at once.
+/// How often a client asks whether a sweep is due, in seconds, and the maximum random delay on top. The delay
+/// keeps clients from asking all at once.
 const EVERY: u64 = 60 * 60;
 const JITTER: u64 = 30 * 60;
 
-/// When this client asks next.
+/// The time of this client's next check.
 pub(super) struct Sweeps {
     begun: Moment,
-    /// Seconds since then.
+    /// Seconds since `begun`.
     next: AtomicU64,
 }
 
@@ -49,7 +52,8 @@ pub(super) struct Due {
 }
 
 impl<D: Database> Rows<D> {
-    /// Sweeps in the background if it is time to ask, and a sweep is due. Whoever calls this waits for nothing.
+    /// Starts a sweep in the background if it is time to ask and a sweep is due. The caller waits for
+    /// nothing.
     pub(super) fn sweep_at_times(&self) {
         let Sweeps { begun, next } = &*self.sweeps;
         let (now, due) = (Clock::boottime().now().since(*begun).as_secs(), next.load(Ordering::Relaxed));
@@ -65,20 +69,20 @@ impl<D: Database> Rows<D> {
         });
     }
 
-    /// Asks whether a sweep is due, without any lock.
+    /// Asks whether a sweep is due, without taking a lock.
     pub(super) async fn sweep_due(&self) -> Result<Option<Due>> {
         let answer = self.run(Statement::SweepDue, []).await?;
         let due = |row: &Vec<Value>| Due { has_floor: row.get(1).is_some_and(|floor| *floor != Value::Null) };
         Ok(answer.rows.first().map(due))
     }
 
-    /// Nobody waits for it, and the next one makes good what failed: errors are nobody's.
+    /// Sweeps. Errors are dropped: no caller waits for it, and the next sweep repeats the part that failed.
     pub(super) async fn sweep(self, due: Due) {
         if !due.has_floor {
             let _ = self.make_floor().await;
             return;
         }
-        // Not for a client that is gone: this one has the database to itself then.
+        // Stop when the client is gone: this task then has the only reference to the database.
         while Arc::strong_count(&self.database) > 1 {
             match self.sweep_page().await {
                 Ok(true) => {}
@@ -103,14 +107,14 @@ impl<D: Database> Rows<D> {
         self.run(Statement::MakeFloor, [now - OLD, now].map(Value::Int)).await.map(drop)
     }
 
-    /// This user may delete nothing. Nobody tries again for an hour.
+    /// This user has no right to delete. No client tries again for an hour.
     async fn put_off(&self) -> Result<()> {
         let now = self.now().await?;
         let values = [Value::Int(0), Value::Int(now), Value::bytes(b"")];
         self.run(Statement::WriteFloor, values).await.map(drop)
     }
 
-    /// Forgets what is old of the next names. False: there is no more, or another client is at it.
+    /// Forgets the old ones among the next names. False: no names are left, or another client is sweeping.
     async fn sweep_page(&self) -> Result<bool> {
         let (mut transaction, answers) =
             self.database.begin(vec![Ask::new(Statement::LockFloor, [])]).await?;
@@ -147,7 +151,8 @@ impl<D: Database> Rows<D> {
         Ok(!is_last)
     }
 
-    /// A queue in which everybody died keeps its name in use until somebody looks. The next sweep forgets it.
+    /// Removes the dead entries of a queue. Entries of dead clients keep the name in use until a client
+    /// checks the queue. The next sweep forgets the name.
     async fn tidy(&self, name: &Value) -> Result<()> {
         let name = std::str::from_utf8(bytes(name)?).map_err(|_| strange())?;
         let name = LockName::new(name).map_err(|_| strange())?;

@@ -77,7 +77,7 @@ fn common(statement: Statement) -> &'static str {
         Statement::Names => {
             "SELECT name, token, contended, expires FROM {lock} WHERE name > $1 ORDER BY name LIMIT $2"
         }
-        // All of it is judged again on the newest row: a claim may have been faster.
+        // Every condition is checked again on the newest row: a concurrent claim may have been faster.
         Statement::Forget => {
             "DELETE FROM {lock} WHERE name = $1 AND contended = 0 AND token <= $2 AND expires < $3"
         }

@@ -113,7 +113,7 @@ impl Work for Revoking<'_> {
     }
 }
 
-/// Clears away who is gone from a queue.
+/// Removes dead entries from a queue.
 pub(super) struct Tidying<'a>(pub(super) &'a LockName);
 
 impl Work for Tidying<'_> {
@@ -123,7 +123,7 @@ impl Work for Tidying<'_> {
         self.0
     }
 
-    /// Nobody's.
+    /// An id that belongs to no claim.
     fn id(&self) -> ClaimId {
         ClaimId::from_bytes([0; 16])
     }

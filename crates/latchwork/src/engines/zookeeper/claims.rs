@@ -70,7 +70,7 @@ struct Listening {
     bell: Arc<Notify>,
 }
 
-/// What listens for a node, for as long as its [`Watch`] is kept.
+/// Listens for a node's changes, as long as its [`Watch`] is kept.
 struct Listener<F> {
     listening: Arc<Listening>,
     heard: F,

@@ -1,4 +1,4 @@
-//! What a hostile server says, in the protocol of each engine.
+//! The messages of a hostile server, in the protocol of each engine.
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,29 +17,29 @@ pub enum Wire {
     Etcd,
 }
 
-/// A way to do harm.
+/// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hostility {
-    /// A length that no machine has memory for, and bytes without end.
+    /// A length larger than any machine's memory, followed by bytes without end.
     HugeLength,
-    /// Such a length, and nothing more.
+    /// A length larger than any machine's memory, and nothing more.
     HugeLengthThenSilence,
-    /// A reply of parts that are all good, and never end.
+    /// A reply of valid parts that never ends.
     Endless,
-    /// Values in values in values.
+    /// Deeply nested values.
     Nested,
-    /// Messages that nobody asked for, without end.
+    /// Unsolicited messages without end.
     Unasked,
-    /// Bytes that mean nothing.
+    /// Random bytes.
     Garbage,
     /// Half a reply, and nothing more.
     Half,
-    /// Nothing at all.
+    /// No reply at all.
     Silence,
 }
 
 impl Hostility {
-    /// Every one.
+    /// All kinds of attack.
     pub const ALL: [Self; 8] = [
         Self::HugeLength,
         Self::HugeLengthThenSilence,
@@ -51,12 +51,13 @@ impl Hostility {
         Self::Silence,
     ];
 
-    /// Whether a server of this kind can be hostile in this way: most protocols have no values in values.
+    /// Whether this attack exists in the protocol: most protocols have no nested values.
     pub fn is_known_to(self, wire: Wire) -> bool {
         self != Self::Nested || matches!(wire, Wire::Redis | Wire::Etcd)
     }
 
-    /// What is said first to this request, and what again and again. `is_new`: nothing was said on the connection so far.
+    /// The bytes to send once in reply to this request, and the bytes to repeat after them. `is_new`: nothing
+    /// was sent on the connection so far.
     pub(super) fn bytes(self, wire: Wire, request: &[u8], is_new: bool) -> (Vec<u8>, Vec<u8>) {
         match (self, wire) {
             (Self::Silence, _) => (Vec::new(), Vec::new()),
@@ -77,7 +78,7 @@ impl Hostility {
 
     fn redis(self) -> (Vec<u8>, Vec<u8>) {
         match self {
-            // It does end: as values it takes many times the memory that it takes on the wire.
+            // This one does end: its values take many times the memory that they take on the wire.
             Self::Endless => (b"*10000000\r\n".to_vec(), b":1\r\n".repeat(16_000)),
             Self::Nested => (Vec::new(), b"*1\r\n".repeat(16_000)),
             Self::Unasked => (Vec::new(), b">3\r\n+message\r\n+nobody\r\n+nothing\r\n".repeat(1_000)),
@@ -99,11 +100,11 @@ impl Hostility {
             [&[0, 0, 0, 0, 0, 0, 0x0b, 0xb8, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 16][..], &[1; 16], &[0]]
                 .concat();
         let opened = if is_new { jute(&opened) } else { Vec::new() };
-        // Number, transaction, no error; a change of a node.
+        // Xid, zxid, no error; a change of a node.
         let event = [&[0xff; 12][..], &[0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 2, b'/', b'x']].concat();
         match self {
             Self::Unasked => (opened, jute(&event).repeat(1_000)),
-            // Each with a path of its own kind, as long as it may be.
+            // Each event has a path of the greatest length.
             Self::Endless => {
                 let path = vec![b'/'; 1 << 20];
                 let long = [&event[..event.len() - 6], &(path.len() as u32).to_be_bytes(), &path].concat();
@@ -115,7 +116,8 @@ impl Hostility {
 
     fn mysql(self, is_new: bool) -> (Vec<u8>, Vec<u8>) {
         if is_new && self != Self::Half {
-            // Protocol, version, thread, nonce, abilities, characters, status, more abilities, nonce, method.
+            // Protocol, version, thread, nonce, capabilities, character set, status, more capabilities,
+            // nonce, method.
             let abilities = [0xff, 0xf7, 45, 2, 0, 0xff, 0x81, 21];
             let greeting = [
                 &b"\x0a8.0.0\0"[..],
@@ -128,7 +130,7 @@ impl Hostility {
                 &[0],
                 b"mysql_native_password\0",
             ];
-            // That the password is known is said for ever.
+            // Repeats forever that the password is correct.
             return (packet(0, &greeting.concat()), packet(2, &[1, 3]).repeat(8_000));
         }
         let column = [&b"\x03def\0\0\0\x01a\0\x0c"[..], &[63, 0, 8, 0, 0, 0, 8, 0, 0, 0, 0, 0]].concat();
@@ -143,7 +145,7 @@ impl Hostility {
     fn postgres(self, is_new: bool) -> (Vec<u8>, Vec<u8>) {
         let accepted = message(b'R', &[0, 0, 0, 0]);
         match self {
-            // Before it is ready for anything, all that it says unasked is kept.
+            // The driver keeps all unsolicited messages until the server is ready for queries.
             Self::Endless if is_new => {
                 let remark = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mnothing\0\0");
                 (accepted, remark.repeat(2_000))
@@ -164,9 +166,9 @@ impl Hostility {
     fn etcd(self, request: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let stream = stream(request);
         match self {
-            // Messages of one byte each, as a stream would have them.
+            // Empty messages, as in a server stream.
             Self::Endless => (answer(stream), frame(DATA, 0, stream, &[0; 5]).repeat(4_000)),
-            // A field that contains a field that contains a field, none of which anybody knows.
+            // A field in a field in a field, all of them unknown.
             Self::Nested => {
                 let deep = [&[0][..], &16_000_u32.to_be_bytes(), &[0x7b; 16_000]].concat();
                 ([answer(stream), frame(DATA, 0, stream, &deep)].concat(), Vec::new())
@@ -182,7 +184,7 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 
-/// A length that is too much, where a reply may begin.
+/// A length that is too large, at the start of a reply.
 fn huge(wire: Wire, request: &[u8]) -> Vec<u8> {
     match wire {
         Wire::Redis => b"$9223372036854775800\r\n".to_vec(),
@@ -197,7 +199,7 @@ fn huge(wire: Wire, request: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The same in every run.
+/// Pseudo-random bytes, identical in every run.
 fn garbage() -> Vec<u8> {
     let mut seed = 7_u64;
     let draw = || {
@@ -223,7 +225,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The first request in a piece of what a client sent, which may begin with what every connection begins with.
+/// The stream id of the first request in these bytes of a client. They may begin with the connection preface.
 fn stream(request: &[u8]) -> u32 {
     let mut left = request.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_or(request);
     while let Some((head, rest)) = left.split_first_chunk::<9>() {
@@ -236,7 +238,7 @@ fn stream(request: &[u8]) -> u32 {
     1
 }
 
-/// The beginning of an answer: status 200, and what kind of content.
+/// The start of a response: status 200 and the content type.
 fn answer(stream: u32) -> Vec<u8> {
     let content = [&b"\x0f\x10\x10"[..], b"application/grpc"].concat();
     let headers = frame(HEADERS, 4, stream, &[&[0x88][..], &content].concat());

@@ -1,4 +1,5 @@
-//! A server that means harm, for every engine: it stands in front of a real one, and says what no server should.
+//! A hostile server for every engine: it stands in front of a real server, and sends replies that no server
+//! should send.
 
 mod attacks;
 
@@ -14,10 +15,10 @@ use tokio::sync::oneshot;
 
 pub use attacks::{Hostility, Wire};
 
-/// How long a client may take to speak first. In some protocols the server does.
+/// How long to wait for the client to send first. In some protocols the server sends first.
 const FIRST_WORD: Duration = Duration::from_millis(50);
 
-/// A listener that passes everything on to a real server, until it is told to attack.
+/// A listener that forwards everything to a real server, until it is switched to an attack.
 pub struct Hostile {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -60,13 +61,13 @@ impl Hostile {
         Self { address, shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Where clients connect.
+    /// The address for clients to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on new connections are attacked at once, and the others at their next request; `None`: from now on everything is
-    /// passed on again, except on connections that were attacked.
+    /// Sets the attack. New connections are attacked at once, and open ones at their next request. `None`:
+    /// everything is forwarded again, except on connections that were attacked.
     ///
     /// # Panics
     /// If the listener panicked.
@@ -74,7 +75,7 @@ impl Hostile {
         *self.shared.attack.lock().expect("no panic") = hostility;
     }
 
-    /// How many connections were attacked so far.
+    /// The number of connections attacked so far.
     pub fn attacked(&self) -> usize {
         self.shared.attacked.load(Ordering::Relaxed)
     }
@@ -100,7 +101,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     loop {
         if let Ok((client, _)) = listener.accept().await {
             let shared = shared.clone();
-            // However it ends, the client sees its connection closed.
+            // However this task ends, the client's connection is closed.
             tokio::spawn(async move { serve(client, &shared).await });
         }
     }
@@ -137,7 +138,7 @@ async fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
 }
 
-/// Answers this request, and goes on until the client has closed the connection.
+/// Attacks in reply to this request, until the client closes the connection.
 async fn strike(
     mut client: TcpStream,
     shared: &Shared,

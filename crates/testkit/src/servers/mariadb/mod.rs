@@ -194,7 +194,7 @@ impl MariadbServer {
         SqlSession::start(self.command_in("locks"))
     }
 
-    /// A session that goes on when a statement is refused.
+    /// A session that continues after a statement is refused.
     ///
     /// # Panics
     /// As [`MariadbServer::session`].

@@ -24,10 +24,10 @@ use crate::locked::locked;
 /// Asks for TLS: the length of this, and a number that stands for it.
 const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// A connection that the driver keeps.
+/// A connection that the driver owns.
 type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn Stream>>, NoTlsStream>);
 
-/// Connects, for whoever leaves everything to the driver.
+/// Connects, for callers that let the driver handle the connection.
 pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, Trouble> {
     let (host, port) = &options.address;
     let socket = dial(host, *port).await?;

@@ -1,10 +1,11 @@
 -- KEYS 1 the cell: its version, 16 digits, then '=' and the value, or '-' if it was deleted
 -- ARGV 1 the version that was seen, 16 digits; all zero: not set   2 '=' and the value, or '-'   3 channel of its watchers
--- ->   the version | 0 it is not what was seen | error VERSION and the key: another program's, or it leaves no room for more
+-- ->   the version | 0 the cell has another version | error VERSION and the key: another program's value, or no
+--      room for greater versions
 -- Versions are max(last + 1, server time in us), as those of locks are; digits, because Lua's numbers lose some.
 local last = redis.call('GET', KEYS[1])
 local _, head = string.find(last or '', '^%d+[=-]')
-if last and (head ~= 17 or last >= '9') then return {err = 'VERSION ' .. KEYS[1]} end -- Or Lua could not count on from there.
+if last and (head ~= 17 or last >= '9') then return {err = 'VERSION ' .. KEYS[1]} end -- Lua could not count on from there.
 local version = last and string.sub(last, 1, 16)
 local is_set = last and string.sub(last, 17, 17) == '='
 if (is_set and version or '0000000000000000') ~= ARGV[1] then return 0 end

@@ -4,7 +4,7 @@
 -- ARGV 1 claim id   2 the rest of the member: channel, mode, owner, line feed, note   3 ttl ms   4 wait lease ms (0: only try)
 -- Put in: {{most}}, the most that may wait; {{gap}}, for how many ms the key stays free after a release, or until a client of
 -- another kind has had it, for clients that poll (0: handed over).
--- ->   token | as queue says | error FENCE and the key: what stands there leaves no room for tokens
+-- ->   token | as queue says | error FENCE and the key: its value leaves no room for tokens
 -- Functions cost more than commands here, so the common ways through define none. Only the server's clock counts.
 local tail = ARGV[2]
 if refused then

@@ -13,7 +13,7 @@ local function stamp(member)
   return token
 end
 
--- Whether what stands in the fence leaves no room for tokens. Looked at before anything is granted.
+-- Whether the value of the fence leaves no room for tokens. Checked before anything is granted.
 local function is_beyond(last)
   if last < '9' and (string.byte(last, 65) or 0) > 111 then return false end
   local token = ''
@@ -44,7 +44,7 @@ local function tell(member, token)
   return call('PUBLISH', 'latchwork:' .. string.sub(member, 33, 48), id .. token)
 end
 
--- Lets the first waiter know that the key is free, for it to race for.
+-- Tells the first waiter that the key is free, so that it races for it.
 local function wake()
   for _ = 1, 256 do
     local first = first_alive()
@@ -99,7 +99,7 @@ end
 -- own wait lease: the waiter counts from its last answered claim, so two configurations cannot disagree. Who may hold
 -- together with it and comes next is let in as well.
 local function hand_over()
-  if is_beyond(call('MGET', F)[1] or '') then return wake() end -- It asks, and is told.
+  if is_beyond(call('MGET', F)[1] or '') then return wake() end -- The waiter asks again, and receives the error.
   for _ = 1, 256 do
     local member, lease_end = first_alive()
     if not member then return nil end

@@ -1,5 +1,6 @@
 -- KEYS as in redlock_claim. ARGV 1 value   2 member   3 token
--- Masters that granted the same claim with different tokens agree on the greatest. -> the token that stands there now | 0 not ours, or none
+-- Masters that granted the same claim with different tokens agree on the greatest.
+-- -> the token in the fence now | 0 the key is not ours, or there is no room for tokens
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local last, token = redis.call('MGET', KEYS[2])[1], ARGV[3]
 --{{next_token}}

@@ -22,7 +22,7 @@ if holder == me and {{gap}} == 0 then
       local last = call('SET', F, token .. member, 'PX', '86400000', 'GET')
       if #token < 16 or last and (last >= token or (string.byte(last, 65) or 0) < 112) then
         --{{next_token}}
-        if not token then -- The next one asks, and is told.
+        if not token then -- The next waiter asks, and receives the error.
           call('SET', F, last)
           call('PUBLISH', 'latchwork:' .. string.sub(member, 33, 48), id)
           return call('DEL', K)

@@ -1,7 +1,7 @@
 -- A claim that may hold together with others of its kind: readers, or so many permits.
 -- KEYS as in claim. ARGV 1 claim id   2 the rest of the member: channel, kind, line feed, note   3 ttl ms   4 wait lease ms
 -- (0: only try). Put in: {{gap}}, as there.
--- ->   token | the kind of those who use it with another number of permits | as queue says | error FENCE, as claim
+-- ->   token | the kind of holders with another number of permits | as queue says | error FENCE, as claim
 local call, K, Q, W, F, me, ttl = redis.call, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[3])
 local tail, lease, gap, now = ARGV[2], tonumber(ARGV[4]), {{gap}}, call('TIME')
 local member, ms = me .. tail, now[1] * 1000 + math.floor(now[2] / 1000)

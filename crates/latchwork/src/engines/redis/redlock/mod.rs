@@ -285,8 +285,9 @@ impl Redlock {
         Error::new(kind, message)
     }
 
-    /// Forgets a claim that only tried and failed: its only attempt was undone wherever it may have arrived, so nobody will release
-    /// it. After several attempts, an undoing of another may still be under way, and their numbers must not begin again.
+    /// Forgets a claim that only tried and failed. Its only attempt was undone on every master that it may
+    /// have reached, so no release follows. After several attempts the undo of an earlier one may still be in
+    /// flight, and the attempt numbers must not start again.
     fn forget_undone(&self, id: ClaimId) {
         let mut claims = locked(&self.shared.claims);
         if claims.get(&id).is_some_and(|standing| standing.attempt <= 1 && !standing.is_open) {
@@ -408,7 +409,7 @@ impl Engine for Redlock {
         };
         if claim.wait_lease.is_zero() {
             match &verdict {
-                // Nothing is left of it, and nobody will release it.
+                // Nothing is left of it, and no release follows.
                 Ok(Verdict::Busy(_)) => drop(locked(&self.shared.claims).remove(&claim.id)),
                 Err(error) if error.effect() == Effect::None => self.forget_undone(claim.id),
                 _ => {}

@@ -3,7 +3,7 @@
 use super::reader::{Part, Reader, Stop, strange};
 use super::value::DEEPEST;
 
-/// So many values a reply may have. Each takes far more memory than the few bytes that may stand for it.
+/// The maximum number of values in a reply. A value takes far more memory than its few bytes on the wire.
 const MOST_PARTS: usize = 1 << 20;
 
 /// How far a reply was looked through that has not come in full: it is not read from its beginning with each piece, and nothing of it
@@ -23,7 +23,7 @@ struct Search {
     /// How many values are to come of each that the part stands in, the outermost first.
     open: [usize; DEEPEST],
     depth: usize,
-    /// How many parts were passed.
+    /// The number of parts read so far.
     parts: usize,
 }
 

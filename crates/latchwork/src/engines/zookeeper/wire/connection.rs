@@ -161,7 +161,7 @@ fn opened(answer: &[u8], asked: &Ticket) -> Option<(Ticket, Duration)> {
     let mut answer = In(answer);
     let (_version, timeout, id) = (answer.int()?, answer.int()?, answer.long()?);
     let password = answer.buffer()?.to_vec();
-    // A session that is over at once is only refused, or it would be opened again and again.
+    // A session with a timeout of zero is rejected. Otherwise it would be opened again and again.
     let timeout = u64::try_from(timeout).ok().filter(|timeout| *timeout > 0 || id == 0)?;
     let timeout = Duration::from_millis(timeout);
     Some((Ticket { id, password, zxid: asked.zxid }, timeout))

@@ -160,8 +160,8 @@ impl Driver {
             if let ControlFlow::Break(why) = self.hear(&mut received) {
                 return why;
             }
-            // While messages come without end, nothing else has its turn. Later than by the alarm: after a pause of this process, the
-            // leader's answer may stand behind what was just read.
+            // While messages arrive without end, no other branch runs. This limit is later than the alarm:
+            // after a pause of this process, the leader's reply may come after the bytes that were just read.
             if Facts::now().since(self.last_confirmed) > self.timeout {
                 return Break::Lost(SILENT.into());
             }
@@ -346,7 +346,7 @@ impl Driver {
         let mut out = Out::begin(&mut bytes);
         out.int(self.xid.checked_add(1).unwrap_or(1)).int(CLOSE);
         out.end();
-        // Whatever else comes is for nobody.
+        // All further messages are discarded.
         let mut nobody = tokio::io::sink();
         let closing = async {
             writer.write_all(&bytes).await?;

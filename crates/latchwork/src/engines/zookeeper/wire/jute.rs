@@ -95,14 +95,14 @@ impl<'a> In<'a> {
     }
 }
 
-/// The longest message that is read. A server sends what fits into its `jute.maxbuffer`, 1 MB unless it was raised; a length is
-/// believed before its message has come, so it has to have an end.
+/// The longest message that is read. A server sends at most its `jute.maxbuffer`, which is 1 MB unless it was
+/// raised. The client allocates by the length before the message has arrived, so the length must be limited.
 const LONGEST: usize = 64 << 20;
 
-/// Takes the first whole message out of what was received so far; `None` if it has not come in full.
+/// Takes the first complete message out of the received bytes. `None` if it has not arrived in full.
 ///
 /// # Errors
-/// If it would be longer than any. Nothing that follows can be understood either.
+/// If the message is longer than the limit. The bytes after it cannot be parsed either.
 pub(super) fn next_message(received: &mut Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let Some(length) = received.first_chunk() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;

@@ -62,16 +62,16 @@ pub(in super::super) enum Event {
     Unsure,
 }
 
-/// Listens for what becomes of a node.
+/// Receives the next event of a node.
 pub(in super::super) type Watcher = Box<dyn Listen>;
 
-/// What a [`Watcher`] does.
+/// The behaviour of a [`Watcher`].
 pub(in super::super) trait Listen: Send {
     /// Called once, on the session's thread.
     fn tell(self: Box<Self>, event: Event);
 
-    /// Whether anybody would still do something about it. The server tells only of the next change, which may never come: until then
-    /// those that nobody wants would pile up.
+    /// Whether the event is still of use to anyone. The server reports only the next change, which may never
+    /// come. Until then unwanted watchers would pile up.
     fn is_wanted(&self) -> bool {
         true
     }
