@@ -123,6 +123,10 @@ impl Background {
     /// Its drop starts it again from this thread, because the runtime that drives its connection may be
     /// blocked or gone.
     pub(crate) fn adopt<W: Work>(&self, mut work: W) {
+        if self.pid != forkmark::process_id() {
+            // In a fork the runtime's threads do not exist, and a drop would send what the parent may send too.
+            return std::mem::forget(work);
+        }
         if self.clock.lives_in_the_runtime() {
             return self.spawn(async move { drop(work.await) });
         }
