@@ -10,6 +10,7 @@ mod entry;
 mod location;
 mod queue;
 mod session;
+mod shared_store;
 mod store;
 
 use std::fs::File;
@@ -19,13 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
-use tokio::sync::Mutex;
 
 use self::doorbell::{Doorbell, Place};
 use self::entry::{lease_end, valid};
 use self::location::{Location, unusable};
 use self::queue::{Queue, Rings, now, ring};
 use self::session::{Peer, Session, one_died};
+use self::shared_store::{SharedStore, shut_down};
 use self::store::{Blocking, Store, first, transaction};
 use crate::clock::{self, Clock};
 use crate::engine::{
@@ -40,7 +41,7 @@ const RELEASE_FREE: &str = include_str!("release_free.sql");
 /// The SQLite engine: one session on one database file.
 pub struct Sqlite {
     shared: Arc<Shared>,
-    store: Arc<Mutex<Store>>,
+    store: Arc<SharedStore>,
 }
 
 /// What this session's connections share.
@@ -70,7 +71,7 @@ impl Sqlite {
 
     fn open_at(location: Location) -> Result<Self> {
         let store = Store::open(&location, Blocking::Yes)?;
-        Self::begin(location, store.ok_or_else(held_up)?)
+        Self::begin(location, store.ok_or_else(shut_down)?)
     }
 
     /// Opens what `url` names: `sqlite:` this user's database, `sqlite:/path` another.
@@ -95,7 +96,7 @@ impl Sqlite {
         let session = Session::begin(&location.sessions, location.file_mode);
         let session = session.map_err(|error| unusable(&location.sessions, error))?;
         let shared = Arc::new(Shared { location, doorbell: Doorbell::default(), session });
-        Ok(Self { shared, store: Arc::new(Mutex::new(store)) })
+        Ok(Self { shared, store: SharedStore::new(store) })
     }
 
     /// A descriptor that keeps this session alive: as long as any process has it open, claims of this session are not
@@ -146,18 +147,8 @@ impl Sqlite {
         &self,
         work: impl Fn(&Shared, &Connection) -> rusqlite::Result<(T, Rings)> + Send + 'static,
     ) -> Result<T> {
-        // In line with the other tasks of this session: one of them at most waits for other processes.
-        let mut store = match self.store.clone().try_lock_owned() {
-            Ok(store) => store,
-            Err(_) => self.store.clone().lock_owned().await,
-        };
-        if let Some(done) = self.shared.write(&mut store, Blocking::No, &work)? {
-            return Ok(done);
-        }
         let shared = self.shared.clone();
-        let waiting = tokio::task::spawn_blocking(move || shared.write(&mut store, Blocking::Yes, &work));
-        let done = waiting.await.unwrap_or(Ok(None))?;
-        done.ok_or_else(held_up)
+        self.store.run(move |store, blocking| shared.write(store, blocking, &work)).await
     }
 }
 
@@ -168,11 +159,7 @@ async fn open_store(location: &Location) -> Result<Store> {
     }
     let location = location.clone();
     let waiting = tokio::task::spawn_blocking(move || Store::open(&location, Blocking::Yes));
-    waiting.await.unwrap_or(Ok(None))?.ok_or_else(held_up)
-}
-
-fn held_up() -> Error {
-    Error::new(ErrorKind::Unreachable, "the runtime shut down before the database was free")
+    waiting.await.unwrap_or(Ok(None))?.ok_or_else(shut_down)
 }
 
 impl Shared {
@@ -267,7 +254,7 @@ impl Engine for Sqlite {
 
     async fn fork(&self) -> Result<Self> {
         let store = open_store(&self.shared.location).await?;
-        Ok(Self { shared: self.shared.clone(), store: Arc::new(Mutex::new(store)) })
+        Ok(Self { shared: self.shared.clone(), store: SharedStore::new(store) })
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
