@@ -165,7 +165,7 @@ impl MemcachedServer {
         let output = self.folder.path().join("output");
         let _ = fs::remove_file(&output);
         let printed = || String::from_utf8_lossy(&fs::read(&output).unwrap_or_default()).into_owned();
-        let mut process = Process::start(&mut self.start_command(), "memcached", &output);
+        let mut process = Process::start(&self.start_command(), "memcached", &output);
         let begun = Clock::boottime().now();
         while self.pid() != Some(process.pid()) {
             if process.has_ended() {

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::pool::Pooled;
 use super::port::free_port;
-use super::postgres::{PostgresOptions, PostgresServer, unprivileged};
-use super::process::Process;
+use super::postgres::{PostgresOptions, PostgresServer};
+use super::process::{Process, unprivileged};
 
 /// Not in everybody's path.
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
@@ -85,7 +85,8 @@ fn launch(folder: &TempDir, mode: &str, port: u16, server: u16) -> Option<Proces
         users.display()
     );
     fs::write(&settings, text).expect("the folder is ours");
-    let mut process = Process::start(unprivileged(PROGRAM.as_ref()).arg(&settings), "pgbouncer", &output);
+    let mut process =
+        Process::start(unprivileged("postgres", PROGRAM.as_ref()).arg(&settings), "pgbouncer", &output);
     let begun = Clock::boottime().now();
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
         let said = fs::read_to_string(&output).unwrap_or_default();

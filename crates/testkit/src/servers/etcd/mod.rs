@@ -219,7 +219,7 @@ impl EtcdServer {
     fn spawn(&self) {
         let output = self.file("output");
         let _ = fs::remove_file(&output);
-        let process = Process::start(&mut self.command(), "etcd-server", &output);
+        let process = Process::start(&self.command(), "etcd-server", &output);
         self.place.pid.store(process.pid(), Ordering::Relaxed);
         *self.process() = Some(process);
     }

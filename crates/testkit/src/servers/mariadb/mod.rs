@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
-use super::process::Process;
+use super::process::{Process, unprivileged};
 use super::sql_session::SqlSession;
 use crate::service::Sql;
 use crate::shim::Clocks;
@@ -252,9 +252,9 @@ impl MariadbServer {
     fn launch(&self) -> Result<(), PortTaken> {
         let output = self.file("output");
         let _ = fs::remove_file(&output);
-        let mut command = Command::new("mariadbd");
+        let mut command = unprivileged("mysql", "mariadbd".as_ref());
         command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", SMALL_LOG]);
-        command.args(as_mysql()).args(self.places()).arg(format!("--port={}", self.port));
+        command.args(self.places()).arg(format!("--port={}", self.port));
         command.arg(format!("--socket={}", self.socket().display())).arg(self.setting("pid-file", "pid"));
         if !self.is_measured {
             // Data must survive a kill of the server, not of the machine.
@@ -277,7 +277,7 @@ impl MariadbServer {
             command.args(files.map(|(option, file)| self.setting(option, file)));
         }
         command.envs(self.environment.iter().cloned());
-        let mut process = Process::start(&mut command, "mariadb-server", &output);
+        let mut process = Process::start(&command, "mariadb-server", &output);
         let begun = Clock::boottime().now();
         while !self.try_sql("SELECT 1").status.success() {
             if process.has_ended() {

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
-use super::process::Process;
+use super::process::{Process, unprivileged};
 use super::sql_session::SqlSession;
 use crate::service::Sql;
 use crate::shim::Clocks;
@@ -202,7 +202,7 @@ impl PostgresServer {
         }
         command.args(["-c", &format!("max_connections={}", self.most_connections)]);
         command.envs(self.environment.iter().cloned());
-        let mut process = Process::start(&mut command, "postgresql", &output);
+        let mut process = Process::start(&command, "postgresql", &output);
         let begun = Clock::boottime().now();
         while !self.try_psql("SELECT 1").status.success() {
             if process.has_ended() {
@@ -254,15 +254,5 @@ fn as_postgres(program: &str) -> Command {
     let mut programs: Vec<_> =
         versions.filter_map(|version| Some(version.ok()?.path().join("bin").join(program))).collect();
     programs.sort();
-    unprivileged(&programs.pop().expect("the package postgresql is installed"))
-}
-
-/// A program that refuses to run as root.
-pub(super) fn unprivileged(program: &Path) -> Command {
-    if !nix::unistd::geteuid().is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
-    command
+    unprivileged("postgres", &programs.pop().expect("the package postgresql is installed"))
 }

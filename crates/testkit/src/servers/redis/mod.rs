@@ -195,7 +195,7 @@ impl RedisServer {
         command.arg(self.file("redis.conf")).envs(self.environment.iter().cloned());
         let output = self.file("output");
         let _ = fs::remove_file(&output);
-        let mut process = Process::start(&mut command, "redis-server", &output);
+        let mut process = Process::start(&command, "redis-server", &output);
         let begun = Clock::boottime().now();
         while !self.answers() {
             if process.has_ended() {

@@ -196,7 +196,7 @@ impl ZooKeeperMember {
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             "./zoo.cfg",
         ]);
-        *self.process() = Some(Process::start(&mut command, "zookeeper", &self.file("output")));
+        *self.process() = Some(Process::start(&command, "zookeeper", &self.file("output")));
     }
 
     pub(super) fn until_it_serves(&self) -> std::result::Result<(), PortTaken> {
