@@ -1,6 +1,7 @@
-//! Fixture by case, one line each. A missing capability is ignored with its reason; a missing server is a failure.
+//! Fixture by case, one line each. A case for something that an engine cannot do, by its guarantees, does not exist for that
+//! engine; a table says what that is. A missing server is a failure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -25,13 +26,18 @@ fn main() {
     arguments.test_threads.get_or_insert(12);
     let pooled = EndsAll;
     let (mut trials, mut alone_trials) = (Vec::new(), Vec::new());
+    let mut coverage = Vec::new();
     let (mut schemes, mut rules) = (BTreeSet::new(), BTreeSet::new());
     macro_rules! collect {
         ($fixture:ty) => {
             schemes.extend(<$fixture>::KINDS.iter().map(|kind| kind.scheme));
             rules.extend(cases::all::<$fixture>().iter().flat_map(|case| case.rules.iter().copied()));
-            for (alone, trial) in <$fixture>::KINDS.iter().flat_map(trials_of::<$fixture>) {
-                if alone { &mut alone_trials } else { &mut trials }.push(trial);
+            for kind in <$fixture>::KINDS {
+                let (cases, covered) = trials_of::<$fixture>(kind);
+                for (alone, trial) in cases {
+                    if alone { &mut alone_trials } else { &mut trials }.push(trial);
+                }
+                coverage.push(covered);
             }
         };
     }
@@ -52,40 +58,74 @@ fn main() {
     }));
     // Last of all, or the others would wait for each of them, and each of them for the slowest of the others.
     trials.append(&mut alone_trials);
+    if !arguments.list && arguments.filter.is_none() {
+        print!("{}", Coverage::table(&coverage));
+    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Nothing is dropped by an exit.
     drop(pooled);
     conclusion.exit();
 }
 
+/// What is asked of one way to reach an engine.
+struct Coverage {
+    kind: &'static str,
+    cases: usize,
+    /// What it cannot do, and how many cases that would take.
+    cannot: BTreeMap<&'static str, usize>,
+    /// Cases that do not depend on how the engine is reached, and run for another kind of it.
+    elsewhere: usize,
+}
+
+impl Coverage {
+    /// One line for each kind.
+    fn table(coverage: &[Self]) -> String {
+        let width = coverage.iter().map(|covered| covered.kind.len()).max().unwrap_or(0);
+        let line = |covered: &Self| {
+            let Self { kind, cases, cannot, elsewhere } = covered;
+            let mut beside: Vec<_> =
+                cannot.iter().map(|(reason, cases)| format!("{reason} ({cases})")).collect();
+            if *elsewhere > 0 {
+                beside.push(format!("{elsewhere} run where it is reached in another way"));
+            }
+            format!("{kind:width$}  {cases:3} cases  {}\n", beside.join("; "))
+        };
+        let lines: String = coverage.iter().map(line).collect();
+        format!("engine, what is asked of it, and what it cannot do by its guarantees:\n{lines}\n")
+    }
+}
+
 /// Its cases, each with whether it needs the machine for itself.
-fn trials_of<F: Fixture>(kind: &'static Kind) -> Vec<(bool, Trial)> {
+fn trials_of<F: Fixture>(kind: &'static Kind) -> (Vec<(bool, Trial)>, Coverage) {
     let promised = F::guarantees();
     let probe = runtime().block_on(F::begin_as(kind));
-    let trial = |case: cases::Case<F>| {
-        let name = format!("{}::{}", kind.name, case.name);
-        let is_left_out = !kind.is_thorough && !case.is_basic;
-        let elsewhere = is_left_out.then_some("runs where the same engine is reached in another way");
-        let trial = match (case.unless)(&promised, &probe).or(elsewhere) {
-            Some(reason) => {
-                Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(format!("ignored: {reason}"))
-            }
-            None => Trial::test(name, move || {
-                let (_alone, _beside) = match case.alone {
-                    true => (Some(MACHINE.write()), None),
-                    false => (None, Some(MACHINE.read())),
-                };
-                runtime().block_on(async {
-                    let running = (case.run)(Arc::new(F::begin_as(kind).await));
-                    tokio::time::timeout(CASE_LIMIT, running)
-                        .await
-                        .map_err(|_| format!("hangs for {CASE_LIMIT:?}").into())
-                })
-            }),
-        };
-        (case.alone, trial)
-    };
-    cases::all::<F>().into_iter().map(trial).collect()
+    let mut trials = Vec::new();
+    let mut covered = Coverage { kind: kind.name, cases: 0, cannot: BTreeMap::new(), elsewhere: 0 };
+    for case in cases::all::<F>() {
+        if let Some(reason) = (case.unless)(&promised, &probe) {
+            *covered.cannot.entry(reason).or_default() += 1;
+            continue;
+        }
+        if !kind.is_thorough && !case.is_basic {
+            covered.elsewhere += 1;
+            continue;
+        }
+        covered.cases += 1;
+        let trial = Trial::test(format!("{}::{}", kind.name, case.name), move || {
+            let (_alone, _beside) = match case.alone {
+                true => (Some(MACHINE.write()), None),
+                false => (None, Some(MACHINE.read())),
+            };
+            runtime().block_on(async {
+                let running = (case.run)(Arc::new(F::begin_as(kind).await));
+                tokio::time::timeout(CASE_LIMIT, running)
+                    .await
+                    .map_err(|_| format!("hangs for {CASE_LIMIT:?}").into())
+            })
+        });
+        trials.push((case.alone, trial));
+    }
+    (trials, covered)
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -16,8 +16,9 @@ use testkit::victim::Victim;
 
 /// The number of measured tries, unless the environment sets another.
 const TRIES: u64 = 1_500;
-/// Time limit for that many tries, on a busy machine.
+/// Time limit for a round of tries on a busy machine, and for each of them: some open a connection.
 const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE_EACH: Duration = Duration::from_millis(50);
 
 /// The victim's answer for a lock that is held by another client.
 const HELD: &str = "held by another";
@@ -58,11 +59,14 @@ async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
     // If the server was late, a try may have got its lock. That lock cannot be tried until it is given back,
     // so there are other names.
     let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
-    let answer = victim.ask(&format!("tries {count} {names} failing"), PATIENCE).await;
+    let limit = PATIENCE + PATIENCE_EACH * u32::try_from(count).expect("fewer");
+    let answer = victim.ask(&format!("tries {count} {names} failing"), limit).await;
     let mut words = answer.splitn(3, ' ');
     let [failed, errors] = [(); 2].map(|()| words.next().and_then(|word| word.parse::<u64>().ok()));
     assert!(failed == Some(count) && errors >= Some(least), "{what}: {answer}");
-    assert!(words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
+    // A server of a busy machine may be late for a few of many tries: the last error is then not why the others failed.
+    let is_late = why == HELD && errors < Some(1 + count / 1_000);
+    assert!(is_late || words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
 }
 
 /// Makes the first tries after a server was lost. They may have reached it: their locks are given back in the
