@@ -1,7 +1,7 @@
 //! Names whose tokens are not drawn any more, in the two tables that only tokens are in.
 
 use latchwork::engine::Filter;
-use latchwork::{Client, LockName};
+use latchwork::{Client, Guard, LockName};
 
 use super::Scene;
 use crate::shim::Clocks;
@@ -96,10 +96,15 @@ impl Tokens {
     }
 }
 
+/// A guard's token, as the database stores it: without the part that counts the holders in one client.
+fn stored(guard: &Guard) -> i64 {
+    (guard.token().expect("a token").get() >> 8) as i64
+}
+
 /// Takes the lock and gives it back.
-async fn token_of(client: &Client, name: &str) -> u64 {
+async fn token_of(client: &Client, name: &str) -> i64 {
     let guard = client.lock(name).ttl(LONG).acquire().await.expect("free");
-    let token = guard.token().expect("a token").get();
+    let token = stored(&guard);
     guard.release().await.expect("held");
     token
 }
@@ -120,9 +125,9 @@ pub async fn a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
     clocks: &Clocks,
 ) {
     let client = connect(url).await;
-    let before = token_of(&client, LOCK).await;
+    let before = token_of(&client, LOCK).await - 2 * DAY * 1_000;
     let held = client.lock("held").ttl(LONG).acquire().await.expect("free");
-    let held_before = held.token().expect("a token").get();
+    let held_before = stored(&held) - 2 * DAY * 1_000;
     tokens.use_many(scene);
     let mut kept = 1;
     if let Some(table) = tokens.in_use {
@@ -144,6 +149,7 @@ pub async fn a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
     assert_eq!(tokens.names(scene), NAMES + 3);
     let Tokens { table, name, .. } = tokens;
     scene.sql(&format!("UPDATE {table} SET token = token - {} WHERE {name} = ''", 2 * HOUR * 1_000));
+    let due = tokens.floor(scene).expect("it was just there");
     let _second = sweeper(url).await;
     tokens.until_names(scene, kept).await;
     assert_eq!(tokens.in_use.map(rows), rows_before, "a sweep only deletes tokens");
@@ -153,20 +159,16 @@ pub async fn a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
     let filter = Filter::Name(LockName::new("held").expect("a good name"));
     let state = client.inspect(&filter).await.expect("an answer").pop().expect("it is held");
     if tokens.in_use.is_some() {
-        assert_eq!(state.holders[0].token, Some(held_before - 2 * DAY as u64 * 1_000));
+        assert_eq!(state.holders[0].token, Some(held_before as u64));
     }
     // The sweep has ended, and has raised the floor above all that it deleted.
-    let floor = before as i64 - 2 * DAY * 1_000;
-    tokens.until_floor(scene, |raised| raised > floor).await;
+    tokens.until_floor(scene, |floor| floor > due).await;
     clocks.move_wall(-3 * DAY);
     let after = token_of(&client, LOCK).await;
-    assert!(after as i64 > floor, "the token of {LOCK} went back from {floor} to {after}");
+    assert!(after > before, "the token of {LOCK} went back from {before} to {after}");
     held.release().await.expect("still held");
-    let held_after = token_of(&client, "held").await;
-    assert!(
-        held_after as i64 > held_before as i64 - 2 * DAY * 1_000,
-        "the token of a held lock went back from {held_before} to {held_after}"
-    );
+    let after = token_of(&client, "held").await;
+    assert!(after > held_before, "the token of a held lock went back from {held_before} to {after}");
 }
 
 /// The claim keeps its grant and its token, and tokens rise.
@@ -179,30 +181,31 @@ pub async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(
     let client = connect(url).await;
     let mut newest = vec![0; CLAIMED];
     for round in 0..8 {
-        let (mut guards, mut sweepers) = (Vec::new(), Vec::new());
+        let (mut guards, mut sweeping) = (Vec::new(), None);
         if round > 0 {
             // All tokens are old, and so is the floor that was written after them.
             tokens.age(scene, 2 * DAY);
             tokens.set_floor(scene, "max(token)");
-            sweepers.push(sweeper(url).await);
+            let (floor, url) = (tokens.floor(scene).expect("it was just written"), url.to_owned());
+            sweeping = Some((floor, tokio::spawn(async move { sweeper(&url).await })));
         }
-        let floor = tokens.floor(scene);
         // In reverse order, because the sweep comes from the other end.
         for number in (0..CLAIMED).rev() {
             let lock = client.lock(format!("claimed/{number:02}")).ttl(LONG);
             guards.push((number, lock.acquire().await.expect("nobody holds it")));
         }
-        if let Some(floor) = floor {
+        if let Some((floor, sweeper)) = sweeping {
+            let _sweeper = sweeper.await.expect("no panic");
             tokens.until_floor(scene, |raised| raised > floor).await;
         }
         for (number, guard) in guards {
-            let token = guard.token().expect("a token").get();
+            let token = stored(&guard);
             assert!(token > newest[number], "{number} had {} before, and now {token}", newest[number]);
             newest[number] = token;
             if tokens.in_use.is_some() {
                 let filter = Filter::Name(guard.name().clone());
                 let state = client.inspect(&filter).await.expect("an answer").pop().expect("it is held");
-                assert_eq!(state.holders[0].token, Some(token), "its token went while it was held");
+                assert_eq!(state.holders[0].token, Some(token as u64), "its token went while it was held");
             }
             guard.release().await.expect("held");
         }
