@@ -6,7 +6,7 @@ use crate::engines::sql::{LOCKS, Statement, TokenTable};
 /// Only the floor of tokens and what people read: the time when the statement began will do.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 /// The table of tokens.
-pub(super) const TOKENS: TokenTable = TokenTable {
+const TOKENS: TokenTable = TokenTable {
     suffix: "token",
     name: "unique_mutex",
     shown: "unique_mutex",

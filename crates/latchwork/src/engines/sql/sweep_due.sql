@@ -1,6 +1,6 @@
--- Whether a sweep for old names is due, judged without a lock: the last one that ended raised the floor to a day before
--- its end, an hour ago or more. A table without a floor gets one when it has old names, or many. Returns the number of
--- names, counted up to 500, and the floor. No row: not due.
+-- Whether a sweep for old names is due, judged without a lock: the last sweep raised the floor to a day before its
+-- end, and that was more than an hour ago. A table without a floor gets one when it has old names, or many. Returns
+-- the number of names, counted up to 500, and the floor. No row: not due.
 SELECT p.names, f.token
 FROM (SELECT count(*) AS names, min(token) AS oldest
         FROM (SELECT token FROM {tokens} WHERE {name} > '' ORDER BY {name} LIMIT 500) AS q) AS p
