@@ -78,7 +78,7 @@ pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise
         pause(10).await;
     }
     assert_eq!(names(scene), NAMES + 4);
-    scene.sql(&format!("UPDATE latchwork_lock SET since = since - {} WHERE name = ''", 2 * HOUR * 1_000));
+    scene.sql(&format!("UPDATE latchwork_lock SET token = token - {} WHERE name = ''", 2 * HOUR * 1_000));
     let second = connect(&scene.direct_url()).await;
     until_names(scene, 2).await;
     let end = now().after(SOON);
@@ -111,10 +111,10 @@ pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(scene: &impl S
         let (mut guards, mut sweepers) = (Vec::new(), Vec::new());
         if round > 0 {
             // All names are old, and so is the floor that was written after them.
+            age(scene, 2 * DAY);
             let floor = scene.sql("SELECT max(token) FROM latchwork_lock");
-            scene.sql("UPDATE latchwork_lock SET expires = 1 WHERE name <> ''");
             scene.sql("DELETE FROM latchwork_lock WHERE name = ''");
-            scene.sql(&format!("INSERT INTO latchwork_lock (name, token, since) VALUES ('', {floor}, 1)"));
+            scene.sql(&format!("INSERT INTO latchwork_lock (name, token) VALUES ('', {floor})"));
             sweepers.push(connect(&scene.direct_url()).await);
         }
         // In reverse order, because the sweep comes from the other end.
@@ -138,10 +138,10 @@ pub async fn who_may_not_delete_locks_all_the_same(scene: &impl Scene, url: &str
     client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
     use_many(scene);
     scene.sql("UPDATE latchwork_lock SET token = 1, expires = 1");
-    scene.sql("INSERT INTO latchwork_lock (name, token, since) VALUES ('', 2, 1)");
+    scene.sql("INSERT INTO latchwork_lock (name, token) VALUES ('', 2)");
     let client = connect(url).await;
     let end = now().after(SOON);
-    while scene.sql("SELECT since FROM latchwork_lock WHERE name = ''") == "1" {
+    while scene.sql("SELECT token FROM latchwork_lock WHERE name = ''") == "2" {
         assert!(now() < end, "others must be spared for an hour");
         pause(10).await;
     }

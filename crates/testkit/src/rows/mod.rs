@@ -4,6 +4,7 @@ pub mod blocked;
 pub mod clocks;
 pub mod cut;
 pub mod forgotten;
+pub mod forgotten_tokens;
 pub mod killed;
 pub mod names;
 pub mod shared;

@@ -1,6 +1,7 @@
 //! Names that are not used any more.
 
 use testkit::rows::forgotten;
+use testkit::rows::forgotten_tokens::{self, OF_INSERT, OF_SESSION, Tokens};
 use testkit::servers::MariadbOptions;
 use testkit::shim::Clocks;
 
@@ -16,4 +17,44 @@ async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_is_claimed_while_it_is_forgotten_is_held() {
     forgotten::a_name_that_is_claimed_while_it_is_forgotten_is_held(&Scene::new()).await;
+}
+
+fn url(scene: &Scene, tokens: Tokens) -> String {
+    scene.server.url(scene.server.address(), tokens.options)
+}
+
+async fn a_name_whose_token_is_a_day_old_is_forgotten(tokens: Tokens) {
+    let moved = Clocks::new();
+    let scene = Scene::with(MariadbOptions { clocks: Some(&moved), ..Default::default() });
+    let url = url(&scene, tokens);
+    forgotten_tokens::a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
+        &scene, tokens, &url, &moved,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_of_an_inserted_row_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise() {
+    a_name_whose_token_is_a_day_old_is_forgotten(OF_INSERT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_of_a_session_lock_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise() {
+    a_name_whose_token_is_a_day_old_is_forgotten(OF_SESSION).await;
+}
+
+async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(tokens: Tokens) {
+    let scene = Scene::new();
+    let url = url(&scene, tokens);
+    forgotten_tokens::a_name_that_is_claimed_while_its_token_is_forgotten_is_held(&scene, tokens, &url).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inserted_row_that_is_claimed_while_its_token_is_forgotten_is_held() {
+    a_name_that_is_claimed_while_its_token_is_forgotten_is_held(OF_INSERT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_lock_that_is_claimed_while_its_token_is_forgotten_is_held() {
+    a_name_that_is_claimed_while_its_token_is_forgotten_is_held(OF_SESSION).await;
 }

@@ -1,6 +1,7 @@
 //! What a user may not do.
 
 use latchwork::{Effect, ErrorKind, Version, connect};
+use testkit::rows::forgotten_tokens::{self, OF_INSERT, OF_SESSION};
 use testkit::rows::{Scene as _, forgotten};
 use testkit::stage::{LOCK, LONG, SOON, take};
 
@@ -47,6 +48,23 @@ async fn who_may_not_delete_locks_all_the_same() {
     scene.sql("GRANT SELECT, INSERT, UPDATE ON latchwork_lock TO app@'127.0.0.1'");
     scene.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_claim TO app@'127.0.0.1'");
     forgotten::who_may_not_delete_locks_all_the_same(&scene, &url_of(&scene, "app:s3cr%40t", "")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_delete_tokens_locks_all_the_same() {
+    let (scene, app) = (Scene::new(), "app:s3cr%40t");
+    for tokens in [OF_INSERT, OF_SESSION] {
+        let owner = connect(&url_of(&scene, "owner", tokens.options)).await.expect("it makes the tables");
+        owner.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+    }
+    for table in ["latchwork_mutex_token", "latchwork_fence"] {
+        scene.sql(&format!("GRANT SELECT, INSERT, UPDATE ON {table} TO app@'127.0.0.1'"));
+    }
+    scene.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_mutex TO app@'127.0.0.1'");
+    for tokens in [OF_INSERT, OF_SESSION] {
+        let url = url_of(&scene, app, tokens.options);
+        forgotten_tokens::who_may_not_delete_tokens_locks_all_the_same(&scene, tokens, &url).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,8 +2,9 @@
 
 use latchwork::{ErrorKind, connect};
 use testkit::rows::forgotten;
+use testkit::rows::forgotten_tokens::{self, OF_INSERT, OF_SESSION};
 
-use super::scene::{SOON, Scene, take};
+use super::scene::{LOCK, SOON, Scene, take};
 
 fn url_of(scene: &Scene, user: &str, options: &str) -> String {
     format!("postgres://{user}@{}/postgres?{options}", scene.server.address())
@@ -34,6 +35,22 @@ async fn who_may_not_delete_locks_all_the_same() {
     scene.server.psql("GRANT SELECT, INSERT, UPDATE ON latchwork_lock TO app");
     scene.server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_claim TO app");
     forgotten::who_may_not_delete_locks_all_the_same(&scene, &url_of(&scene, "app", "")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_delete_tokens_locks_all_the_same() {
+    let scene = Scene::new();
+    for tokens in [OF_INSERT, OF_SESSION] {
+        let owner = connect(&url_of(&scene, "owner", tokens.options)).await.expect("it makes the tables");
+        owner.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
+    }
+    scene.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    scene.server.psql("GRANT SELECT, INSERT, UPDATE ON latchwork_mutex_token, latchwork_fence TO app");
+    scene.server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_mutex TO app");
+    for tokens in [OF_INSERT, OF_SESSION] {
+        let url = url_of(&scene, "app", tokens.options);
+        forgotten_tokens::who_may_not_delete_tokens_locks_all_the_same(&scene, tokens, &url).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

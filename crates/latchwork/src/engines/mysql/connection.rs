@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::failure::{failed, refused};
-use super::options::Options;
+use super::options::{Options, Scheme};
 use super::wire::{Param, Prepared, Reply, Trouble, Wire};
 use crate::engines::sql::session::Moving;
 use crate::engines::unheard::Unheard;
@@ -56,7 +56,7 @@ impl Connection {
         let opening = async {
             let (wire, greeting) = Wire::open(&options.login, moving).await?;
             let is_mariadb = greeting.version.contains("MariaDB");
-            let their_time = options.inserts.then_some(THEIR_TIME);
+            let their_time = (options.scheme == Scheme::Insert).then_some(THEIR_TIME);
             let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
             for set in settings.into_iter().flatten().map(|setting| wire.query(setting)).collect::<Vec<_>>() {
                 set.await?;

@@ -1,10 +1,19 @@
 //! How MySQL and MariaDB spell the statements of `scheme=insert`. The columns keep whatever types the table gives them, and the session
 //! is in the server's own time zone, as those who share the table are.
 
-use crate::engines::sql::Statement;
+use crate::engines::sql::{LOCKS, Statement, TokenTable};
 
 /// Only the floor of tokens and what people read: the time when the statement began will do.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+/// The table of tokens.
+const TOKENS: TokenTable = TokenTable {
+    suffix: "token",
+    name: "unique_mutex",
+    shown: "unique_mutex",
+    others: [", holder_id, since, note", ", '', 0, ''"],
+    has_locks: false,
+    ..LOCKS
+};
 /// Older or younger than it is, so that it is over when the ttl is.
 const FROM: &str = "SYSDATE(6) + INTERVAL ($3 - $4) MICROSECOND";
 
@@ -25,6 +34,9 @@ pub(super) fn tables(table: &str) -> [String; 2] {
 
 /// The statement with the tables of this name.
 pub(super) fn text(statement: Statement, table: &str) -> String {
+    if Statement::OF_SWEEP.contains(&statement) {
+        return TOKENS.text(statement, table, NOW);
+    }
     let which = match statement {
         Statement::Held => "l.unique_mutex = $1",
         _ => "LEFT(CAST(CONVERT(l.unique_mutex USING utf8mb4) AS BINARY), LENGTH($1)) = CAST($1 AS BINARY)",

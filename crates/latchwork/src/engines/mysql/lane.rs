@@ -12,7 +12,7 @@ use super::cells::{self, OfCells};
 use super::connection::{Asked, Connection};
 use super::failure::{code, refused};
 use super::inserts;
-use super::options::Options;
+use super::options::{Options, Scheme};
 use super::texts::{Text, tables};
 use super::wire::{Prepared, Reply, Trouble};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
@@ -65,8 +65,16 @@ impl Lane {
         let connection = Connection::open(options.clone()).await?;
         let half_open = HalfOpen(&connection);
         let table = &options.table;
-        let texts = statements_used(&options).iter().map(|statement| Text::of(*statement, table)).collect();
-        let tables = if options.inserts { inserts::tables(table) } else { tables(table) };
+        let texts = statements_used(&options)
+            .iter()
+            .map(|statement| Text::of(*statement, options.scheme, table))
+            .collect();
+        let tables = match options.scheme {
+            Scheme::Row => tables(table).to_vec(),
+            Scheme::Insert => inserts::tables(table).to_vec(),
+            // The session that draws a token makes the table.
+            Scheme::Session => Vec::new(),
+        };
         let statements = prepare_or_make(&connection, texts, &tables).await?;
         std::mem::forget(half_open);
         Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
@@ -170,7 +178,8 @@ impl Lane {
     }
 
     async fn prepare_for_sweep(&self, statement: Statement) -> Result<(Text, Prepared)> {
-        let text = Text::of(statement, &self.connection.options().table);
+        let options = self.connection.options();
+        let text = Text::of(statement, options.scheme, &options.table);
         let prepared = self.connection.answer(self.connection.prepare(&text.words)).await?;
         Ok((text, prepared))
     }
@@ -217,10 +226,12 @@ impl Lane {
     }
 
     fn send(&self, ask: &Ask) -> impl Future<Output = Asked<Reply>> + Send + use<> {
-        let first = statements_used(self.connection.options())[0];
         let (text, prepared) = match self.of_sweep(ask.statement).and_then(OnceCell::get) {
             Some(of_sweep) => of_sweep,
-            None => &self.statements[ask.statement as usize - first as usize],
+            None => {
+                let first = statements_used(self.connection.options())[0];
+                &self.statements[ask.statement as usize - first as usize]
+            }
         };
         self.connection.execute(*prepared, &text.values(&ask.values))
     }
@@ -236,7 +247,12 @@ fn read(statement: Statement, reply: Reply) -> Answer {
 }
 
 fn statements_used(options: &Options) -> &'static [Statement] {
-    if options.inserts { &Statement::OF_INSERT } else { &Statement::ALL }
+    match options.scheme {
+        Scheme::Row => &Statement::ALL,
+        Scheme::Insert => &Statement::OF_INSERT,
+        // Nothing but sweeps.
+        Scheme::Session => &[],
+    }
 }
 
 /// Prepares statements; makes their tables if they are missing.

@@ -11,6 +11,17 @@ use crate::engines::tls::tls;
 const KNOWN: [&str; 5] = ["ca", "cert", "key", "scheme", "table"];
 const PORT: u16 = 3306;
 
+/// The ways to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// A row for each lock, and a queue.
+    Row,
+    /// A row for each holder, in a table that others use by plain SQL.
+    Insert,
+    /// By the server, for as long as a connection lives.
+    Session,
+}
+
 /// A database, and how to lock in it.
 pub(super) struct Options {
     pub(super) login: Login,
@@ -18,18 +29,22 @@ pub(super) struct Options {
     pub(super) engine: &'static str,
     /// The server, as it may be shown.
     pub(super) place: String,
-    /// What the names of the tables begin with.
+    /// What the names of the tables begin with; the whole name of a table for `scheme=insert`.
     pub(super) table: String,
-    /// `scheme=insert`: `table` is a whole name, and others use it too.
-    pub(super) inserts: bool,
+    pub(super) scheme: Scheme,
 }
 
 impl Options {
-    /// `also`: options that only one way to lock has.
+    /// Of the engine for this scheme.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
-    pub(super) fn of(url: &EngineUrl, also: &[&str]) -> Result<Self> {
+    pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
+        let (also, usual_table): (&[_], _) = match scheme {
+            Scheme::Row => (&[], "latchwork"),
+            Scheme::Insert => (&["max-age"], "latchwork_mutex"),
+            Scheme::Session => (&["fenced", "session-ttl"], "latchwork"),
+        };
         url.expect_only(&[&KNOWN[..], also].concat())?;
         let mut hosts = url.hosts();
         let host = hosts.next().unwrap_or("127.0.0.1");
@@ -48,6 +63,6 @@ impl Options {
             tls: tls(url)?.map(Arc::new),
         };
         let engine = if url.scheme().starts_with("mysql") { "mysql" } else { "mariadb" };
-        Ok(Self { login, engine, place, table: table(url, "latchwork")?, inserts: false })
+        Ok(Self { login, engine, place, table: table(url, usual_table)?, scheme })
     }
 }

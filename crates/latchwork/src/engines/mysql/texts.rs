@@ -1,8 +1,9 @@
 //! How MySQL and MariaDB spell the statements.
 
 use super::inserts;
+use super::options::Scheme;
 use super::wire::Param;
-use crate::engines::sql::{self, Statement, Value};
+use crate::engines::sql::{self, FENCE, LOCKS, Statement, Value};
 
 /// Microseconds on the database's clock. `SYSDATE` is read when it is reached, behind every wait for a locked row; all others were
 /// read when the statement began. Every session is in UTC.
@@ -15,11 +16,14 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn of(statement: Statement, table: &str) -> Self {
-        if Statement::OF_INSERT.contains(&statement) {
-            return Self::numbered(&inserts::text(statement, table));
-        }
-        Self::numbered(&sql::text(statement, own(statement), table, NOW))
+    pub(super) fn of(statement: Statement, scheme: Scheme, table: &str) -> Self {
+        let is_of_sweep = Statement::OF_SWEEP.contains(&statement);
+        Self::numbered(&match scheme {
+            Scheme::Insert => inserts::text(statement, table),
+            Scheme::Session => FENCE.text(statement, table, NOW),
+            Scheme::Row if is_of_sweep => LOCKS.text(statement, table, NOW),
+            Scheme::Row => sql::text(statement, own(statement), table, NOW),
+        })
     }
 
     /// From values that are numbered from `$1` on and may be used more than once.
@@ -56,9 +60,6 @@ fn own(statement: Statement) -> Option<&'static str> {
         Statement::MakeRow => Some(
             "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(f.token), 0) FROM {lock} AS f WHERE f.name = '' \
                  ON DUPLICATE KEY UPDATE token = {lock}.token",
-        ),
-        Statement::MakeFloor => Some(
-            "INSERT INTO {lock} (name, token, since) VALUES ('', $1, $2) ON DUPLICATE KEY UPDATE token = token",
         ),
         // Nobody can be told.
         Statement::Tell => Some("DO 0"),
@@ -98,10 +99,16 @@ mod tests {
 
     #[test]
     fn every_statement_has_words() {
-        for statement in Statement::ALL.into_iter().chain(Statement::OF_INSERT).chain(Statement::OF_SWEEP) {
-            let text = Text::of(statement, "t");
-            assert!(!text.words.is_empty(), "{statement:?}");
-            assert!(!text.words.contains(['{', '$']), "{statement:?}: {}", text.words);
+        for (scheme, statements) in [
+            (Scheme::Row, &Statement::ALL[..]),
+            (Scheme::Insert, &Statement::OF_INSERT),
+            (Scheme::Session, &[]),
+        ] {
+            for statement in statements.iter().chain(&Statement::OF_SWEEP) {
+                let text = Text::of(*statement, scheme, "t");
+                assert!(!text.words.is_empty(), "{statement:?}");
+                assert!(!text.words.contains(['{', '$']), "{statement:?}: {}", text.words);
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio_postgres::{AsyncMessage, Client, Row};
 
 use super::Shared;
 use super::failure::{failed, refused};
+use super::options::{Options, Scheme};
 use super::texts::{text, types};
 use super::{inserts, texts};
 use crate::core::defaults::REQUEST_LIMIT;
@@ -142,15 +143,16 @@ impl Connection {
     }
 
     async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {
-        let (client, table) = (&self.client, &self.shared.options.table);
+        let (client, table, scheme) = (&self.client, &self.shared.options.table, self.shared.options.scheme);
         let statements = self.statements_used().iter().copied();
         if self.shared.is_pooled(client).await? {
-            self.statements = Statements::Texts(statements.map(|statement| text(statement, table)).collect());
+            self.statements =
+                Statements::Texts(statements.map(|statement| text(statement, scheme, table)).collect());
             // Nothing is prepared, so this is what finds out whether the tables are there.
             let nothing = Value::Bytes(Vec::new());
-            let probe = match self.shared.options.age {
-                None => Ask::new(Statement::Find, [nothing.clone(), nothing]),
-                Some(_) => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
+            let probe = match scheme {
+                Scheme::Insert => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
+                _ => Ask::new(Statement::Find, [nothing.clone(), nothing]),
             };
             return self.ask_between(BEGIN_LIMITED, &[probe], "COMMIT").await.map(drop);
         }
@@ -158,7 +160,7 @@ impl Connection {
         let limited: Preparing<'_> = Box::pin(async { client.batch_execute(SESSION).await.map(|()| None) });
         let preparing = statements.map(|statement| -> Preparing<'_> {
             Box::pin(async move {
-                client.prepare_typed(&text(statement, table), types(statement)).await.map(Some)
+                client.prepare_typed(&text(statement, scheme, table), types(statement)).await.map(Some)
             })
         });
         let prepared = all([limited].into_iter().chain(preparing)).await.into_iter();
@@ -172,18 +174,20 @@ impl Connection {
     }
 
     fn statements_used(&self) -> &'static [Statement] {
-        match self.shared.options.age {
-            None => &Statement::ALL,
-            Some(_) => &Statement::OF_INSERT[..7],
+        match self.shared.options.scheme {
+            Scheme::Row => &Statement::ALL,
+            Scheme::Insert => &Statement::OF_INSERT[..7],
+            // Nothing but sweeps.
+            Scheme::Session => &[],
         }
     }
 
     /// What makes the tables of its scheme.
     fn tables(&self) -> String {
         let options = &self.shared.options;
-        match options.age {
-            None => texts::tables(&options.table),
-            Some(_) => inserts::tables(&options.table),
+        match options.scheme {
+            Scheme::Insert => inserts::tables(&options.table),
+            _ => texts::tables(&options.table),
         }
     }
 
@@ -323,19 +327,20 @@ impl Connection {
 
     async fn ask(&self, ask: &Ask) -> Asked {
         let values = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
-        let number = ask.statement as usize - self.statements_used()[0] as usize;
+        let number = || ask.statement as usize - self.statements_used()[0] as usize;
         let rows = match &self.statements {
             _ if Statement::OF_SWEEP.contains(&ask.statement) => {
                 let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
-                self.client.query_typed(&text(ask.statement, &self.shared.options.table), &values).await?
+                let Options { scheme, table, .. } = &*self.shared.options;
+                self.client.query_typed(&text(ask.statement, *scheme, table), &values).await?
             }
             Statements::Prepared(prepared) => {
                 let values: Vec<_> = values.collect();
-                self.client.query(&prepared[number], &values).await?
+                self.client.query(&prepared[number()], &values).await?
             }
             Statements::Texts(texts) => {
                 let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
-                self.client.query_typed(&texts[number], &values).await?
+                self.client.query_typed(&texts[number()], &values).await?
             }
         };
         let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;

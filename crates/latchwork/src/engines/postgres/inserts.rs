@@ -1,6 +1,16 @@
 //! How PostgreSQL spells the statements of `scheme=insert`. The columns keep whatever types the table gives them.
 
-use crate::engines::sql::Statement;
+use crate::engines::sql::{Statement, TokenTable};
+
+/// The table of tokens.
+const TOKENS: TokenTable = TokenTable {
+    suffix: "token",
+    name: "unique_mutex",
+    value: "convert_from($1, 'UTF8')",
+    shown: "convert_to(unique_mutex, 'UTF8')",
+    others: [", holder_id, since, note", ", '', 0, ''"],
+    has_locks: false,
+};
 
 /// What makes the tables.
 pub(super) fn tables(table: &str) -> String {
@@ -14,6 +24,9 @@ pub(super) fn tables(table: &str) -> String {
 
 /// The statement with the tables of this name. `now`: how the time in microseconds is spelled.
 pub(super) fn text(statement: Statement, table: &str, now: &str) -> String {
+    if Statement::OF_SWEEP.contains(&statement) {
+        return TOKENS.text(statement, table, now);
+    }
     let age = match statement {
         Statement::Held | Statement::HeldBelow => "($2 * interval '1 microsecond')",
         _ => "($4 * interval '1 microsecond')",

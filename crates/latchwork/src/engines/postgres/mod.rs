@@ -43,7 +43,7 @@ struct Server {
 
 /// What all connections need to know.
 struct Shared {
-    options: Options,
+    options: Arc<Options>,
     mailbox: Arc<Mailbox>,
     /// Where this client listens.
     channel: String,
@@ -99,7 +99,7 @@ impl PostgresInsert {
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, Scheme::Insert)?;
         let age = options.age.unwrap_or(sql::USUAL_AGE);
-        Ok(Self(Inserts::new(Server::connect(options).await?, age)))
+        Ok(Self(Inserts::open(Server::connect(options).await?, age).await))
     }
 
     /// Waiters look, and watchers of cells are told.
@@ -123,11 +123,16 @@ pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
 }
 
 impl Server {
-    async fn connect(options: Options) -> Result<Self> {
+    /// Connects with the first statement.
+    fn new(options: Arc<Options>, pooled: OnceCell<bool>) -> Self {
         let number = u64::from_be_bytes(clock::random_bytes());
         let channel = format!("latchwork_{number:016x}");
-        let shared = Shared { options, mailbox: Arc::default(), channel, pooled: OnceCell::new() };
-        let server = Self { shared: Arc::new(shared), links: Links::default() };
+        let shared = Shared { options, mailbox: Arc::default(), channel, pooled };
+        Self { shared: Arc::new(shared), links: Links::default() }
+    }
+
+    async fn connect(options: Options) -> Result<Self> {
+        let server = Self::new(Arc::new(options), OnceCell::new());
         server.link().await?;
         Ok(server)
     }
@@ -142,10 +147,11 @@ impl Database for Server {
     const PUTS_AT_ONCE: bool = true;
 
     fn promises(&self) -> Guarantees {
-        match self.shared.options.age {
-            None => sql::promises("postgres", !self.shared.is_known_pooled()),
-            Some(_) if self.shared.is_known_pooled() => sql::promises_of_insert("postgres-insert"),
-            Some(_) => PostgresInsert::promises(),
+        match self.shared.options.scheme {
+            Scheme::Row => sql::promises("postgres", !self.shared.is_known_pooled()),
+            Scheme::Insert if self.shared.is_known_pooled() => sql::promises_of_insert("postgres-insert"),
+            Scheme::Insert => PostgresInsert::promises(),
+            Scheme::Session => PostgresSession::promises(),
         }
     }
 

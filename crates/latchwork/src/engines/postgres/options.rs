@@ -56,6 +56,7 @@ pub(super) struct Options {
     /// The server, as it may be shown.
     pub(super) place: String,
     pub(super) user: String,
+    pub(super) scheme: Scheme,
     /// `scheme=insert`: a row is over at this age.
     pub(super) age: Option<Duration>,
     /// Before `_lock` and `_claim`; the whole name for `scheme=insert`.
@@ -98,6 +99,6 @@ impl Options {
         let table = table(url, if age.is_some() { "latchwork_mutex" } else { "latchwork" })?;
         let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
         let (place, user) = (format!("{host}:{port}"), user.to_owned());
-        Ok(Self { config, tls, address: (host, port), place, user, age, table, pooler })
+        Ok(Self { config, tls, address: (host, port), place, user, scheme, age, table, pooler })
     }
 }

@@ -3,7 +3,8 @@
 use tokio_postgres::types::Type;
 
 use super::inserts;
-use crate::engines::sql::{self, Statement};
+use super::options::Scheme;
+use crate::engines::sql::{self, FENCE, LOCKS, Statement};
 
 /// Microseconds on the database's clock, when it is looked at and not when the statement began.
 pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -23,9 +24,14 @@ pub(super) fn tables(table: &str) -> String {
 }
 
 /// The statement with the tables of this name.
-pub(super) fn text(statement: Statement, table: &str) -> String {
-    if Statement::OF_INSERT.contains(&statement) {
-        return inserts::text(statement, table, NOW);
+pub(super) fn text(statement: Statement, scheme: Scheme, table: &str) -> String {
+    match scheme {
+        Scheme::Insert => return inserts::text(statement, table, NOW),
+        Scheme::Session => return FENCE.text(statement, table, NOW),
+        Scheme::Row if Statement::OF_SWEEP.contains(&statement) => {
+            return LOCKS.text(statement, table, NOW);
+        }
+        Scheme::Row => {}
     }
     let text = sql::text(statement, own(statement), table, NOW);
     match statement {
@@ -42,9 +48,6 @@ fn own(statement: Statement) -> Option<&'static str> {
             "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(token), 0) FROM {lock} WHERE name = '' \
              ON CONFLICT DO NOTHING",
         ),
-        Statement::MakeFloor => {
-            Some("INSERT INTO {lock} (name, token, since) VALUES ('', $1, $2) ON CONFLICT DO NOTHING")
-        }
         Statement::Touch => Some(include_str!("sql/touch.sql")),
         Statement::Tell => {
             Some("SELECT pg_notify(convert_from($1, 'UTF8'), convert_from($2, 'UTF8')) IS NULL")
@@ -58,11 +61,11 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
     const B: Type = Type::BYTEA;
     const I: Type = Type::INT8;
     match statement {
-        Statement::Now | Statement::SweepDue | Statement::LockFloor => &[],
-        Statement::MakeFloor => &[I, I],
-        Statement::Names => &[B, I],
-        Statement::Forget => &[B, I, I],
-        Statement::WriteFloor => &[I, I, B],
+        Statement::Now
+        | Statement::SweepDue
+        | Statement::MakeFloor
+        | Statement::LockFloor
+        | Statement::RaiseFloor => &[],
         Statement::LockRow | Statement::MakeRow => &[B],
         Statement::ReleaseFree
         | Statement::Find
@@ -73,7 +76,9 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::OwnEntry
         | Statement::OwnInserted
         | Statement::Tell => &[B, B],
-        Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow => &[B, I],
+        Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow | Statement::Forget => {
+            &[B, I]
+        }
         Statement::Remove | Statement::Mark => &[B, B, B],
         Statement::Prolong => &[B, B, I, I],
         Statement::Put | Statement::TakeOld | Statement::Draw => &[B, B, I, I, B, B],
@@ -82,7 +87,7 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::RenewQueued
         | Statement::RevokeFree
         | Statement::RevokeQueued => &[B, B, I],
-        Statement::Page => &[B, I, I],
+        Statement::Page | Statement::OldNames => &[B, I, I],
         Statement::WriteRow => &[B, I, I, I],
         Statement::ClaimFree => &[B, B, I, B, B],
         Statement::Grant => &[B, I, I, I, I],

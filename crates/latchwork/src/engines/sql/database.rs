@@ -90,9 +90,6 @@ pub(in crate::engines) enum Statement {
     OwnRow,
     /// Locks the claim's entry in the queue, in the same way: name, id.
     OwnEntry,
-    /// Whether a sweep for old names is due. Returns a row if so: how many names it saw, and the floor (null:
-    /// no floor yet). See `sweep_due.sql`.
-    SweepDue,
     /// Inserts a row: name, holder, ttl, age, owner, note. Where one statement does everything
     /// ([`Database::PUTS_AT_ONCE`]), it also replaces a row that is over or of the same owner. It then
     /// returns a row with its token and how long it lasts, or no row.
@@ -116,19 +113,20 @@ pub(in crate::engines) enum Statement {
     /// The second statement of that transaction: draws a token for an inserted row, unless it has one. Takes
     /// the values of [`Statement::Put`].
     Draw,
-    /// Creates the row of the floor, if it does not exist: the floor, now.
+    /// Whether a sweep for old names is due. Returns a row if so: how many names it saw, and the floor (null:
+    /// no floor yet). See `sweep_due.sql`.
+    SweepDue,
+    /// Creates the row of the floor. Fails if it exists.
     MakeFloor,
-    /// Locks the row of the floor, if a sweep is due and no other client is sweeping. Returns now, the floor,
-    /// since, how far the sweep came.
+    /// Locks the row of the floor, if a sweep is due and no other client is sweeping. Returns the floor.
     LockFloor,
-    /// Names after a name, with the data that shows whether they are old: name, how many. Returns name,
-    /// token, whether it is contended, expires.
-    Names,
-    /// Deletes the row of a name, if it is unused and has no token above the floor: name, floor, the end
-    /// before which its lease ended.
+    /// Old names after a name: name, floor, how many. Returns the name, and in the table of locks whether it
+    /// is contended.
+    OldNames,
+    /// Deletes the row of a name, if it is unused and has no token above the floor: name, floor.
     Forget,
-    /// Writes the row of the floor: the floor (which never falls), since, how far the sweep came.
-    WriteFloor,
+    /// Raises the floor to a day ago.
+    RaiseFloor,
 }
 
 impl Statement {
@@ -146,7 +144,7 @@ impl Statement {
     ];
 
     /// Those of `scheme=row`, in the order of their numbers.
-    pub(in crate::engines) const ALL: [Self; 25] = [
+    pub(in crate::engines) const ALL: [Self; 24] = [
         Self::ClaimFree,
         Self::ReleaseFree,
         Self::LockRow,
@@ -171,13 +169,12 @@ impl Statement {
         Self::Tell,
         Self::OwnRow,
         Self::OwnEntry,
-        Self::SweepDue,
     ];
 
-    /// The statements of a sweep of `scheme=row`, in the order of their numbers. A sweep runs once an hour,
-    /// so they are not prepared in advance.
-    pub(in crate::engines) const OF_SWEEP: [Self; 5] =
-        [Self::MakeFloor, Self::LockFloor, Self::Names, Self::Forget, Self::WriteFloor];
+    /// The statements of a sweep, in the order of their numbers. A sweep runs once an hour, so they are not
+    /// prepared in advance.
+    pub(in crate::engines) const OF_SWEEP: [Self; 6] =
+        [Self::SweepDue, Self::MakeFloor, Self::LockFloor, Self::OldNames, Self::Forget, Self::RaiseFloor];
 }
 
 /// One statement with its values.

@@ -10,8 +10,8 @@ use super::in_the_way::InTheWay;
 use super::look::Look;
 use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
 use super::queue::{Outcome, Queue, again_in, opening};
-use super::sweep::Sweeps;
-use super::work::{Claiming, Releasing, Revoking, Work};
+use super::sweep::{self, Names, Sweeps};
+use super::work::{Claiming, Releasing, Revoking, Tidying, Work};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal, Revoke,
@@ -25,10 +25,10 @@ const BATCH: usize = 256;
 
 /// Locks as rows of a database.
 pub(in crate::engines) struct Rows<D> {
-    pub(super) database: Arc<D>,
+    database: Arc<D>,
     warnings: Vec<String>,
     waiting: WaitingRenewals,
-    pub(super) sweeps: Arc<Sweeps>,
+    sweeps: Arc<Sweeps>,
 }
 
 impl<D> Clone for Rows<D> {
@@ -85,17 +85,17 @@ fn prolong(statement: Statement, claim: &Claim) -> Ask {
 impl<D: Database> Rows<D> {
     /// Names that are not used any more are forgotten in the background, if no client did that recently.
     pub(in crate::engines) async fn open(database: D, warnings: Vec<String>) -> Self {
-        let (waiting, sweeps) = (WaitingRenewals::default(), Arc::default());
+        let (waiting, sweeps) = (WaitingRenewals::default(), Arc::new(Sweeps::after_now()));
         let rows = Self { database: Arc::new(database), warnings, waiting, sweeps };
         // Before any other request, so that it delays nothing.
-        if let Ok(Some(due)) = rows.sweep_due().await {
-            tokio::spawn(rows.clone().sweep(due));
+        if let Ok(Some(due)) = sweep::due(&rows).await {
+            tokio::spawn(sweep::sweep(rows.clone(), due));
         }
         rows
     }
 
     /// One statement by itself.
-    pub(super) async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
+    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
         let ask = Ask::new(statement, values);
         repeat_passed(|| self.run_once(&ask)).await
     }
@@ -142,7 +142,7 @@ impl<D: Database> Rows<D> {
     }
 
     /// Does `work` in a transaction on its lock.
-    pub(super) async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
+    async fn on_lock<W: Work>(&self, work: &W) -> Result<W::Answer> {
         let (mut transaction, mut answers) = self.database.begin(opening(work.lock(), work.id())).await?;
         if answers.first().is_some_and(|row| row.rows.is_empty()) {
             if let Some(answer) = work.never_used() {
@@ -281,6 +281,28 @@ impl<D: Database> Rows<D> {
     }
 }
 
+impl<D: Database> Names for Rows<D> {
+    type Database = D;
+
+    fn database(&self) -> &D {
+        &self.database
+    }
+
+    /// When the client is gone, a sweep has the only reference to the database.
+    fn is_needed(&self) -> bool {
+        Arc::strong_count(&self.database) > 1
+    }
+
+    /// Entries of dead clients keep the name in use until a client checks the queue. The next sweep forgets
+    /// the name.
+    async fn tidy(&self, name: &Value) -> Result<()> {
+        let name = std::str::from_utf8(bytes(name)?).map_err(|_| strange())?;
+        let name = LockName::new(name).map_err(|_| strange())?;
+        let tidying = Tidying(&name);
+        repeat(|| self.on_lock(&tidying)).await
+    }
+}
+
 impl<D: Database> Engine for Rows<D> {
     fn guarantees(&self) -> Guarantees {
         let mut promises = self.database.promises();
@@ -307,7 +329,9 @@ impl<D: Database> Engine for Rows<D> {
         let verdict = self.claim_or_queue(claim).await;
         if matches!(verdict, Ok(Verdict::Granted(_))) {
             self.database.forget(claim.id);
-            self.sweep_at_times();
+            if self.sweeps.is_time() {
+                tokio::spawn(sweep::sweep_if_due(self.clone()));
+            }
         }
         verdict
     }

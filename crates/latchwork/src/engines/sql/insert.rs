@@ -13,6 +13,7 @@ use super::entry::{bytes, int, micros, strange};
 use super::holder::{self, Holder};
 use super::in_the_way::InTheWay;
 use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
+use super::sweep::{self, Names, Sweeps};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, Filter, Grant, Lifetime, LockState, Mode, Note, Released,
@@ -41,6 +42,7 @@ struct Shared<D> {
     /// How often each waiter looked in vain.
     vainly: Mutex<HashMap<ClaimId, u32, AsItIs>>,
     waiting: WaitingRenewals,
+    sweeps: Arc<Sweeps>,
 }
 
 impl<D> Clone for Inserts<D> {
@@ -126,9 +128,19 @@ impl Row {
 }
 
 impl<D: Database> Inserts<D> {
-    pub(in crate::engines) fn new(database: D, age: Duration) -> Self {
+    /// Names that are not used any more are forgotten in the background, as those of [`Rows`](super::Rows).
+    pub(in crate::engines) async fn open(database: D, age: Duration) -> Self {
+        let inserts = Self::new(database, age, Arc::new(Sweeps::after_now()));
+        // Before any other request, so that it delays nothing.
+        if let Ok(Some(due)) = sweep::due(&inserts).await {
+            tokio::spawn(sweep::sweep(inserts.clone(), due));
+        }
+        inserts
+    }
+
+    fn new(database: D, age: Duration, sweeps: Arc<Sweeps>) -> Self {
         let (database, waiting) = (Arc::new(database), WaitingRenewals::default());
-        Self { shared: Arc::new(Shared { database, age, vainly: Mutex::default(), waiting }) }
+        Self { shared: Arc::new(Shared { database, age, vainly: Mutex::default(), waiting, sweeps }) }
     }
 
     async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
@@ -312,6 +324,27 @@ fn why_lost(claim: &Claim, row: Option<&Row>) -> Loss {
     }
 }
 
+impl<D: Database> Names for Inserts<D> {
+    type Database = D;
+
+    fn database(&self) -> &D {
+        &self.shared.database
+    }
+
+    /// When the client is gone, a sweep has the only reference.
+    fn is_needed(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1
+    }
+
+    /// A name with a row in the shared table is in use: the holder's token must not disappear. A claim that
+    /// inserts the row after this look draws a new token with it. The shared table is only read, and no row of
+    /// it is locked.
+    fn in_use(&self, names: &[Value]) -> Result<Vec<Ask>> {
+        let held = |name| Ok(Ask::new(Statement::Held, [Value::Text(string(name)?), self.age()]));
+        names.iter().map(held).collect()
+    }
+}
+
 impl<D: Database> Engine for Inserts<D> {
     fn guarantees(&self) -> Guarantees {
         self.shared.database.promises()
@@ -323,7 +356,7 @@ impl<D: Database> Engine for Inserts<D> {
 
     /// Uses connections of its own: a claim or a release that waits for a row delays no renewal.
     async fn fork(&self) -> Result<Self> {
-        Ok(Self::new(self.shared.database.fork(), self.shared.age))
+        Ok(Self::new(self.shared.database.fork(), self.shared.age, self.shared.sweeps.clone()))
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -334,6 +367,9 @@ impl<D: Database> Engine for Inserts<D> {
         let verdict = self.claim_or_look(claim).await;
         if matches!(verdict, Ok(Verdict::Granted(_))) {
             locked(&self.shared.vainly).remove(&claim.id);
+            if self.shared.sweeps.is_time() {
+                tokio::spawn(sweep::sweep_if_due(self.clone()));
+            }
         }
         verdict
     }

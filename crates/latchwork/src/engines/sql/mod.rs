@@ -19,6 +19,7 @@ mod queue;
 pub(super) mod session;
 mod sweep;
 mod texts;
+mod tokens;
 mod work;
 
 pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
@@ -30,6 +31,7 @@ pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};
 pub(super) use self::look::look_at_cell_in;
 pub(super) use self::patience::repeat;
 pub(super) use self::texts::text;
+pub(super) use self::tokens::{FENCE, LOCKS, TokenTable};
 
 /// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.
 macro_rules! engine_on_rows {

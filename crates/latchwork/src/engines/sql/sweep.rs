@@ -1,29 +1,31 @@
-//! Forgets names that were not used for a day, so that the table of locks does not grow with every name ever
-//! used.
+//! Forgets names that were not used for a day, so that no table grows with every name ever used.
+//!
+//! Three tables store a token for each name: the locks of `scheme=row`, and the tokens of `scheme=insert` and
+//! of session locks. A token is never below the database's clock when it was drawn, so it also tells how long
+//! ago that was.
 //!
 //! The row with the empty name, which no lock can have, stores the floor: no forgotten name had a token above
-//! it, and every new row starts above it. The row also stores when the last sweep ended (`since`), and how
-//! far an unfinished sweep came (`note`). Clients of older releases never list it, because no claim holds it.
+//! it, and every new row starts above it. Clients of older releases never list that row, because no claim
+//! holds it. They do not know the floor, and a new row of theirs starts at the clock. That is above every
+//! forgotten token, unless the clock was set back by more than a day since.
 //!
-//! A sweep ends by raising the floor to a day ago. The next one, an hour later, forgets the names that are
-//! not above that floor. So every claim that could create a forgotten name again began long after the floor
-//! was committed, and sees it.
+//! A sweep ends by raising the floor to a day ago. The next one is due when the floor is an hour older than
+//! that, and forgets the names that are not above it. So every claim that could create a forgotten name again
+//! began long after the floor was committed, and sees it: no statement of ours waits for an hour. A claim that
+//! meets a sweep either draws a new token first, and its row is kept, or finds the row deleted, and starts above
+//! the floor. After the clock was set back, no sweep is due until it has passed the floor again.
 
-use std::sync::Arc;
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::database::{Ask, Database, Statement, Transaction, Value};
-use super::engine::Rows;
-use super::entry::{bytes, int, strange};
-use super::patience::repeat;
-use super::work::Tidying;
+use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
+use super::entry::{int, strange};
+use super::patience::repeat_passed;
 use crate::clock::{self, Clock, Moment};
-use crate::{ErrorKind, LockName, Result};
+use crate::{ErrorKind, Result};
 
-/// How many names are checked, and at most forgotten, in one transaction.
+/// How many names are forgotten at most in one transaction.
 const PAGE: usize = 500;
-/// A name that was not used for this long is forgotten, in microseconds.
-const OLD: i64 = 24 * 60 * 60 * 1_000_000;
 /// How often a client asks whether a sweep is due, in seconds, and the maximum random delay on top. The delay
 /// keeps clients from asking all at once.
 const EVERY: u64 = 60 * 60;
@@ -36,9 +38,22 @@ pub(super) struct Sweeps {
     next: AtomicU64,
 }
 
-impl Default for Sweeps {
-    fn default() -> Self {
+impl Sweeps {
+    /// For a client that is asking now.
+    pub(super) fn after_now() -> Self {
         Self { begun: Clock::boottime().now(), next: AtomicU64::new(later(0)) }
+    }
+
+    /// For a client that has not asked yet.
+    pub(super) fn from_now() -> Self {
+        Self { begun: Clock::boottime().now(), next: AtomicU64::new(0) }
+    }
+
+    /// Whether it is time to ask. Only one caller is told so.
+    pub(super) fn is_time(&self) -> bool {
+        let Self { begun, next } = self;
+        let (now, due) = (Clock::boottime().now().since(*begun).as_secs(), next.load(Ordering::Relaxed));
+        now >= due && next.compare_exchange(due, later(now), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -46,117 +61,109 @@ fn later(now: u64) -> u64 {
     now + EVERY + u64::from_be_bytes(clock::random_bytes()) % JITTER
 }
 
+/// A table with a row for each name.
+pub(super) trait Names: Send + Sync + 'static {
+    type Database: Database;
+
+    fn database(&self) -> &Self::Database;
+
+    /// Whether the client still exists. Otherwise its sweep stops.
+    fn is_needed(&self) -> bool;
+
+    /// Statements that show which names are in use although their tokens are old: one for each name, with a
+    /// row if it is. Empty: no name is.
+    fn in_use(&self, _: &[Value]) -> Result<Vec<Ask>> {
+        Ok(Vec::new())
+    }
+
+    /// Removes the dead entries of a contended name.
+    fn tidy(&self, _: &Value) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+}
+
 /// A sweep is due.
 pub(super) struct Due {
     has_floor: bool,
 }
 
-impl<D: Database> Rows<D> {
-    /// Starts a sweep in the background if it is time to ask and a sweep is due. The caller waits for
-    /// nothing.
-    pub(super) fn sweep_at_times(&self) {
-        let Sweeps { begun, next } = &*self.sweeps;
-        let (now, due) = (Clock::boottime().now().since(*begun).as_secs(), next.load(Ordering::Relaxed));
-        if now < due || next.compare_exchange(due, later(now), Ordering::Relaxed, Ordering::Relaxed).is_err()
-        {
-            return;
-        }
-        let rows = self.clone();
-        tokio::spawn(async move {
-            if let Ok(Some(due)) = rows.sweep_due().await {
-                rows.sweep(due).await;
-            }
-        });
-    }
+/// Asks whether a sweep is due, without taking a lock.
+pub(super) async fn due(names: &impl Names) -> Result<Option<Due>> {
+    let answer = run(names, Statement::SweepDue).await?;
+    let due = |row: &Vec<Value>| Due { has_floor: row.get(1).is_some_and(|floor| *floor != Value::Null) };
+    Ok(answer.rows.first().map(due))
+}
 
-    /// Asks whether a sweep is due, without taking a lock.
-    pub(super) async fn sweep_due(&self) -> Result<Option<Due>> {
-        let answer = self.run(Statement::SweepDue, []).await?;
-        let due = |row: &Vec<Value>| Due { has_floor: row.get(1).is_some_and(|floor| *floor != Value::Null) };
-        Ok(answer.rows.first().map(due))
+/// Sweeps if a sweep is due.
+pub(super) async fn sweep_if_due(names: impl Names) {
+    if let Ok(Some(due)) = due(&names).await {
+        sweep(names, due).await;
     }
+}
 
-    /// Sweeps. Errors are dropped: no caller waits for it, and the next sweep repeats the part that failed.
-    pub(super) async fn sweep(self, due: Due) {
-        if !due.has_floor {
-            let _ = self.make_floor().await;
-            return;
-        }
-        // Stop when the client is gone: this task then has the only reference to the database.
-        while Arc::strong_count(&self.database) > 1 {
-            match self.sweep_page().await {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    if error.kind() == ErrorKind::Denied {
-                        let _ = self.put_off().await;
-                    }
-                    return;
+/// Sweeps. Errors are dropped: no caller waits for it, and the next sweep repeats the part that failed.
+pub(super) async fn sweep(names: impl Names, due: Due) {
+    if !due.has_floor {
+        // It fails if another client was faster.
+        let _ = run(&names, Statement::MakeFloor).await;
+        return;
+    }
+    let mut last = Some(Value::bytes(b""));
+    while let Some(after) = last
+        && names.is_needed()
+    {
+        last = match sweep_page(&names, after).await {
+            Ok(last) => last,
+            Err(error) => {
+                // This user has no right to delete. The floor is raised all the same, so that no client tries
+                // again for an hour.
+                if error.kind() == ErrorKind::Denied {
+                    let _ = run(&names, Statement::RaiseFloor).await;
                 }
+                return;
             }
-        }
-    }
-
-    async fn now(&self) -> Result<i64> {
-        let answer = self.run(Statement::Now, []).await?;
-        int(answer.rows.first().and_then(|row| row.first()).ok_or_else(strange)?)
-    }
-
-    async fn make_floor(&self) -> Result<()> {
-        let now = self.now().await?;
-        self.run(Statement::MakeFloor, [now - OLD, now].map(Value::Int)).await.map(drop)
-    }
-
-    /// This user has no right to delete. No client tries again for an hour.
-    async fn put_off(&self) -> Result<()> {
-        let now = self.now().await?;
-        let values = [Value::Int(0), Value::Int(now), Value::bytes(b"")];
-        self.run(Statement::WriteFloor, values).await.map(drop)
-    }
-
-    /// Forgets the old ones among the next names. False: no names are left, or another client is sweeping.
-    async fn sweep_page(&self) -> Result<bool> {
-        let (mut transaction, answers) =
-            self.database.begin(vec![Ask::new(Statement::LockFloor, [])]).await?;
-        let floor = answers.first().and_then(|answer| answer.rows.first());
-        let Some([now, floor, since, from]) = floor.map(Vec::as_slice) else {
-            transaction.roll_back().await;
-            return Ok(false);
         };
-        let (now, floor, since) = (int(now)?, int(floor)?, int(since)?);
-        let page = Ask::new(Statement::Names, [from.clone(), Value::Int(PAGE as i64)]);
-        let names = transaction.run(vec![page]).await?.into_iter().next().ok_or_else(strange)?.rows;
-        let (mut writes, mut queues) = (Vec::new(), Vec::new());
-        for row in &names {
-            let [name, token, is_contended, expires] = &row[..] else { return Err(strange()) };
-            match int(is_contended)? {
-                _ if int(token)? > floor || int(expires)? >= now - OLD => {}
-                0 => {
-                    let values = [name.clone(), Value::Int(floor), Value::Int(now - OLD)];
-                    writes.push(Ask::new(Statement::Forget, values));
-                }
-                _ => queues.push(name.clone()),
-            }
-        }
-        let is_last = names.len() < PAGE;
-        let values = match names.last().and_then(|row| row.first()) {
-            Some(last) if !is_last => [Value::Int(floor), Value::Int(since), last.clone()],
-            _ => [Value::Int(now - OLD), Value::Int(now), Value::bytes(b"")],
-        };
-        writes.push(Ask::new(Statement::WriteFloor, values));
-        transaction.commit(writes).await?;
-        for name in queues {
-            self.tidy(&name).await?;
-        }
-        Ok(!is_last)
     }
+}
 
-    /// Removes the dead entries of a queue. Entries of dead clients keep the name in use until a client
-    /// checks the queue. The next sweep forgets the name.
-    async fn tidy(&self, name: &Value) -> Result<()> {
-        let name = std::str::from_utf8(bytes(name)?).map_err(|_| strange())?;
-        let name = LockName::new(name).map_err(|_| strange())?;
-        let tidying = Tidying(&name);
-        repeat(|| self.on_lock(&tidying)).await
+async fn run(names: &impl Names, statement: Statement) -> Result<Answer> {
+    let answers = repeat_passed(|| names.database().run(vec![Ask::new(statement, [])])).await?;
+    answers.into_iter().next().ok_or_else(strange)
+}
+
+/// Forgets the next old names after a name, and returns the last one. `None`: no names are left, or another
+/// client is sweeping.
+async fn sweep_page(names: &impl Names, after: Value) -> Result<Option<Value>> {
+    let (mut transaction, answers) = names.database().begin(vec![Ask::new(Statement::LockFloor, [])]).await?;
+    let floor = answers.first().and_then(|answer| answer.rows.first()).and_then(|row| row.first());
+    let Some(floor) = floor else {
+        transaction.roll_back().await;
+        return Ok(None);
+    };
+    let page = Ask::new(Statement::OldNames, [after, floor.clone(), Value::Int(PAGE as i64)]);
+    let page = transaction.run(vec![page]).await?.into_iter().next().ok_or_else(strange)?.rows;
+    let (mut old, mut queues) = (Vec::new(), Vec::new());
+    for row in &page {
+        match &row[..] {
+            [name, contended] if int(contended)? != 0 => queues.push(name.clone()),
+            [name, ..] => old.push(name.clone()),
+            [] => return Err(strange()),
+        }
     }
+    let asks = names.in_use(&old)?;
+    if !asks.is_empty() {
+        let mut answers = transaction.run(asks).await?.into_iter();
+        old.retain(|_| answers.next().is_some_and(|answer| answer.rows.is_empty()));
+    }
+    let forget = |name| Ask::new(Statement::Forget, [name, floor.clone()]);
+    let mut writes: Vec<_> = old.into_iter().map(forget).collect();
+    let last = page.last().filter(|_| page.len() == PAGE).and_then(|row| row.first()).cloned();
+    if last.is_none() {
+        writes.push(Ask::new(Statement::RaiseFloor, []));
+    }
+    transaction.commit(writes).await?;
+    for name in &queues {
+        names.tidy(name).await?;
+    }
+    Ok(last)
 }

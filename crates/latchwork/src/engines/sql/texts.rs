@@ -69,21 +69,6 @@ fn common(statement: Statement) -> &'static str {
         Statement::ListQueued => {
             "SELECT {now}, name, {entry} FROM {claim} WHERE name BETWEEN $1 AND $2 ORDER BY name, ticket"
         }
-        Statement::SweepDue => include_str!("sweep_due.sql"),
-        Statement::LockFloor => {
-            "SELECT {now}, token, since, note FROM {lock} WHERE name = '' \
-             AND (note <> '' OR {now} - since NOT BETWEEN 0 AND 3600000000) FOR UPDATE SKIP LOCKED"
-        }
-        Statement::Names => {
-            "SELECT name, token, contended, expires FROM {lock} WHERE name > $1 ORDER BY name LIMIT $2"
-        }
-        // Every condition is checked again on the newest row: a concurrent claim may have been faster.
-        Statement::Forget => {
-            "DELETE FROM {lock} WHERE name = $1 AND contended = 0 AND token <= $2 AND expires < $3"
-        }
-        Statement::WriteFloor => {
-            "UPDATE {lock} SET token = greatest(token, $1), since = $2, note = $3 WHERE name = ''"
-        }
         Statement::Touch => {
             "UPDATE {claim} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token = 0"
         }

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use super::super::connection::{Asked, Connection as Plain};
 use super::super::failure::{code, failed, refused};
 use super::super::options::Options;
-use super::super::texts::NOW;
+use super::super::texts::{NOW, Text};
 use super::super::wire::{Param, Prepared, Reply, Trouble};
 use crate::engine::Note;
-use crate::engines::sql::Value;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
+use crate::engines::sql::{Statement, Value};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How often the server is asked whether a connection that was ended is gone, with 5 ms of its own time in between.
@@ -239,6 +239,12 @@ impl Connection for Named {
                 Err(Error::new(ErrorKind::Corrupt, message))
             }
         }
+    }
+
+    async fn is_sweep_due(&self) -> Result<bool> {
+        let options = self.plain.options();
+        let Text { words, .. } = Text::of(Statement::SweepDue, options.scheme, &options.table);
+        Ok(first(&self.answer(self.plain.command(&words)).await?).is_some())
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {

@@ -5,7 +5,8 @@ mod connection;
 use std::sync::Arc;
 
 use self::connection::Named;
-use super::options::Options;
+use super::Server as Tokens;
+use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;
 use crate::engines::sql::engine_on_rows;
 use crate::engines::sql::session::{self, Key, Moving, Server, Sessions, Terms};
@@ -28,7 +29,7 @@ impl MysqlSession {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a proxy that shares connections, on a replica and on a member
     /// of a cluster, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let (options, terms) = (Options::of(url, &["fenced", "session-ttl"])?, Terms::of(url)?);
+        let (options, terms) = (Options::of(url, Scheme::Session)?, Terms::of(url)?);
         let database = Database { options: Arc::new(options), terms: terms.in_whole_seconds() };
         Ok(Self(Sessions::connect(database).await?))
     }
@@ -42,6 +43,7 @@ engine_on_rows!(MysqlSession);
 
 impl Server for Database {
     type Connection = Named;
+    type Tokens = Tokens;
 
     fn engine(&self) -> &'static str {
         "mariadb-session"
@@ -63,6 +65,10 @@ impl Server for Database {
 
     async fn refuse_unfit(&self) -> Result<()> {
         connection::refuse_proxy(&self.options).await
+    }
+
+    fn tokens(&self) -> Tokens {
+        Tokens::new(self.options.clone())
     }
 
     async fn open(&self, moving: &Arc<Moving>) -> Result<Named> {

@@ -6,9 +6,10 @@ use tokio_postgres::error::SqlState;
 
 use super::super::failure::{failed, refused};
 use super::super::options::Options;
-use super::super::texts::NOW;
+use super::super::texts::{self, NOW};
 use super::super::wire::{Kind, Param, Prepared, Reply, Row, Trouble, Wire};
 use crate::engine::Note;
+use crate::engines::sql::Statement;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
@@ -267,6 +268,12 @@ impl Connection for Advisory {
         let draw = self.fence().await?.draw;
         let drawn = self.wire.execute(draw, &[Param::Bytes(name.as_str().as_bytes())]).await;
         token(&drawn.map_err(|trouble| self.failed(trouble))?.first().ok_or_else(strange)?)
+    }
+
+    async fn is_sweep_due(&self) -> Result<bool> {
+        let text = texts::text(Statement::SweepDue, self.options.scheme, &self.options.table);
+        let reply = self.wire.query(&text).await.map_err(|trouble| self.failed(trouble))?;
+        Ok(reply.first().is_some())
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {

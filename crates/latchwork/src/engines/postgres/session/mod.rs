@@ -4,7 +4,10 @@ mod connection;
 
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
+
 use self::connection::Advisory;
+use super::Server as Tokens;
 use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;
 use crate::engines::sql::engine_on_rows;
@@ -41,6 +44,7 @@ engine_on_rows!(PostgresSession);
 
 impl Server for Database {
     type Connection = Advisory;
+    type Tokens = Tokens;
 
     fn engine(&self) -> &'static str {
         "postgres-session"
@@ -61,6 +65,11 @@ impl Server for Database {
 
     async fn refuse_unfit(&self) -> Result<()> {
         connection::refuse_pooler(&self.options).await
+    }
+
+    /// Poolers are refused.
+    fn tokens(&self) -> Tokens {
+        Tokens::new(self.options.clone(), OnceCell::new_with(Some(false)))
     }
 
     async fn open(&self, moving: &Arc<Moving>) -> Result<Advisory> {

@@ -1,5 +1,6 @@
 -- Wins or does not: $1 name, $2 holder, $3 ttl in us, $4 age in us, $5 owner or null, $6 note. Its token and how long it lasts; no row: busy.
 -- The token is drawn when the row is ours: whoever else inserts it waits until this has committed.
+-- The row '' has the floor: no forgotten name had a token above it.
 WITH held AS (
     INSERT INTO {table} AS l (unique_mutex, holder_id, create_time)
     VALUES (convert_from($1, 'UTF8'), convert_from($2, 'UTF8'), {from})
@@ -11,7 +12,8 @@ WITH held AS (
     RETURNING {left} AS lasts
 )
 INSERT INTO {table}_token AS t (unique_mutex, token, holder_id, since, note)
-SELECT convert_from($1, 'UTF8'), {now}, convert_from($2, 'UTF8'), {now}, convert_from($6, 'UTF8') FROM held
+SELECT convert_from($1, 'UTF8'), greatest({now}, (SELECT token + 1 FROM {table}_token WHERE unique_mutex = '')),
+    convert_from($2, 'UTF8'), {now}, convert_from($6, 'UTF8') FROM held
 ON CONFLICT (unique_mutex) DO UPDATE
     SET token = greatest(t.token + 1, {now}), holder_id = excluded.holder_id, since = {now}, note = excluded.note
 RETURNING token, (SELECT lasts FROM held)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Key, Moving};
 use crate::engine::{EngineUrl, Note};
 use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
+use crate::engines::sql::Database;
 use crate::engines::thread::Thread;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
@@ -95,6 +96,8 @@ pub(in crate::engines) fn still_there(engine: &str, place: &str, number: i64) ->
 /// A server that keeps locks for connections.
 pub(in crate::engines) trait Server: Send + Sync + 'static {
     type Connection: Connection;
+    /// The database with the table of tokens, for sweeps.
+    type Tokens: Database;
 
     /// What its guarantees are called.
     fn engine(&self) -> &'static str;
@@ -105,6 +108,9 @@ pub(in crate::engines) trait Server: Send + Sync + 'static {
     fn terms(&self) -> &Terms;
 
     fn key(&self, name: &LockName) -> Key;
+
+    /// Connects with the first statement.
+    fn tokens(&self) -> Self::Tokens;
 
     /// Refuses what would lose locks: something between us and the server that shares its connections.
     fn refuse_unfit(&self) -> impl Future<Output = Result<()>> + Send;
@@ -135,6 +141,9 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
 
     /// A new token of this lock, durable when this returns.
     fn draw_token(&self, name: &LockName) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Whether a sweep of the table of tokens is due.
+    fn is_sweep_due(&self) -> impl Future<Output = Result<bool>> + Send;
 
     /// Gives the lock back. Whether it was held.
     fn unlock(&self, key: Key) -> impl Future<Output = Result<bool>> + Send;

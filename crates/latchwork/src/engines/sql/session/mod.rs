@@ -16,6 +16,7 @@ mod look;
 mod moving;
 mod office;
 mod socket;
+mod sweep;
 
 pub(in crate::engines) use self::connection::{Backend, Connection, Seen, Server, Terms, Tried, still_there};
 pub(in crate::engines) use self::engine::{Sessions, promises};

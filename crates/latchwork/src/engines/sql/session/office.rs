@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use super::super::sweep::Sweeps;
 use super::claims::{Claims, State, Wait};
 use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
@@ -49,12 +50,14 @@ pub(super) struct Office<S: Server> {
     keys: Mutex<HashMap<LockName, Key, AsItIs>>,
     idle: Mutex<Vec<Arc<Line<S::Connection>>>>,
     pub(super) thread: Thread,
+    pub(super) sweeps: Sweeps,
 }
 
 impl<S: Server> Office<S> {
     pub(super) fn new(server: S, thread: Thread) -> Arc<Self> {
         let (keys, idle) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { server, claims: Arc::default(), keys, idle, thread })
+        let (claims, sweeps) = (Arc::default(), Sweeps::from_now());
+        Arc::new(Self { server, claims, keys, idle, thread, sweeps })
     }
 
     /// What the server knows a lock by.
@@ -175,7 +178,14 @@ impl<S: Server> Office<S> {
     ///
     /// # Errors
     /// If that has ended meanwhile.
-    pub(super) async fn grant(&self, line: &Line<S::Connection>, token: Option<u64>) -> Result<Grant> {
+    pub(super) async fn grant(
+        self: &Arc<Self>,
+        line: &Arc<Line<S::Connection>>,
+        token: Option<u64>,
+    ) -> Result<Grant> {
+        if token.is_some() && self.sweeps.is_time() {
+            self.sweep_if_due(line.clone());
+        }
         line.beat(self.server.terms().ttl / 2).await;
         if line.is_over() {
             return Err(self.ended().with_effect(Effect::Unknown));
