@@ -11,6 +11,7 @@ use crate::completions::CompletionsOptions;
 use crate::duration;
 use crate::elect::ElectOptions;
 use crate::ls::LsOptions;
+use crate::note::NoteOptions;
 use crate::release::ReleaseOptions;
 use crate::status::StatusOptions;
 
@@ -73,7 +74,8 @@ pub(crate) struct TargetOptions {
                         latch run --wait 30s migration -- ./migrate  124 if it did not come free\n\n\
                         Exit codes: the command's own; 75 busy, 124 timed out, 76 lost, 69 engine unreachable, \
                         64 usage, 126 and 127 the command cannot be run, 128+n ended by signal n.\n\n\
-                        The command sees LATCH_NAME, LATCH_TOKEN (where the engine gives one), LATCH_TTL and LATCH_URL (without its password).\n\n\
+                        The command sees LATCH_NAME, LATCH_TOKEN (where the engine gives one), LATCH_TTL, LATCH_URL (without its password) and \
+                        LATCH_HELD, by which a latch inside it knows what it must not wait for.\n\n\
                         --json changes only what latch itself says, on stderr; stdout is the command's."
 )]
 pub(crate) struct RunOptions {
@@ -104,6 +106,8 @@ pub(crate) struct RunOptions {
     /// Become the command and let it inherit the lock, as flock does: held until its last child is gone
     #[arg(long)]
     pub(crate) keep_fd: bool,
+    #[command(flatten)]
+    pub(crate) note: NoteOptions,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

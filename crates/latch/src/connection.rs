@@ -7,7 +7,8 @@ use latchwork::engine::{EngineUrl, Registry};
 use latchwork::engines::Sqlite;
 use tokio::runtime::Builder;
 
-use crate::failure::{Failure, UNUSABLE};
+use crate::daily::warn_at_most_daily;
+use crate::failure::Failure;
 use crate::run::no_resources;
 use crate::target::Target;
 use crate::voice::Voice;
@@ -21,8 +22,10 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects, and passes on what the engine warns of.
     pub(crate) async fn open(url: &EngineUrl, voice: Voice) -> Result<Self, Failure> {
-        let opened = Self::try_open(url).await.map_err(|error| Failure::from(error).about_database(url))?;
-        opened.client.guarantees().warnings.iter().for_each(|warning| voice.warn(warning));
+        let opened = Self::try_open(url).await.map_err(|error| Failure::from(error).of_engine())?;
+        for warning in &opened.client.guarantees().warnings {
+            warn_at_most_daily(voice, url, warning);
+        }
         Ok(opened)
     }
 
@@ -45,8 +48,5 @@ pub(crate) fn with_client<T>(
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
     let done = runtime.block_on(async { work(&Connection::open(&target.url, voice).await?.client).await });
     runtime.shutdown_background();
-    done.map_err(|failure| match failure.code() {
-        UNUSABLE => failure.about_database(&target.url),
-        _ => failure,
-    })
+    done
 }

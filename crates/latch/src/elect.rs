@@ -10,6 +10,7 @@ use latchwork::{Leadership, Wait};
 use crate::cli::{OnLost, RunOptions};
 use crate::duration;
 use crate::failure::Failure;
+use crate::note::NoteOptions;
 use crate::run::{self, Held};
 use crate::target::Target;
 use crate::voice::Voice;
@@ -37,6 +38,8 @@ pub(crate) struct ElectOptions {
     /// How long the command may take to end after it does not lead any more, before it is killed
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "2s")]
     grace: Duration,
+    #[command(flatten)]
+    note: NoteOptions,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -54,6 +57,7 @@ pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Resu
         conflict_exit_code: None,
         at_least: None,
         keep_fd: false,
+        note: options.note.clone(),
         command: options.command.clone(),
     };
     run::run_while(&as_run, target, voice, &Held::Leading(options.value.as_bytes()))

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use latchwork::Guard;
 
-use crate::target::{Target, URL_FILE_VARIABLE, URL_VARIABLE};
+use crate::nested;
+use crate::target::{REDACTED_VARIABLE, Target, URL_FILE_VARIABLE, URL_VARIABLE};
 use crate::tree::MARK_VARIABLE;
 
 /// Tells `command` of its lock, and a nested `latch` of the engine.
@@ -16,13 +17,19 @@ pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, tt
         Ok(token) => command.env("LATCH_TOKEN", token.to_string()),
         Err(_) => command.env_remove("LATCH_TOKEN"),
     };
-    command.env(URL_VARIABLE, shown_url(target));
-    // A file left over from outside would lead a nested latch to another engine than this one.
+    let url = shown_url(target);
+    // A file left over from outside would lead a nested latch to another engine than this one, and a relative
+    // path in the file would lead it to another database.
     match &target.file {
-        Some(file) => command.env(URL_FILE_VARIABLE, file),
-        None => command.env_remove(URL_FILE_VARIABLE),
+        Some(file) if absolute(target) == target.text => command.env(URL_FILE_VARIABLE, file),
+        _ => command.env_remove(URL_FILE_VARIABLE),
     };
-    command.env_remove(crate::keep_fd::DESCRIPTOR_VARIABLE);
+    match has_secret(&target.text) || target.is_redacted() {
+        true => command.env(REDACTED_VARIABLE, &url),
+        false => command.env_remove(REDACTED_VARIABLE),
+    };
+    command.env(URL_VARIABLE, url).env_remove(crate::keep_fd::DESCRIPTOR_VARIABLE);
+    nested::add(command, guard.name().as_str(), target);
 }
 
 /// Marks `command` and all it starts. Marks of outer runs stay: their commands include this one.
@@ -45,12 +52,30 @@ fn absolute(target: &Target) -> String {
         .and_then(|_| env::current_dir().ok())
         .and_then(|folder| folder.into_os_string().into_string().ok());
     match (path, folder) {
-        (Some(path), Some(folder)) => {
-            let folder = folder.replace('%', "%25").replace('?', "%3F");
-            format!("sqlite:{folder}/{path}")
-        }
+        (Some(path), Some(folder)) => format!("sqlite:{}/{path}", escaped(&folder)),
         _ => target.text.clone(),
     }
+}
+
+/// A path as it stands in a URL.
+fn escaped(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for c in path.chars() {
+        if "%?@".contains(c) || c.is_control() {
+            let mut bytes = [0; 4];
+            escaped.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02X}")));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Whether [`without_password`] takes something out.
+pub(crate) fn has_secret(url: &str) -> bool {
+    let (address, options) = url.split_once('?').unwrap_or((url, ""));
+    let rest = address.split_once("//").map(|(_, rest)| rest);
+    rest.is_some_and(|rest| without_user_password(rest) != rest) || options.split('&').any(is_secret)
 }
 
 pub(crate) fn without_password(url: &str) -> String {
@@ -98,6 +123,8 @@ mod tests {
             ("redis://h/0?p%61ssword=canary", "redis://h/0"),
         ] {
             assert_eq!(without_password(url), shown);
+            assert_eq!(has_secret(url), url != shown, "{url}");
         }
+        assert!(has_secret("redlock://h1,h2/?password.2=canary") && !has_secret("redis://h?&prefix=x"));
     }
 }

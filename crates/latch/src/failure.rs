@@ -1,6 +1,5 @@
 //! What `latch` says when it cannot do its work, and the exit codes that go with it.
 
-use latchwork::engine::EngineUrl;
 use latchwork::{Error, ErrorKind};
 
 /// Somebody else holds the lock and the caller did not want to wait.
@@ -33,11 +32,13 @@ pub(crate) struct Failure {
     /// Empty: the code says it all.
     message: String,
     hint: Option<String>,
+    /// Whether the engine is what is wrong, so that the setting that chose it is worth naming.
+    is_of_engine: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, kind: kind_of(code), message: message.into(), hint: None }
+        Self { code, kind: kind_of(code), message: message.into(), hint: None, is_of_engine: false }
     }
 
     /// Ended by a signal: whoever sent it knows why.
@@ -79,13 +80,14 @@ impl Failure {
         self
     }
 
-    /// The same failure, naming the knob if the database is what is wrong.
-    pub(crate) fn about_database(self, url: &EngineUrl) -> Self {
-        let is_named = self.message.contains("LATCH_URL");
-        if url.scheme() != "sqlite" || is_named || !matches!(self.code, UNUSABLE | USAGE) {
-            return self;
-        }
-        self.hint("choose another database with LATCH_URL=sqlite:/path/locks.db")
+    /// The same failure, of which the engine or its URL is the cause.
+    pub(crate) fn of_engine(self) -> Self {
+        Self { is_of_engine: true, ..self }
+    }
+
+    /// The same failure, with this hint if the engine is the cause and there is no better one.
+    pub(crate) fn or_hint(self, hint: impl FnOnce() -> String) -> Self {
+        if self.hint.is_some() || !self.is_of_engine { self } else { self.hint(hint()) }
     }
 }
 
@@ -106,7 +108,7 @@ impl From<Error> for Failure {
             ErrorKind::Unreachable => "unreachable",
             _ => kind_of(code),
         };
-        Self { kind, ..Self::new(code, error.to_string()) }
+        Self { kind, is_of_engine: code == UNUSABLE, ..Self::new(code, error.to_string()) }
     }
 }
 

@@ -6,11 +6,13 @@ mod claim_view;
 mod cli;
 mod completions;
 mod connection;
+mod daily;
 mod duration;
 mod elect;
 mod engines;
 mod environment;
 mod failure;
+mod fingerprint;
 mod guarantees_view;
 mod guardian;
 mod json;
@@ -18,6 +20,8 @@ mod keep_fd;
 mod layout;
 mod lock_view;
 mod ls;
+mod nested;
+mod note;
 mod printable;
 mod release;
 mod run;
@@ -56,14 +60,17 @@ fn main() {
 fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     let voice = Voice::new(cli.json);
     // Only what needs an engine looks for one: the others work with any settings.
-    let target = || Target::choose(&cli.target, voice);
+    let on = |work: &dyn Fn(&Target) -> Result<u8, Failure>| {
+        let target = Target::choose(&cli.target, voice)?;
+        work(&target).map_err(|failure| failure.or_hint(|| target.hint()))
+    };
     match &cli.subcommand {
-        Subcommand::Run(options) => run::run(options, &target()?, voice),
-        Subcommand::Status(options) => status::run(options, &target()?, voice),
-        Subcommand::Ls(options) => ls::run(options, &target()?, voice),
-        Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
-        Subcommand::Cell(options) => cell::run(options, &target()?, voice),
-        Subcommand::Elect(options) => elect::run(options, &target()?, voice),
+        Subcommand::Run(options) => on(&|target| run::run(options, target, voice)),
+        Subcommand::Status(options) => on(&|target| status::run(options, target, voice)),
+        Subcommand::Ls(options) => on(&|target| ls::run(options, target, voice)),
+        Subcommand::Release(options) => on(&|target| release::run(options, &cli.target, target, voice)),
+        Subcommand::Cell(options) => on(&|target| cell::run(options, target, voice)),
+        Subcommand::Elect(options) => on(&|target| elect::run(options, target, voice)),
         Subcommand::Engines => engines::run(voice),
         Subcommand::Completions(options) => completions::run(options),
     }

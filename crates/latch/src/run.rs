@@ -24,10 +24,7 @@ use crate::terminal::Terminal;
 use crate::tree::{self, Tree};
 use crate::voice::Voice;
 use crate::waiting::{self, Line};
-use crate::{elect, environment, keep_fd};
-
-/// What others see of the command while it holds or waits, in characters.
-const NOTE_LENGTH: usize = 100;
+use crate::{elect, environment, keep_fd, nested};
 
 /// Runs the command; the exit code is its own if it ran to its end under the lock.
 pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
@@ -48,6 +45,7 @@ pub(crate) fn run_while(
     voice: Voice,
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
+    nested::refuse_to_wait_for_itself(options, target)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
     let code = runtime.block_on(hold_and_run(options, target, voice, held));
     runtime.shutdown_background();
@@ -62,8 +60,8 @@ async fn hold_and_run(
 ) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
     let Connection { client, session } = Connection::open(&target.url, voice).await?;
-    let note = note(options);
-    let client = client.with_note(&note);
+    let note = options.note.describe(&options.command);
+    let client = client.with_whole_note(&note);
     let mut line = Line::new(&client, &options.name, &note, voice);
     let acquiring = async {
         match held {
@@ -72,10 +70,7 @@ async fn hold_and_run(
         }
     };
     let acquired = waiting::acquire(acquiring, &mut line, &mut signals).await;
-    let guard = acquired.map_err(|failure| match failure.code() {
-        failure::UNUSABLE => failure.about_database(&target.url),
-        _ => failure.or_code(options.conflict_exit_code),
-    })?;
+    let guard = acquired.map_err(|failure| failure.or_code(options.conflict_exit_code))?;
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
     environment::describe(&mut command, target, &guard, options.ttl());
@@ -232,9 +227,4 @@ fn is_in_sight(program: &Path) -> bool {
 
 pub(crate) fn no_resources(error: io::Error) -> Failure {
     Failure::new(failure::UNUSABLE, format!("cannot start: {error}"))
-}
-
-fn note(options: &RunOptions) -> String {
-    let words: Vec<_> = options.command.iter().map(|word| word.to_string_lossy()).collect();
-    words.join(" ").chars().take(NOTE_LENGTH).collect()
 }

@@ -33,6 +33,8 @@ struct EngineStatus {
     engine: &'static str,
     url: String,
     url_from: &'static str,
+    /// The file of `sqlite:`, which the URL may leave open.
+    database: Option<String>,
     /// `None` where locks can only be asked for by name.
     locks_held: Option<usize>,
     waiters: Option<usize>,
@@ -74,6 +76,7 @@ impl EngineStatus {
             engine: promised.engine,
             url: shown_url(target),
             url_from: target.origin,
+            database: target.database().map(|path| path.to_string_lossy().into_owned()),
             locks_held: locks.map(|locks| locks.iter().filter(|lock| !lock.holders.is_empty()).count()),
             waiters: locks.map(|locks| locks.iter().map(|lock| lock.waiters.len()).sum()),
             guarantees: GuaranteesView::new(&promised),
@@ -91,16 +94,19 @@ impl Report for EngineStatus {
             (Some(held), Some(waiting)) => format!("{held} held, {waiting} waiting"),
             _ => "cannot be listed here; ask by name".to_owned(),
         };
-        let rows = [
+        let mut rows = vec![
             ("engine", self.engine.to_owned()),
             ("url", format!("{} (from {})", printable(&self.url), self.url_from)),
+        ];
+        rows.extend(self.database.as_ref().map(|path| ("database", printable(path))));
+        rows.extend([
             ("locks", locks),
             ("tokens", tokens.to_owned()),
             ("waiters", format!("{order}, {wake}")),
             ("killed holder", self.promised.dead_holder.to_owned()),
             ("beware", self.promised.beware.to_owned()),
             ("more", "latch ls, latch engines".to_owned()),
-        ];
+        ]);
         layout::pairs(&rows, width)
     }
 }

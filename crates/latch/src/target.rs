@@ -2,13 +2,16 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use latchwork::engine::EngineUrl;
+use latchwork::engines::Sqlite;
 
 use crate::cli::TargetOptions;
+use crate::environment::{has_secret, shown_url};
 use crate::failure::{Failure, UNUSABLE, USAGE};
 use crate::voice::Voice;
 
@@ -16,12 +19,17 @@ const SYSTEM_FOLDER: &str = "/var/lib/latchwork";
 const SYSTEM_URL: &str = "sqlite:/var/lib/latchwork/locks.db";
 pub(crate) const URL_VARIABLE: &str = "LATCH_URL";
 pub(crate) const URL_FILE_VARIABLE: &str = "LATCH_URL_FILE";
+/// Set where an outer run took a password out of the URL. Its value is the URL that was left, so that one that
+/// is set later is not meant.
+pub(crate) const REDACTED_VARIABLE: &str = "LATCH_URL_REDACTED";
+/// Makes a folder that several users can share: its files belong to its group, and the group may write.
+const INSTALL: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork";
 
 /// The engine to use, and where its URL came from.
 pub(crate) struct Target {
     pub(crate) url: EngineUrl,
     pub(crate) text: String,
-    /// The file the URL was read from.
+    /// The file the URL was read from, if it can be read again.
     pub(crate) file: Option<PathBuf>,
     /// Which flag or variable named it; "default" if none did.
     pub(crate) origin: &'static str,
@@ -31,9 +39,9 @@ impl Target {
     /// Flags beat the environment; a file beats a URL there, because it may hold the password that the URL lacks.
     pub(crate) fn choose(options: &TargetOptions, voice: Voice) -> Result<Self, Failure> {
         match (&options.url, &options.url_file, options.system) {
-            (None, None, false) => Self::from_environment(),
+            (None, None, false) => Self::from_environment(voice),
             (Some(url), None, false) => Self::from_argument(url, voice),
-            (None, Some(file), false) => Self::from_file(file, "--url-file"),
+            (None, Some(file), false) => Self::from_file(file, "--url-file", voice),
             (None, None, true) => Self::of_the_system(),
             _ => Err(Failure::new(USAGE, "--url, --url-file and --system exclude each other")
                 .hint("give one of them")),
@@ -41,13 +49,15 @@ impl Target {
     }
 
     fn new(text: &str, origin: &'static str) -> Result<Self, Failure> {
-        Ok(Self { url: text.parse()?, text: text.to_owned(), file: None, origin })
+        let invalid = |error| Failure::from(error).hint(format!("the URL comes from {origin}"));
+        let url = text.parse().map_err(invalid)?;
+        Ok(Self { url, text: text.to_owned(), file: None, origin })
     }
 
-    fn from_environment() -> Result<Self, Failure> {
+    fn from_environment(voice: Voice) -> Result<Self, Failure> {
         let set = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
         if let Some(file) = set(URL_FILE_VARIABLE) {
-            return Self::from_file(Path::new(&file), URL_FILE_VARIABLE);
+            return Self::from_file(Path::new(&file), URL_FILE_VARIABLE, voice);
         }
         match set(URL_VARIABLE).map(OsString::into_string) {
             None => Self::new("sqlite:", "default"),
@@ -58,40 +68,93 @@ impl Target {
 
     fn from_argument(text: &str, voice: Voice) -> Result<Self, Failure> {
         let target = Self::new(text, "--url")?;
-        if target.url.password().is_some() {
+        if has_secret(text) {
             voice.warn("a password in --url shows in ps; put the URL into a file and use --url-file");
         }
         Ok(target)
     }
 
     /// No message may quote the content: it can contain a password.
-    fn from_file(path: &Path, origin: &'static str) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| Failure::new(USAGE, format!("cannot read the URL file {path:?}: {error}")))?;
+    fn from_file(path: &Path, origin: &'static str, voice: Voice) -> Result<Self, Failure> {
+        let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let unreadable =
+            |error| Failure::new(USAGE, format!("cannot read the URL file {path:?} ({origin}): {error}"));
+        let mut file = fs::File::open(path).map_err(unreadable)?;
+        let (mut text, found) = (String::new(), file.metadata().map_err(unreadable)?);
+        file.read_to_string(&mut text).map_err(unreadable)?;
         let text = text.trim_end_matches(['\n', '\r']);
         if text.is_empty() {
             let hint = "write one line into it, for example sqlite:/path/locks.db";
             return Err(Failure::new(USAGE, format!("the URL file {path:?} is empty")).hint(hint));
         }
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { file: Some(absolute), ..Self::new(text, origin)? })
+        let target = Self::new(text, origin).map_err(|failure| failure.hint(in_file(path, origin)))?;
+        if found.is_file() && found.permissions().mode() & 0o004 != 0 && has_secret(text) {
+            voice.warn(&format!("every user can read the password in {path:?}; chmod o-r it"));
+        }
+        // A pipe (`<(...)`) gives its content once.
+        let file = found.is_file().then(|| path.clone());
+        Ok(Self { file, ..target })
     }
 
     fn of_the_system() -> Result<Self, Failure> {
-        if !Path::new(SYSTEM_FOLDER).exists() {
-            make_system_folder()?;
+        // Never made here: root would make it for itself alone. Only the administrator knows which group it is for.
+        if !Path::new(SYSTEM_FOLDER).is_dir() {
+            let missing = format!("the machine-wide folder {SYSTEM_FOLDER} is missing");
+            let hint = format!("an administrator makes it once, for a group of users: {INSTALL}");
+            return Err(Failure::new(UNUSABLE, missing).hint(hint));
         }
         Self::new(SYSTEM_URL, "--system")
     }
+
+    /// Whether an outer run took the password out of the URL.
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.file.is_none() && env::var(REDACTED_VARIABLE).is_ok_and(|url| url == self.text)
+    }
+
+    /// The database file of `sqlite:`.
+    pub(crate) fn database(&self) -> Option<PathBuf> {
+        match (self.url.scheme(), self.url.path()) {
+            ("sqlite", "") => Sqlite::default_path().ok(),
+            ("sqlite", path) => std::path::absolute(path).ok(),
+            _ => None,
+        }
+    }
+
+    /// The same text for the same engine, as far as that can be told without asking it.
+    pub(crate) fn canonical(&self) -> String {
+        match self.database() {
+            Some(path) => fs::canonicalize(&path).unwrap_or(path).to_string_lossy().into_owned(),
+            None => shown_url(self),
+        }
+    }
+
+    /// For an error of the engine: what chose it, and what to change.
+    pub(crate) fn hint(&self) -> String {
+        if self.is_redacted() {
+            return "the URL comes from the outer latch run, which took the password out; give the outer one its URL \
+                    with --url-file, and the inner one finds the file"
+                .to_owned();
+        }
+        match (self.origin, &self.file) {
+            ("--system", _) => format!(
+                "--system is for the users of one group; an administrator makes the folder for it: {INSTALL}"
+            ),
+            (origin, Some(file)) => in_file(file, origin),
+            ("default", _) => {
+                "choose another database with --url sqlite:/path/locks.db or LATCH_URL=sqlite:/path/locks.db"
+                    .to_owned()
+            }
+            ("--url", _) if self.database().is_some() => {
+                "choose another database with --url sqlite:/path/locks.db".to_owned()
+            }
+            (URL_VARIABLE, _) if self.database().is_some() => {
+                format!("choose another database with {URL_VARIABLE}=sqlite:/path/locks.db")
+            }
+            (origin, _) => format!("the URL comes from {origin}"),
+        }
+    }
 }
 
-/// Only for root itself: who else may use it is the administrator's decision.
-fn make_system_folder() -> Result<(), Failure> {
-    let missing = format!("the machine-wide folder {SYSTEM_FOLDER} is missing");
-    if !nix::unistd::geteuid().is_root() {
-        let hint = format!("an administrator makes it: install -d -m 2770 -g GROUP {SYSTEM_FOLDER}");
-        return Err(Failure::new(UNUSABLE, missing).hint(hint));
-    }
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(SYSTEM_FOLDER);
-    made.map_err(|error| Failure::new(UNUSABLE, format!("{missing} and cannot be made: {error}")))
+fn in_file(path: &Path, origin: &str) -> String {
+    format!("the URL is in the file {path:?} ({origin})")
 }

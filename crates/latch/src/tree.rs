@@ -76,9 +76,15 @@ pub(crate) fn group_runs(group: Pid) -> bool {
     signal::killpg(group, None).is_ok() && processes().any(|process| process.group == group && process.runs)
 }
 
+/// When a process that runs was started, in ticks since the boot: with its id, which process it is.
+pub(crate) fn start_of(id: Pid) -> Option<u64> {
+    look_up(id.as_raw()).filter(|process| process.runs).map(|process| process.started)
+}
+
 struct Process {
     id: Pid,
     group: Pid,
+    started: u64,
     /// Neither dead nor a zombie.
     runs: bool,
 }
@@ -95,7 +101,9 @@ fn look_up(id: i32) -> Option<Process> {
     let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
     let group = fields.nth(1)?.parse().ok()?;
-    Some(Process { id: Pid::from_raw(id), group: Pid::from_raw(group), runs: !matches!(state, "Z" | "X") })
+    let started = fields.nth(16)?.parse().ok()?;
+    let runs = !matches!(state, "Z" | "X");
+    Some(Process { id: Pid::from_raw(id), group: Pid::from_raw(group), started, runs })
 }
 
 fn has_mark(id: Pid, mark: &str) -> bool {

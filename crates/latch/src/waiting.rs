@@ -67,13 +67,13 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// `text` is what the client says of itself.
+    /// `text` is the whole note of the client.
     pub(crate) fn new(client: &Client, name: &str, text: &str, voice: Voice) -> Self {
         let began = Clock::boottime().now();
         Self {
             client: client.clone(),
             name: LockName::new(name).ok(),
-            note: Note::of_this_process(text),
+            note: Note::new(text),
             is_wanted: voice == Voice::Text && std::io::stderr().is_terminal(),
             began,
             next: began.after(FIRST_LINE_AFTER),

@@ -45,6 +45,13 @@ impl Client {
         self
     }
 
+    /// Sets all of what others are shown of this client: nothing is put before it. Control characters become
+    /// spaces, and what exceeds [`Note::MAX_BYTES`] is cut.
+    pub fn with_whole_note(mut self, text: &str) -> Self {
+        self.note = Note::new(text);
+        self
+    }
+
     /// Describes a lock; nothing is sent before it is acquired.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.core.clone(), name.as_ref(), self.note.clone())

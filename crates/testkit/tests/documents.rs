@@ -30,6 +30,17 @@ fn all(endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
+/// The headings of a page, as links name them.
+fn headings(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).expect("readable");
+    let lines = text.lines().filter_map(|line| line.strip_prefix('#'));
+    let known = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    lines
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase())
+        .map(|line| line.chars().filter(known).map(|c| if c == ' ' { '-' } else { c }).collect())
+        .collect()
+}
+
 #[test]
 fn every_path_that_a_document_names_exists() {
     for document in all(&[".md"]) {
@@ -42,11 +53,25 @@ fn every_path_that_a_document_names_exists() {
             .filter(|word| word.starts_with("crates/") || word.starts_with("docs/"));
         let here = document.parent().expect("a file has a folder");
         for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
-            assert!(here.join(link).exists(), "{document:?} links to {link}");
+            let (path, heading) =
+                link.split_once('#').map_or((link, None), |(path, heading)| (path, Some(heading)));
+            assert!(here.join(path).exists(), "{document:?} links to {link}");
+            let has = |heading| headings(&here.join(path)).iter().any(|known| known == heading);
+            assert!(heading.is_none_or(has), "{document:?} links to {link}");
         }
         for path in quoted.filter(|path| !path.contains(['*', ' ', '<'])) {
             assert!(root().join(path).exists(), "{document:?} names {path}");
         }
+    }
+}
+
+#[test]
+fn every_test_that_shows_how_locks_are_shared_exists() {
+    let text = fs::read_to_string(root().join("docs/interop.md")).expect("readable");
+    let tests: Vec<_> = text.split('`').filter(|word| word.ends_with(".rs")).collect();
+    assert!(tests.len() > 10, "{tests:?}");
+    for test in tests.iter().filter(|test| !test.starts_with("crates/")) {
+        assert!(root().join("crates/testkit/tests").join(test).exists(), "docs/interop.md names {test}");
     }
 }
 

@@ -23,7 +23,7 @@ fn names_and_notes_cannot_steer_the_terminal() {
     let name = "pay\u{202e}roll\u{200b}\u{feff} \u{2066}x\u{e0041}";
     let note = "\u{1b}[2J\u{1b}]0;owned\u{7}\nfree  \u{9b}31m\u{202e}dlrow\u{200f}";
     let holder =
-        Background::start(place.latch(["run", "--ttl", "1h", name, "--", "sh", "-c", "sleep 60", note]));
+        Background::start(place.latch(["run", "--ttl", "1h", "--note", note, name, "--", "sleep", "60"]));
     eventually("it holds", || place.inspect(name).is_some());
     let looks = every_look(&place, name);
     looks.iter().for_each(assert_harmless);
@@ -38,12 +38,12 @@ fn json_keeps_what_people_are_shown_escaped() {
     let place = Place::new();
     let name = "pay\u{202e}roll \"x\" 🔒";
     let _holder =
-        Background::start(place.latch(["run", name, "--", "sh", "-c", "sleep 60", "note \u{202e}\u{1b}x"]));
+        Background::start(place.latch(["run", name, "--note", "note \u{202e}\u{1b}x", "--", "sleep", "60"]));
     eventually("it holds", || place.inspect(name).is_some());
     let lock = document(&mut place.latch(["status", name, "--json"]));
     assert_eq!(lock["name"], name);
     // Control characters never reach the engine: the library makes them spaces.
-    assert!(lock["holders"][0]["note"].as_str().unwrap().ends_with("note \u{202e} x"), "{lock}");
+    assert!(lock["holders"][0]["note"].as_str().unwrap().contains(" note \u{202e} x (pid "), "{lock}");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn every_error_is_one_object_with_kind_message_hint_and_exit_code() {
     let url = format!("sqlite:{}", place.path("bad.db").display());
     let corrupt = error(&place, &["status", "--json", "--url", &url]);
     assert_eq!((&corrupt["exit_code"], &corrupt["kind"]), (&69.into(), &"corrupt".into()));
-    assert!(corrupt["hint"].as_str().unwrap().contains("LATCH_URL"), "{corrupt}");
+    assert!(corrupt["hint"].as_str().unwrap().contains("with --url "), "{corrupt}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn every_lock_in_use_has_one_line_and_the_lines_are_sorted() {
     let names: Vec<_> = rows[1..].iter().map(|row| row[0]).collect();
     assert_eq!(names, ["a", "b", "orders/10", "orders/2"]);
     let before_the_note =
-        |row: &Vec<&str>| row[row.iter().position(|word| *word == "pid").unwrap() - 1].to_owned();
+        |row: &Vec<&str>| row[row.iter().position(|word| word.contains('@')).unwrap() - 1].to_owned();
     let waiting: Vec<_> = rows[1..].iter().map(before_the_note).collect();
     assert_eq!(waiting, ["2", "0", "0", "0"], "{ended:?}");
 }
@@ -48,7 +48,7 @@ fn columns_survive_awkward_names() {
     let place = Place::new();
     let names = [
         "x".repeat(512),
-        "a  5s  30s  0  pid 1 on evil".into(),
+        "a  5s  30s  0  root@evil x (pid 1)".into(),
         "naïve".into(),
         "\u{202e}rtl".into(),
         "\"".into(),
@@ -59,9 +59,13 @@ fn columns_survive_awkward_names() {
     let lines: Vec<_> = ended.out.lines().collect();
     assert_eq!(lines.len(), 1 + names.len(), "{ended:?}");
     for line in &lines[1..] {
-        assert_eq!(column(line, "pid "), column(lines[0], "HOLDER"), "{line}");
+        let note = &line[..line.rfind('@').unwrap()];
+        let user = note.rsplit(' ').next().unwrap();
+        assert_eq!(column(line, &format!("{user}@")), column(lines[0], "HOLDER"), "{line}");
     }
-    assert!(ended.out.contains("\"a  5s  30s  0  pid 1 on evil\"") && ended.out.contains("\\u{202e}rtl"));
+    assert!(
+        ended.out.contains("\"a  5s  30s  0  root@evil x (pid 1)\"") && ended.out.contains("\\u{202e}rtl")
+    );
 }
 
 #[test]

@@ -21,14 +21,15 @@ fn a_held_lock_shows_its_holder_token_and_lease_and_the_queue_in_order() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
     let lines: Vec<Vec<_>> = ended.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[..2], [["lock", "x"], ["state", "held"]]);
-    assert!(ended.out.contains(&format!("held by     pid {}", holder.id())), "{ended:?}");
+    assert!(lines[2].join(" ").ends_with(&format!(" sh (pid {})", holder.id())), "{ended:?}");
     assert_eq!(lines[3], ["token", &token]);
     assert_eq!(lines[4][0], "since");
     assert_eq!(lines[5][..3], ["lease", "left", "59m"]);
-    let places: Vec<_> =
-        (1..).zip(&waiters).map(|(place, who)| format!("{place}. pid {}", who.id())).collect();
-    let found: Vec<_> = places.iter().map(|place| ended.out.find(place.as_str()).expect(place)).collect();
-    assert!(found.is_sorted(), "{ended:?}");
+    let queue = ended.out.lines().skip_while(|line| !line.starts_with("waiting"));
+    for ((place, waiter), line) in (1..).zip(&waiters).zip(queue) {
+        let shown = [format!(" {place}. "), format!(" sh (pid {}) ", waiter.id())];
+        assert!(shown.iter().all(|part| line.contains(part)), "{line}");
+    }
 
     let lock = document(&mut place.latch(["status", "x", "--json"]));
     assert_eq!((&lock["name"], &lock["held"]), (&"x".into(), &true.into()));
@@ -39,7 +40,7 @@ fn a_held_lock_shows_its_holder_token_and_lease_and_the_queue_in_order() {
     assert!(held["for_ms"].is_u64() && held["since"].as_str().unwrap().ends_with('Z'), "{lock}");
     for (place, waiter) in waiters.iter().enumerate() {
         let note = lock["waiters"][place]["note"].as_str().unwrap();
-        assert!(note.starts_with(&format!("pid {} ", waiter.id())), "{lock}");
+        assert!(note.ends_with(&format!(" sh (pid {})", waiter.id())), "{lock}");
     }
 }
 
@@ -119,6 +120,10 @@ fn it_says_which_setting_chose_the_engine() {
     let mut latch = place.latch(["status", "--json"]);
     let status = document(latch.env_remove("LATCH_URL").env("HOME", place.path("")));
     assert_eq!((&status["url_from"], &status["url"]), (&"default".into(), &"sqlite:".into()));
+    let path = place.path(".local/state/latchwork/locks.db");
+    assert_eq!(status["database"], path.to_str().unwrap());
+    let ended = end(place.latch(["status"]).env_remove("LATCH_URL").env("HOME", place.path("")));
+    assert!(ended.out.contains(&format!("database       {}\n", path.display())), "{ended:?}");
 }
 
 #[test]

@@ -57,11 +57,11 @@ fn a_held_lock_is_busy_or_times_out_with_the_documented_code() {
     let place = Place::new();
     let holder = place.hold("x", &[], "sleep 60");
     for (options, code, says) in [
-        (&["--no-wait"][..], 75, "held by pid"),
-        (&["--wait", "0"], 75, "held by pid"),
+        (&["--no-wait"][..], 75, " sh (pid "),
+        (&["--wait", "0"], 75, " sh (pid "),
         (&["--wait", "50ms"], 124, "50ms"),
         (&["--wait", "0.05"], 124, "50ms"),
-        (&["--no-wait", "-E", "9"], 9, "held by pid"),
+        (&["--no-wait", "-E", "9"], 9, " sh (pid "),
         (&["--wait", "50ms", "-E", "0"], 0, "still held"),
     ] {
         let ended = end(&mut place.script("x", options, "echo ran"));

@@ -13,7 +13,7 @@ fn the_lock_stays_while_a_grandchild_lives_and_is_free_afterwards() {
     let ended = end(&mut place.script("x", &["--keep-fd", "--ttl", "1s"], script));
     assert_eq!((ended.code, ended.err.as_str()), (Some(4), ""));
     std::thread::sleep(std::time::Duration::from_millis(1500)); // nobody renews: it must outlive the ttl
-    assert_clean_error(&end(&mut place.script("x", &["--no-wait"], "true")), 75, "held by pid");
+    assert_clean_error(&end(&mut place.script("x", &["--no-wait"], "true")), 75, " sh (pid ");
     let next = place.script("x", &[], "echo mine").stdout(Stdio::piped()).spawn().unwrap();
     signal::kill(place.pid("left.pid"), Signal::SIGKILL).unwrap();
     assert_eq!(next.wait_with_output().unwrap().stdout, b"mine\n");

@@ -3,11 +3,15 @@
 mod at_least;
 mod elect;
 mod exit_codes;
+mod flock;
 mod keep_fd;
 mod loss;
+mod nested;
+mod notes;
 mod places;
 mod processes;
 mod pty;
 mod support;
+mod system;
 mod terminal;
 mod trouble;

@@ -78,3 +78,70 @@ fn a_bad_url_or_file_is_a_clear_error() {
         assert_clean_error(&end(&mut place.script("x", options, "true")), 64, says);
     }
 }
+
+#[test]
+fn an_error_names_the_setting_that_chose_the_engine() {
+    let place = Place::new();
+    for (name, content) in
+        [("nonsense", "nonsense"), ("typo", "redis://h/?prefx=1"), ("missing", "sqlite:/no/such/x.db")]
+    {
+        fs::write(place.path(name), content).unwrap();
+        let file = format!("{:?} (", place.path(name));
+        let ended = end(&mut place.script("x", &["--url-file", name], "true"));
+        assert_clean_error(&ended, 64, &format!("hint: the URL is in the file {file}"));
+        assert!(ended.err.contains("--url-file") && !ended.err.contains("LATCH_URL"), "{ended:?}");
+        let ended = end(place.script("x", &[], "true").env("LATCH_URL_FILE", place.path(name)));
+        assert_clean_error(&ended, 64, &format!("{file}LATCH_URL_FILE)"));
+        let ended = end(&mut place.script("x", &["--url", content], "true"));
+        assert_clean_error(&ended, 64, "hint: ");
+        assert!(ended.err.contains("--url") && !ended.err.contains("LATCH_URL"), "{ended:?}");
+        let ended = end(place.script("x", &[], "true").env("LATCH_URL", content));
+        assert_clean_error(&ended, 64, "LATCH_URL");
+        assert!(!ended.err.contains("--url"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_name_or_a_ttl_that_is_wrong_says_nothing_of_the_engine() {
+    let place = Place::new();
+    for (name, options) in [("", &[][..]), ("x", &["--ttl", "1ms"])] {
+        let ended = end(&mut place.script(name, options, "true"));
+        assert_clean_error(&ended, 64, "");
+        assert!(!ended.err.contains("LATCH_URL"), "{ended:?}");
+    }
+}
+
+#[test]
+fn every_password_in_an_argument_is_warned_of_and_nothing_else() {
+    let place = Place::new();
+    for (url, is_told) in [
+        ("redis://u:canary@127.0.0.1:1/", true),
+        ("redis://127.0.0.1:1/?password=canary", true),
+        ("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3/?password.2=canary", true),
+        ("redis://u@127.0.0.1:1/?prefix=x", false),
+    ] {
+        let ended = end(&mut place.script("x", &["--no-wait", "--url", url], "true"));
+        let told = ended.err.contains("warning: a password in --url shows in ps");
+        assert_eq!((ended.code.is_some_and(|code| code != 0), told), (true, is_told), "{url}: {ended:?}");
+        assert!(!ended.err.contains("canary"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_file_with_a_password_that_everybody_can_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    for (content, mode, is_told) in [
+        ("redis://u:canary@127.0.0.1:1/", 0o644, true),
+        ("redis://u:canary@127.0.0.1:1/", 0o640, false),
+        ("redis://u@127.0.0.1:1/", 0o644, false),
+    ] {
+        fs::write(place.path("url"), content).unwrap();
+        fs::set_permissions(place.path("url"), fs::Permissions::from_mode(mode)).unwrap();
+        let ended = end(&mut place.script("x", &["--no-wait", "--url-file", "url"], "true"));
+        let told = ended.err.contains("warning: every user can read the password in ")
+            && ended.err.contains("url\"; chmod o-r it");
+        assert_eq!(told, is_told, "{mode:o} {content}: {ended:?}");
+        assert!(!ended.err.contains("canary"), "{ended:?}");
+    }
+}

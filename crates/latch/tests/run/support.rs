@@ -36,12 +36,14 @@ impl Place {
     /// `latch` with these arguments, this place's database, and nothing of the tester's own settings.
     pub(crate) fn latch<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latch"));
-        for name in ["LATCH_URL_FILE", "LATCH_NAME", "LATCH_TOKEN", "LATCH_SESSION", "LATCH_FD"] {
-            command.env_remove(name);
+        let known = ["URL_FILE", "URL_REDACTED", "NAME", "TOKEN", "SESSION", "FD", "HELD"];
+        for name in known {
+            command.env_remove(format!("LATCH_{name}"));
         }
         command
             .args(arguments)
             .env("LATCH_URL", self.url())
+            .env("XDG_STATE_HOME", self.folder.path())
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
         command

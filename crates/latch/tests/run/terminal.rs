@@ -148,7 +148,7 @@ fn a_person_who_waits_sees_who_holds_and_the_place_in_the_queue() {
     let mut pty = Pty::start(&place.latch(["run", "x", "--", "echo", "mine"]));
     pty.see("latch: waiting");
     pty.see("number 1 of 1 in the queue; held for");
-    pty.see(&format!("by pid {}", holder.id()));
+    pty.see(&format!(" sh (pid {})", holder.id()));
     holder.signal(Signal::SIGTERM);
     pty.see("\r\u{1b}[K");
     pty.see("mine");

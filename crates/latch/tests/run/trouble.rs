@@ -47,8 +47,8 @@ fn a_ttl_out_of_range_is_refused_with_the_limit() {
 #[test]
 fn a_note_cannot_steer_the_terminal() {
     let place = Place::new();
-    let mut holder =
-        place.latch(["run", "x", "--", "sh", "-c", "touch up; sleep 60", "\u{1b}[2J\nlatch: all is well"]);
+    let note = "\u{1b}[2J\nlatch: all is well";
+    let mut holder = place.latch(["run", "x", "--note", note, "--", "sh", "-c", "touch up; sleep 60"]);
     let mut holder = holder.spawn().unwrap();
     crate::support::eventually("it holds", || place.path("up").exists());
     let ended = end(&mut place.script("x", &["--no-wait"], "true"));
@@ -67,6 +67,18 @@ fn without_a_home_the_error_names_the_knob() {
 }
 
 #[test]
+fn a_home_that_does_not_exist_is_not_made() {
+    let place = Place::new();
+    for command in [&["run", "x", "--", "true"][..], &["status"], &["ls"]] {
+        let mut latch = place.latch(command.iter().copied());
+        let ended = end(latch.env_remove("LATCH_URL").env("HOME", place.path("nonexistent")));
+        assert_clean_error(&ended, 64, "HOME is ");
+        assert!(ended.err.contains("--url") && ended.err.contains("LATCH_URL"), "{ended:?}");
+        assert!(!place.path("nonexistent").exists());
+    }
+}
+
+#[test]
 fn the_default_database_is_private_to_the_user() {
     let place = Place::new();
     let ended =
@@ -81,7 +93,7 @@ fn a_missing_folder_is_named() {
     let place = Place::new();
     let ended = end(&mut place.script("x", &["--url", "sqlite:/no/such/folder/locks.db"], "true"));
     assert_clean_error(&ended, 64, "/no/such/folder");
-    assert!(ended.err.contains("LATCH_URL"), "{ended:?}");
+    assert!(ended.err.contains("with --url ") && !ended.err.contains("LATCH_URL"), "{ended:?}");
 }
 
 #[test]
@@ -119,17 +131,6 @@ fn prepared(place: &Place, mode: u32) -> Command {
     assert_eq!(end(&mut place.script("x", &[], "true")).code, Some(0));
     rights(mode);
     latch
-}
-
-#[test]
-fn a_machine_without_the_shared_folder_says_how_to_make_it() {
-    if fs::exists("/var/lib/latchwork").unwrap() {
-        println!("skipped: /var/lib/latchwork exists on this machine");
-        return;
-    }
-    let place = Place::new();
-    let ended = end(&mut as_nobody(&place, &place.script("x", &["--system"], "true")));
-    assert_clean_error(&ended, 69, "install -d -m 2770 -g GROUP /var/lib/latchwork");
 }
 
 #[test]

@@ -44,6 +44,12 @@ impl Client {
         self
     }
 
+    /// As [`Client::with_whole_note`](crate::Client::with_whole_note).
+    pub fn with_whole_note(mut self, text: &str) -> Self {
+        self.inner = self.inner.with_whole_note(text);
+        self
+    }
+
     /// As [`Client::with_drop_timeout`](crate::Client::with_drop_timeout).
     pub fn with_drop_timeout(mut self, timeout: Duration) -> Self {
         self.inner = self.inner.with_drop_timeout(timeout);

@@ -71,7 +71,7 @@ impl Registry {
                 ["mysql" "mysql+tls" "mariadb" "mariadb+tls"], "mysql", url => engines::mysql::client(url),
                     [engines::Mysql::promises, engines::mysql::MysqlInsert::promises,
                         engines::mysql::MysqlSession::promises];
-                ["postgres" "postgres+tls"], "postgres", url => engines::postgres::client(url),
+                ["postgres" "postgres+tls" "postgresql" "postgresql+tls"], "postgres", url => engines::postgres::client(url),
                     [engines::Postgres::promises, engines::postgres::PostgresInsert::promises,
                         engines::postgres::PostgresSession::promises];
                 ["redis" "rediss" "redis+unix"], "redis", url => engines::redis::client(url),

@@ -36,7 +36,11 @@ async fn only_the_right_server_and_the_right_client_talk_to_each_other() {
     let good = connect(&url(&server, &ca, Some(&client))).await.expect("everything is right");
     assert!(!format!("{good:?} {:?}", good.guarantees()).contains(PASSWORD));
     let lock = good.lock("x");
-    lock.acquire().await.expect("free").release().await.expect("held");
+    let guard = lock.acquire().await.expect("free");
+    let same = url(&server, &ca, Some(&client)).replace("postgres+tls", "postgresql+tls");
+    let same = connect(&same).await.expect("the other spelling of the scheme");
+    assert!(same.lock("x").try_acquire().await.expect("it answers").is_none(), "the same lock");
+    guard.release().await.expect("held");
     refused(&url(&server, &certificates.other_ca(), Some(&client)), Unreachable, &["UnknownIssuer", "ca="])
         .await;
     refused(&url(&server, &ca, None), Denied, &["certificate"]).await;

@@ -13,6 +13,7 @@ mod late_release;
 mod naive;
 mod recipe;
 mod redis_py;
+mod redisson;
 mod repeated;
 mod scene;
 mod sharing;

@@ -7,6 +7,7 @@ mod dropped;
 mod ended;
 mod moved;
 mod outage;
+mod plain_locks;
 mod scene;
 mod tokens;
 mod unfit;

@@ -76,3 +76,22 @@ async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
     guard.release().await.expect("held");
     scene.judge(&[client], LONG).await;
 }
+
+/// Ours heed both. Between themselves they are no queue, so both must not use one path even where ours would.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_does_not_see_a_kazoo_lock() {
+    let scene = Scene::one();
+    let mut kazoo = Kazoo::start(&scene, LOCK, &scene.store_path()).await;
+    let mut curator = super::curator::Curator::new(&scene, LOCK, &scene.store_path()).await;
+    kazoo.join(1, Exclusive).await;
+    kazoo.held(1).await;
+    curator.join(2, Exclusive).await;
+    assert_eq!(curator.holding().await, [2], "Curator's rule passes over kazoo's node");
+    assert_eq!(kazoo.holding().await, [1], "and kazoo holds on");
+    let client = scene.rival(LASTING).await;
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see both");
+    curator.leave(2).await;
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see kazoo's");
+    kazoo.leave(1).await;
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_some());
+}

@@ -13,14 +13,15 @@ use testkit::history::{Recorder, Tag, What};
 use testkit::servers::ZooKeeperAdmin;
 
 use super::row::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
-use super::scene::{CHROOT, LOCK, Scene, nodes, pause};
+use super::scene::{CHROOT, LASTING, LOCK, Scene, nodes, pause};
 
 const MUTEX: &str = "lock-";
 const READ: &str = "__READ__";
 const WRITE: &str = "__WRIT__";
+const LATCH: &str = "latch-";
 
 /// Clients of Curator's.
-struct Curator {
+pub(crate) struct Curator {
     admin: ZooKeeperAdmin,
     lock: String,
     recorder: Recorder,
@@ -29,7 +30,7 @@ struct Curator {
 }
 
 impl Curator {
-    async fn new(scene: &Scene, lock: &str, history: &Path) -> Self {
+    pub(crate) async fn new(scene: &Scene, lock: &str, history: &Path) -> Self {
         let (admin, recorder) = (scene.admin().await, Recorder::shared(history));
         Self { admin, lock: lock.to_owned(), recorder, joined: HashMap::new() }
     }
@@ -87,13 +88,7 @@ impl Others for Curator {
 /// Curator's rule.
 fn holds(children: &[String], own: &str, mode: Mode) -> bool {
     let marks: &[&str] = if mode == Exclusive { &[MUTEX] } else { &[READ, WRITE] };
-    // What stands behind the mark, or all of it.
-    let key = |name: &String| {
-        let behind = marks.iter().find_map(|mark| name.rfind(mark).map(|at| at + mark.len()));
-        name[behind.unwrap_or(0)..].to_owned()
-    };
-    let mut sorted = children.to_vec();
-    sorted.sort_by_key(key);
+    let sorted = sorted(children, marks);
     let place = sorted.iter().position(|name| name == own);
     let writer = sorted.iter().position(|name| name.contains(WRITE));
     match (place, mode) {
@@ -101,6 +96,31 @@ fn holds(children: &[String], own: &str, mode: Mode) -> bool {
         (Some(place), Read) => writer.is_none_or(|writer| place < writer),
         (Some(place), _) => place == 0,
     }
+}
+
+/// By what stands behind the mark, or by all of it.
+fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
+    let key = |name: &String| {
+        let behind = marks.iter().find_map(|mark| name.rfind(mark).map(|at| at + mark.len()));
+        name[behind.unwrap_or(0)..].to_owned()
+    };
+    let mut sorted = children.to_vec();
+    sorted.sort_by_key(key);
+    sorted
+}
+
+/// Its `LeaderLatch` leads where it is the first by its own mark. Elections are not for sharing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_latch_of_curators_leads_beside_ours_and_ours_waits_for_it() {
+    let scene = Scene::one();
+    let (client, admin) = (scene.rival(LASTING).await, scene.admin().await);
+    let leading = client.election(LOCK).campaign("ours").await.expect("nobody else wants to lead");
+    let theirs =
+        admin.enrol(&format!("{CHROOT}/{LOCK}/_c_00000000-0000-4000-8000-000000000001-{LATCH}")).await;
+    let theirs = theirs.rsplit('/').next().expect("a name");
+    assert_eq!(sorted(&nodes(&admin, LOCK).await, &[LATCH])[0], theirs, "it takes itself for the first");
+    leading.release().await.expect("it led");
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see its node");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

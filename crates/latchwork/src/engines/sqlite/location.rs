@@ -25,13 +25,16 @@ impl Location {
     /// The file that `sqlite:` without a path means. It depends on the user alone (not on XDG variables, which differ
     /// between a login shell and cron), so that every process of the user respects the same locks.
     pub(super) fn of_this_user() -> Result<Self> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        let Some(home) = home else {
-            let message = "HOME is not set, so there is no folder for this user's locks; name a database instead, \
-                           for example LATCH_URL=sqlite:/var/tmp/locks.db";
+        let (home, database) = home_and_database()?;
+        // A service user's home is often a path that nobody made, and root would make it here.
+        if !home.is_dir() {
+            let message = format!(
+                "HOME is {home:?}, which is no folder, so there is no place for this user's locks; name a database instead, \
+                 for example sqlite:/var/tmp/locks.db"
+            );
             return Err(Error::new(ErrorKind::Invalid, message));
-        };
-        let folder = home.join(".local/state/latchwork");
+        }
+        let folder = database.parent().unwrap_or(&home).to_owned();
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -41,11 +44,11 @@ impl Location {
         let me = nix::unistd::geteuid().as_raw();
         if !found.is_dir() || found.uid() != me {
             let message = format!(
-                "{folder:?} is not a folder of user {me}; if HOME is another user's (sudo keeps it), use sudo -H or LATCH_URL"
+                "{folder:?} is not a folder of user {me}; if HOME is another user's (sudo keeps it), use sudo -H or name a database"
             );
             return Err(Error::new(ErrorKind::Denied, message));
         }
-        Self::at(&folder.join("locks.db"))
+        Self::at(&database)
     }
 
     /// A database at `path`, whose folder must exist.
@@ -83,12 +86,24 @@ impl Location {
     }
 }
 
+/// The home of this user, and the database in it that `sqlite:` without a path names. Nothing is looked up.
+pub(super) fn home_and_database() -> Result<(PathBuf, PathBuf)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let Some(home) = home else {
+        let message = "HOME is not set, so there is no folder for this user's locks; name a database instead, \
+                       for example sqlite:/var/tmp/locks.db";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    };
+    let database = home.join(".local/state/latchwork/locks.db");
+    Ok((home, database))
+}
+
 /// An error about a path that cannot be used.
 pub(super) fn unusable(path: &Path, error: io::Error) -> Error {
     let (kind, hint) = match error.kind() {
         io::ErrorKind::NotFound => (ErrorKind::Invalid, "; make its folder first"),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            (ErrorKind::Denied, "; use LATCH_URL=sqlite:/another/path, or change its permissions")
+            (ErrorKind::Denied, "; change its permissions, or use another path")
         }
         io::ErrorKind::StorageFull => (ErrorKind::Unreachable, "; free some space"),
         _ => (ErrorKind::Unreachable, ""),
@@ -114,7 +129,7 @@ fn refuse_network(folder: &Path) -> Result<()> {
         None => Ok(()),
         Some((_, name)) => {
             let message = format!(
-                "{folder:?} is on a network file system ({name}), which cannot lock between machines; use LATCH_URL=sqlite:/a/local/path"
+                "{folder:?} is on a network file system ({name}), which cannot lock between machines; use a local path"
             );
             Err(Error::new(ErrorKind::Unsupported, message))
         }

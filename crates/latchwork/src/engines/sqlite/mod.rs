@@ -15,7 +15,7 @@ mod store;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use rusqlite::{Connection, params};
 
 use self::doorbell::{Doorbell, Place};
 use self::entry::{lease_end, valid};
-use self::location::{Location, unusable};
+use self::location::{Location, home_and_database, unusable};
 use self::queue::{Queue, Rings, now, ring};
 use self::session::{Peer, Session, one_died};
 use self::shared_store::{SharedStore, shut_down};
@@ -64,9 +64,17 @@ impl Sqlite {
     /// Opens the database of this user, `~/.local/state/latchwork/locks.db`.
     ///
     /// # Errors
-    /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] if there is no HOME.
+    /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] if HOME is not set, or not an existing folder.
     pub fn open_default() -> Result<Self> {
         Self::open_at(Location::of_this_user()?)
+    }
+
+    /// The path of the database of this user, which [`Sqlite::open_default`] opens. It need not exist.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if HOME is not set.
+    pub fn default_path() -> Result<PathBuf> {
+        home_and_database().map(|(_, database)| database)
     }
 
     fn open_at(location: Location) -> Result<Self> {

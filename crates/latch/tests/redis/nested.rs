@@ -1,0 +1,47 @@
+//! A `latch` inside the command of another, whose URL has a password.
+
+use testkit::servers::{RedisOptions, RedisServer};
+
+use crate::support::{Place, end};
+
+const LATCH: &str = env!("CARGO_BIN_EXE_latch");
+
+fn guarded() -> (RedisServer, String) {
+    let acl = vec!["default off".to_owned(), "app on >canary ~* &* +@all".to_owned()];
+    let server = RedisServer::start(RedisOptions { acl, ..Default::default() });
+    let url = format!("redis://app:canary@{}", server.address());
+    (server, url)
+}
+
+#[test]
+fn an_inner_latch_that_lacks_the_password_is_told_why() {
+    let (place, (_server, url)) = (Place::new(), guarded());
+    for inner in
+        [format!("{LATCH} run b -- true"), format!("{LATCH} status"), format!("{LATCH} --url $LATCH_URL ls")]
+    {
+        let ended = end(place.script("a", &[], &inner).env("LATCH_URL", &url));
+        assert!(matches!(ended.code, Some(64 | 69)), "{ended:?}");
+        assert!(ended.err.contains("hint: the URL comes from the outer latch run"), "{inner}: {ended:?}");
+        assert!(ended.err.contains("--url-file") && !ended.err.contains("canary"), "{ended:?}");
+    }
+    // A URL of its own is none of the outer one's business.
+    let ended = end(place
+        .script("a", &[], &format!("LATCH_URL=redis://x@127.0.0.1:1/ {LATCH} status"))
+        .env("LATCH_URL", &url));
+    assert!(ended.err.contains("LATCH_URL") && !ended.err.contains("outer"), "{ended:?}");
+}
+
+#[test]
+fn an_inner_latch_finds_the_file_of_the_outer_one() {
+    let (place, (_server, url)) = (Place::new(), guarded());
+    std::fs::write(place.path("url"), url).unwrap();
+    assert!(
+        std::process::Command::new("chmod").arg("600").arg(place.path("url")).status().unwrap().success()
+    );
+    let script = format!(
+        "cd /; {LATCH} run b -- {LATCH} run c -- echo ran; {LATCH} run --no-wait a -- echo two; {LATCH} run a -- echo two"
+    );
+    let ended = end(&mut place.script("a", &["--url-file", "url"], &script));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(64), "ran\n"), "{ended:?}");
+    assert!(ended.err.contains("held by") && ended.err.contains("would wait for the other"), "{ended:?}");
+}

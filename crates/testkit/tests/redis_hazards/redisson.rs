@@ -1,0 +1,23 @@
+//! Redisson's `RLock`: a hash under the lock's name, of which a field counts how often its holder entered.
+
+use super::scene::{LOCK, LONG, Scene, take};
+use testkit::servers::Reply;
+
+/// What it sends to take the lock: the key, its ttl in milliseconds and its own id.
+const TAKE: &str = "if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then \
+                    redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil end; \
+                    return redis.call('pttl', KEYS[1])";
+
+#[tokio::test]
+async fn redisson_keeps_us_out_and_gets_an_error_while_we_hold() {
+    let scene = Scene::new();
+    let (client, mut theirs) = (scene.client("").await, scene.naive());
+    let mut take_theirs = || theirs.ask(&["EVAL", TAKE, "1", LOCK, "60000", "b9834f:1"]);
+    let guard = take(&client, LONG).await;
+    let refused = take_theirs();
+    assert!(matches!(&refused, Reply::Error(error) if error.contains("WRONGTYPE")), "{refused:?}");
+    assert!(guard.is_certain());
+    guard.release().await.expect("unharmed");
+    assert!(!matches!(take_theirs(), Reply::Error(_)));
+    assert!(client.lock(LOCK).try_acquire().await.expect("it answers").is_none(), "its hash keeps us out");
+}

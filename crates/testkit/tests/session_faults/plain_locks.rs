@@ -1,0 +1,97 @@
+//! Locks that others take by plain SQL, with the key that docs/interop.md has people compute.
+
+use std::process::Command;
+
+use super::scene::{LONG, Scene, Server, on_both};
+
+on_both! {
+    plain_sql_with_the_documented_key_and_ours_exclude_each_other;
+    plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other;
+}
+
+const PAGE: &str = include_str!("../../../../docs/interop.md");
+/// As the page has it.
+const NAME: &str = "orders/42";
+/// Of these two, one has a key with the highest bit set, and a name is no ASCII text.
+const NAMES: [&str; 3] = [NAME, "orders/43", "größe 🔒"];
+
+/// The block of code on the page that has this comment as its first line.
+fn block(first: &str) -> String {
+    let block = PAGE.split("```").find_map(|block| block.split_once('\n')?.1.strip_prefix(first));
+    block.unwrap_or_else(|| panic!("no block {first:?} in docs/interop.md")).trim().to_owned()
+}
+
+/// The three statements of the page for this server: take it if it is free, wait for it, give it back.
+fn statements(scene: &Scene, name: &str) -> [String; 3] {
+    let block = match &scene.server {
+        Server::Postgres(_) => block("-- PostgreSQL\n"),
+        Server::Mariadb(_) => block("-- MySQL, MariaDB\n"),
+    };
+    let statements: Vec<_> = block.split(';').map(|statement| statement.trim().replace('\n', " ")).collect();
+    assert!(statements.iter().take(3).all(|statement| statement.contains(NAME)), "{statements:?}");
+    std::array::from_fn(|at| statements[at].replace(NAME, name))
+}
+
+async fn plain_sql_with_the_documented_key_and_ours_exclude_each_other(scene: Scene) {
+    let client = scene.direct_client("").await;
+    let (mut theirs, is_postgres) = match &scene.server {
+        Server::Postgres(server) => (server.session(), true),
+        Server::Mariadb(server) => (server.session(), false),
+    };
+    let [yes, no] = if is_postgres { ["t", "f"] } else { ["1", "0"] };
+    for name in NAMES {
+        let [try_it, wait, unlock] = statements(&scene, name);
+        let lock = client.lock(name).ttl(LONG);
+        for take in [&try_it, &wait] {
+            assert_ne!(theirs.ask(take), no, "{name}: it is free");
+            assert!(lock.try_acquire().await.expect("it answers").is_none(), "{name}: theirs keeps ours out");
+            assert_eq!(theirs.ask(&unlock), yes, "{name}");
+        }
+        let guard = lock.try_acquire().await.expect("it answers").expect("free");
+        assert_eq!(theirs.ask(&try_it), no, "{name}: ours keeps theirs out");
+        guard.release().await.expect("held");
+        assert_eq!([theirs.ask(&try_it), theirs.ask(&unlock)], [yes, yes], "{name}: free again");
+        if is_postgres {
+            let in_transaction = try_it.replace("_advisory_lock", "_advisory_xact_lock");
+            assert_eq!(theirs.ask(&format!("BEGIN; {in_transaction}")), yes);
+            assert!(
+                lock.try_acquire().await.expect("it answers").is_none(),
+                "{name}: until its transaction ends"
+            );
+            theirs.ask("ROLLBACK; SELECT 1");
+            lock.try_acquire().await.expect("it answers").expect("free").release().await.expect("held");
+        }
+    }
+}
+
+async fn plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other(scene: Scene) {
+    let client = scene.direct_client("").await;
+    let lock = client.lock(NAME).ttl(LONG);
+    let (mut theirs, take, yes) = match &scene.server {
+        Server::Postgres(server) => (server.session(), "SELECT pg_try_advisory_lock(42)".to_owned(), "t"),
+        Server::Mariadb(server) => (server.session(), format!("SELECT GET_LOCK('{NAME}', 0)"), "1"),
+    };
+    assert_eq!(theirs.ask(&take), yes);
+    let guard = lock.try_acquire().await.expect("it answers").expect("theirs is another lock");
+    guard.release().await.expect("held");
+}
+
+/// For clients that cannot compute it in SQL.
+#[test]
+fn a_shell_computes_the_key_of_an_advisory_lock_with_its_sign() {
+    let script = block("# The key of a name, in a shell\n");
+    let server = testkit::servers::PostgresServer::start(testkit::servers::PostgresOptions::default());
+    let scene_block = block("-- PostgreSQL\n");
+    let expression = scene_block.split_once("pg_try_advisory_lock(").expect("it takes it").1;
+    let expression = expression.split_once(");").expect("it ends").0;
+    let mut signs = [false, false];
+    for name in NAMES {
+        let output =
+            Command::new("bash").args(["-c", &script.replace(NAME, name)]).output().expect("bash starts");
+        let key = String::from_utf8(output.stdout).expect("digits");
+        let key = key.trim();
+        assert_eq!(server.psql(&format!("SELECT {}", expression.replace(NAME, name))), key, "{name}");
+        signs[usize::from(key.starts_with('-'))] = true;
+    }
+    assert_eq!(signs, [true, true], "a positive and a negative one were compared");
+}
