@@ -12,6 +12,7 @@ use crate::duration;
 use crate::elect::ElectOptions;
 use crate::ls::LsOptions;
 use crate::release::ReleaseOptions;
+use crate::revoke::RevokeOptions;
 use crate::status::StatusOptions;
 
 /// Run a command under a lock, and look after locks
@@ -39,6 +40,7 @@ pub(crate) enum Subcommand {
     Run(RunOptions),
     Status(StatusOptions),
     Ls(LsOptions),
+    Revoke(RevokeOptions),
     Release(ReleaseOptions),
     Cell(CellOptions),
     Elect(ElectOptions),

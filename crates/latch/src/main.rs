@@ -20,6 +20,7 @@ mod lock_view;
 mod ls;
 mod printable;
 mod release;
+mod revoke;
 mod run;
 mod shell_command;
 mod signals;
@@ -62,6 +63,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Subcommand::Status(options) => status::run(options, &target()?, voice),
         Subcommand::Ls(options) => ls::run(options, &target()?, voice),
         Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
+        Subcommand::Revoke(options) => revoke::run(options, &cli.target, &target()?, voice),
         Subcommand::Cell(options) => cell::run(options, &target()?, voice),
         Subcommand::Elect(options) => elect::run(options, &target()?, voice),
         Subcommand::Engines => engines::run(voice),

@@ -1,5 +1,6 @@
 //! `latch` with locks on a Redis server: what differs from a database file.
 
+mod foreign;
 mod secrets;
 mod stopped;
 #[path = "../run/support.rs"]

@@ -73,7 +73,11 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::OwnEntry
         | Statement::OwnInserted
         | Statement::Tell => &[B, B],
-        Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow => &[B, I],
+        Statement::Ahead
+        | Statement::Leave
+        | Statement::ForgetRevoked
+        | Statement::Held
+        | Statement::HeldBelow => &[B, I],
         Statement::Remove | Statement::Mark => &[B, B, B],
         Statement::Prolong => &[B, B, I, I],
         Statement::Put | Statement::TakeOld | Statement::Draw => &[B, B, I, I, B, B],

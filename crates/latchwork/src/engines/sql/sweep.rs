@@ -134,6 +134,7 @@ impl<D: Database> Rows<D> {
                 0 => {
                     let values = [name.clone(), Value::Int(floor), Value::Int(now - OLD)];
                     writes.push(Ask::new(Statement::Forget, values));
+                    writes.push(Ask::new(Statement::ForgetRevoked, [name.clone(), Value::Int(now)]));
                 }
                 _ => queues.push(name.clone()),
             }
