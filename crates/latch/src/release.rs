@@ -53,8 +53,9 @@ pub(crate) fn run(
         });
         return Err(teach(options, place, lock.ok().as_ref()));
     }
+    let code = revoke::carry_out(&revoke, None, place, target, voice)?;
     voice.remark(&format!("release --force is now: {}", shell_command::revoke(&revoke, place)));
-    revoke::carry_out(&revoke, None, place, target, voice)
+    Ok(code)
 }
 
 fn teach(options: &ReleaseOptions, place: &TargetOptions, lock: Option<&LockView>) -> Failure {

@@ -62,7 +62,7 @@ fn a_key_of_another_program_is_described_and_kept() {
         let (length, lease) = match expiry {
             "" => ("string of 5 bytes, \"hello\"", "it has no lease"),
             _ => (
-                r#"string of 41 bytes that begins "a cached\x1b[2J page that is long""#,
+                r#"string of 42 bytes that begins "a cached\x1b[2J page that is longer""#,
                 "its lease ends in ",
             ),
         };
