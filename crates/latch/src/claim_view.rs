@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use latchwork::clock;
 use latchwork::engine::ClaimState;
+use latchwork::{Guarantees, clock};
 use serde::Serialize;
 
 use crate::duration::shown;
@@ -22,10 +22,23 @@ pub(crate) struct ClaimView {
     for_ms: Option<u64>,
     /// `None` for a waiter, and for a claim that lives as long as its session.
     pub(crate) lease_left_ms: Option<u64>,
+    /// What was found, if another program holds the lock.
+    pub(crate) foreign: Option<ForeignView>,
+    /// Said of a holder that has no lease.
+    #[serde(skip)]
+    no_lease: &'static str,
+}
+
+/// What was found of another program's holder. Its value is not shown: it may be all that is needed to release the lock.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ForeignView {
+    #[serde(rename = "type")]
+    kind: String,
+    length: Option<u64>,
 }
 
 impl ClaimView {
-    pub(crate) fn new(claim: &ClaimState) -> Self {
+    pub(crate) fn new(claim: &ClaimState, promised: &Guarantees) -> Self {
         let since = claim.since.map(|since| since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         let now = Duration::from_micros(clock::wall_micros());
         Self {
@@ -37,6 +50,11 @@ impl ClaimView {
             since: claim.since.map(|since| humantime::format_rfc3339_micros(since).to_string()),
             for_ms: since.map(|since| millis(now.saturating_sub(since))),
             lease_left_ms: claim.expires_in.map(millis),
+            foreign: claim.foreign.as_ref().map(|found| {
+                let (kind, length) = (found.kind.clone().into_owned(), found.length);
+                ForeignView { kind, length }
+            }),
+            no_lease: no_lease(claim, promised),
         }
     }
 
@@ -55,8 +73,7 @@ impl ClaimView {
 
     /// The rows that describe a holder.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
-        let lease =
-            self.lease_left_ms.map_or_else(|| "none: held until its last process ends".to_owned(), shown);
+        let lease = self.lease_left_ms.map_or_else(|| self.no_lease.to_owned(), shown);
         let since = self.since.as_ref().map(|since| format!("{since} ({})", self.how_long()));
         let rows = [
             ("held by", Some(self.who())),
@@ -66,6 +83,16 @@ impl ClaimView {
             ("lease left", Some(lease)),
         ];
         rows.into_iter().filter_map(|(label, value)| Some((label, value?))).collect()
+    }
+}
+
+/// What ends a hold that no lease ends.
+fn no_lease(claim: &ClaimState, promised: &Guarantees) -> &'static str {
+    match () {
+        () if promised.outlives_wrapper => "none: held until its last process ends",
+        () if promised.lives_with_session => "none: held until its holder's session with the server ends",
+        () if claim.foreign.is_some() => "none: held until its holder gives it back",
+        () => "unknown",
     }
 }
 

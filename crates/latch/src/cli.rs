@@ -13,6 +13,7 @@ use crate::elect::ElectOptions;
 use crate::ls::LsOptions;
 use crate::note::NoteOptions;
 use crate::release::ReleaseOptions;
+use crate::revoke::RevokeOptions;
 use crate::status::StatusOptions;
 
 /// Run a command under a lock, and look after locks
@@ -40,6 +41,7 @@ pub(crate) enum Subcommand {
     Run(RunOptions),
     Status(StatusOptions),
     Ls(LsOptions),
+    Revoke(RevokeOptions),
     Release(ReleaseOptions),
     Cell(CellOptions),
     Elect(ElectOptions),

@@ -97,7 +97,7 @@ impl From<Error> for Failure {
             ErrorKind::Busy => BUSY,
             ErrorKind::TimedOut => TIMED_OUT,
             ErrorKind::Lost => LOST,
-            ErrorKind::Invalid | ErrorKind::Unsupported => USAGE,
+            ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Foreign => USAGE,
             _ => UNUSABLE,
         };
         let kind = match error.kind() {
@@ -105,6 +105,7 @@ impl From<Error> for Failure {
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Denied => "denied",
             ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Foreign => "foreign",
             ErrorKind::Unreachable => "unreachable",
             _ => kind_of(code),
         };

@@ -1,7 +1,7 @@
 //! One lock, as `latch` shows it.
 
-use latchwork::engine::{Filter, LockState};
-use latchwork::{Client, LockName};
+use latchwork::engine::{ClaimState, Filter, LockState};
+use latchwork::{Client, Guarantees, LockName};
 use serde::Serialize;
 
 use crate::claim_view::ClaimView;
@@ -14,16 +14,20 @@ pub(crate) struct LockView {
     pub(crate) name: String,
     pub(crate) held: bool,
     pub(crate) holders: Vec<ClaimView>,
-    pub(crate) waiters: Vec<ClaimView>,
+    /// `None`: the engine cannot tell.
+    pub(crate) waiters: Option<Vec<ClaimView>>,
 }
 
 impl LockView {
-    pub(crate) fn new(state: &LockState) -> Self {
+    pub(crate) fn new(state: &LockState, promised: &Guarantees) -> Self {
+        let views = |claims: &[ClaimState]| -> Vec<_> {
+            claims.iter().map(|claim| ClaimView::new(claim, promised)).collect()
+        };
         Self {
             name: state.name.as_str().to_owned(),
             held: !state.holders.is_empty(),
-            holders: state.holders.iter().map(ClaimView::new).collect(),
-            waiters: state.waiters.iter().map(ClaimView::new).collect(),
+            holders: views(&state.holders),
+            waiters: promised.lists_waiters.then(|| views(&state.waiters)),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::voice::{Report, Voice};
 #[command(after_help = "Examples:\n  \
                   latch ls                                             every lock in use\n  \
                   latch ls orders/                                     those whose names start so\n  \
-                  latch ls --json | jq -r '.locks[] | select(.waiters != []) | .name'\n\n\
+                  latch ls --json | jq -r '.locks[] | select((.waiters // []) != []) | .name'\n\n\
                   Sorted by name. Exit code 0, also if there are none.")]
 pub(crate) struct LsOptions {
     /// Only names that start so
@@ -33,9 +33,10 @@ struct Locks {
 /// Prints the list.
 pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let filter = Filter::Prefix(options.prefix.clone());
-    let mut states = with_client(target, voice, async |client| Ok(client.inspect(&filter).await?))?;
+    let (mut states, promised) =
+        with_client(target, voice, async |client| Ok((client.inspect(&filter).await?, client.guarantees())))?;
     states.sort_by(|a, b| a.name.cmp(&b.name));
-    let found = Locks { locks: states.iter().map(LockView::new).collect() };
+    let found = Locks { locks: states.iter().map(|state| LockView::new(state, &promised)).collect() };
     if found.locks.is_empty() {
         voice.remark(&no_locks(&options.prefix));
     }
@@ -59,11 +60,12 @@ impl Report for Locks {
 }
 
 fn row(lock: &LockView, room: usize) -> [String; 5] {
+    let waiting = lock.waiters.as_ref().map_or_else(|| "-".to_owned(), |waiters| waiters.len().to_string());
     let (held_for, lease_left) = lock
         .holders
         .first()
         .map_or_else(|| ("-".to_owned(), "-".to_owned()), |holder| (holder.how_long(), holder.lease_left()));
-    [layout::shortened(lock.title(), room), held_for, lease_left, lock.waiters.len().to_string(), lock.who()]
+    [layout::shortened(lock.title(), room), held_for, lease_left, waiting, lock.who()]
 }
 
 fn no_locks(prefix: &str) -> String {

@@ -24,6 +24,7 @@ mod nested;
 mod note;
 mod printable;
 mod release;
+mod revoke;
 mod run;
 mod shell_command;
 mod signals;
@@ -69,6 +70,7 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         Subcommand::Status(options) => on(&|target| status::run(options, target, voice)),
         Subcommand::Ls(options) => on(&|target| ls::run(options, target, voice)),
         Subcommand::Release(options) => on(&|target| release::run(options, &cli.target, target, voice)),
+        Subcommand::Revoke(options) => on(&|target| revoke::run(options, &cli.target, target, voice)),
         Subcommand::Cell(options) => on(&|target| cell::run(options, target, voice)),
         Subcommand::Elect(options) => on(&|target| elect::run(options, target, voice)),
         Subcommand::Engines => engines::run(voice),

@@ -3,10 +3,10 @@
 use crate::cli::TargetOptions;
 use crate::environment::without_password;
 use crate::printable::is_hidden;
-use crate::release::ReleaseOptions;
+use crate::revoke::RevokeOptions;
 
-/// The same `latch release`, with `--force`.
-pub(crate) fn release(options: &ReleaseOptions, place: &TargetOptions) -> String {
+/// This `latch revoke`.
+pub(crate) fn revoke(options: &RevokeOptions, place: &TargetOptions) -> String {
     let mut words = vec!["latch".to_owned()];
     if let Some(url) = &place.url {
         words.extend(["--url".to_owned(), quoted(&without_password(url))]);
@@ -17,10 +17,10 @@ pub(crate) fn release(options: &ReleaseOptions, place: &TargetOptions) -> String
     if place.system {
         words.push("--system".to_owned());
     }
-    words.extend(["release".to_owned(), "--force".to_owned()]);
-    if options.now {
-        words.push("--now".to_owned());
-    }
+    words.push("revoke".to_owned());
+    words.extend(options.now.then(|| "--now".to_owned()));
+    words.extend(options.foreign.then(|| "--foreign".to_owned()));
+    words.push(format!("--reason={}", quoted(&options.reason)));
     if options.name.starts_with('-') {
         words.push("--".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use latchwork::engine::{Filter, LockState};
-use latchwork::{ErrorKind, Guarantees, LockName};
+use latchwork::{Client, ErrorKind, Guarantees, LockName};
 use serde::Serialize;
 
 use crate::connection::with_client;
@@ -37,6 +37,7 @@ struct EngineStatus {
     database: Option<String>,
     /// `None` where locks can only be asked for by name.
     locks_held: Option<usize>,
+    /// `None` also where the engine cannot tell who waits.
     waiters: Option<usize>,
     guarantees: GuaranteesView,
     #[serde(skip)]
@@ -54,8 +55,8 @@ pub(crate) fn run(options: &StatusOptions, target: &Target, voice: Voice) -> Res
 }
 
 fn of_lock(name: &LockName, target: &Target, voice: Voice) -> Result<(), Failure> {
-    let state = with_client(target, voice, async |client| look(client, name).await)?;
-    voice.print(&LockView::new(&state))
+    let view = async |client: &Client| Ok(LockView::new(&look(client, name).await?, &client.guarantees()));
+    voice.print(&with_client(target, voice, view)?)
 }
 
 fn of_engine(target: &Target, voice: Voice) -> Result<(), Failure> {
@@ -78,7 +79,9 @@ impl EngineStatus {
             url_from: target.origin,
             database: target.database().map(|path| path.to_string_lossy().into_owned()),
             locks_held: locks.map(|locks| locks.iter().filter(|lock| !lock.holders.is_empty()).count()),
-            waiters: locks.map(|locks| locks.iter().map(|lock| lock.waiters.len()).sum()),
+            waiters: locks
+                .filter(|_| promised.lists_waiters)
+                .map(|locks| locks.iter().map(|lock| lock.waiters.len()).sum()),
             guarantees: GuaranteesView::new(&promised),
             promised,
         }
@@ -92,6 +95,7 @@ impl Report for EngineStatus {
         let tokens = self.promised.tokens.unwrap_or("none: nothing can refuse a former holder");
         let locks = match (self.locks_held, self.waiters) {
             (Some(held), Some(waiting)) => format!("{held} held, {waiting} waiting"),
+            (Some(held), None) => format!("{held} held; how many wait is unknown here"),
             _ => "cannot be listed here; ask by name".to_owned(),
         };
         let mut rows = vec![
@@ -116,7 +120,10 @@ impl Report for LockView {
         let state = if self.held { "held" } else { "free" };
         let mut rows = vec![("lock", self.title()), ("state", state.to_owned())];
         rows.extend(self.holders.iter().flat_map(|holder| holder.rows()));
-        for (place, waiter) in self.waiters.iter().enumerate() {
+        if self.waiters.is_none() {
+            rows.push(("waiting", "unknown: this engine cannot list waiters".to_owned()));
+        }
+        for (place, waiter) in self.waiters.iter().flatten().enumerate() {
             let label = if place == 0 { "waiting" } else { "" };
             rows.push((label, format!("{}. {} (for {})", place + 1, waiter.who(), waiter.how_long())));
         }

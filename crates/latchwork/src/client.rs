@@ -94,9 +94,11 @@ impl Client {
 
     /// Takes a lock away from the holders named in `state`, as an operator.
     ///
+    /// A holder that is another program's is not touched, unless `how` asks for such holders.
+    ///
     /// # Errors
-    /// What the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that
-    /// connected.
+    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder is another program's: nothing was changed. Otherwise what
+    /// the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that connected.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lock may or may not have been taken away.
@@ -114,8 +116,36 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
+        self.revoke_because(state, how, "").await
+    }
+
+    /// As [`Client::revoke`], with the reason. It goes into the event that `tracing` gets of every revocation. The holder is not
+    /// told: no engine keeps a reason.
+    ///
+    /// # Errors
+    /// As [`Client::revoke`].
+    ///
+    /// # Cancel safety
+    /// As [`Client::revoke`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// use latchwork::engine::{Filter, Revoke};
+    ///
+    /// let client = latchwork::connect("memory:").await?;
+    /// let _guard = client.lock("stuck").acquire().await?;
+    /// let state = client.inspect(&Filter::Prefix("stuck".into())).await?.remove(0);
+    /// client.revoke_because(&state, Revoke::AtLeaseEnd, "incident 4711").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn revoke_because(&self, state: &LockState, how: Revoke, reason: &str) -> Result<Revoked> {
         self.core.refuse_a_copy()?;
-        self.core.answer(self.core.engine.clone().revoke(state.clone(), how), self.core.clock.now()).await
+        let revoking = self.core.engine.clone().revoke(state.clone(), how);
+        let revoked = self.core.answer(revoking, self.core.clock.now()).await;
+        self.core.telemetry.revoked(&state.name, how, reason, &revoked);
+        revoked
     }
 
     /// Waits until what goes on in the background is done: releases of dropped guards, withdrawals of dropped

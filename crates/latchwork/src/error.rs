@@ -30,6 +30,9 @@ pub enum ErrorKind {
     Corrupt,
     /// The lock is no longer held.
     Lost,
+    /// The lock's holder is another program's, and such holders were not asked for. See
+    /// [`Revoke`](crate::engine::Revoke).
+    Foreign,
 }
 
 /// Whether the server may have acted although an error came back.

@@ -18,10 +18,16 @@ pub struct Guarantees {
     pub tokens_survive_data_loss: bool,
     /// Whether waiters are served in the order of their arrival.
     pub fair: bool,
+    /// Whether it can tell who waits for a lock. Where it cannot, [`LockState::waiters`](crate::engine::LockState::waiters) is
+    /// always empty.
+    pub lists_waiters: bool,
     /// Whether waiters are woken by the release instead of polling.
     pub pushes: bool,
     /// Whether the server tells a holder that its claim was removed, instead of leaving it to the next renewal.
     pub tells_losses: bool,
+    /// Whether a holder whose lock was taken away at once hears [`Loss::Revoked`](crate::Loss::Revoked), if it asks before its lease
+    /// would have ended. Where it does not, the claim looks removed, or its session ended.
+    pub tells_revocations: bool,
     /// Whether a claim lasts for as long as its client's session lives, renewed or not. Where it does not, a claim that
     /// nobody renews ends with its lease.
     pub lives_with_session: bool,
@@ -106,10 +112,12 @@ impl Guarantees {
             ("fencing token", |g| g.tokens.unwrap_or("none").into()),
             ("tokens rise after data loss", |g| yes_no(g.tokens_survive_data_loss)),
             ("waiters in arrival order", |g| yes_no(g.fair)),
+            ("waiters can be listed", |g| yes_no(g.lists_waiters)),
             ("woken, not polling", |g| yes_no(g.pushes)),
             ("a removed claim is told", |g| {
                 if g.tells_losses { "at once" } else { "at the next renewal" }.into()
             }),
+            ("a lock that is revoked now tells its holder so", |g| yes_no(g.tells_revocations)),
             ("ends with", |g| if g.lives_with_session { "its session" } else { "its lease" }.into()),
             ("read and write locks", |g| yes_no(g.read_write)),
             ("permits", |g| yes_no(g.permits)),

@@ -57,6 +57,9 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether what a leader tells is kept with its claim, and not in a cell.
     const HAS_LEADERS: bool = false;
 
+    /// Whether other programs can hold its locks, as [`Fixture::plant`] does.
+    const HAS_FOREIGN_HOLDERS: bool = false;
+
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.
     const WAITERS_TTL: Duration = Duration::from_secs(30);
 
@@ -102,6 +105,16 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// What stands between the server and the clients of the test, where requests can be read on the way.
     fn proxies(&self) -> &[Proxy] {
         &[]
+    }
+
+    /// Lets another program hold this lock, which a client has used before: for a minute, or until what is returned is dropped.
+    fn plant(&self, _lock: &str) -> impl Future<Output = Box<dyn Send>> + Send {
+        async { panic!("no other program can hold a lock here") }
+    }
+
+    /// What stands where [`Fixture::plant`] put it, to the last byte; empty if nothing does.
+    fn planted(&self, _lock: &str) -> impl Future<Output = String> + Send {
+        async { panic!("no other program can hold a lock here") }
     }
 
     /// Destroys everything it has stored.

@@ -9,7 +9,7 @@ const PRINTING: [&[&str]; 8] = [
     &["status", "x"],
     &["ls"],
     &["ls", "--json"],
-    &["release", "x", "--force"],
+    &["revoke", "x", "--reason", "why not"],
     &["engines"],
     &["completions", "bash"],
     &["--help"],

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{Place, assert_clean_error, end};
 
-const SUBCOMMANDS: [&str; 6] = ["run", "status", "ls", "release", "engines", "completions"];
+const SUBCOMMANDS: [&str; 7] = ["run", "status", "ls", "revoke", "release", "engines", "completions"];
 
 #[test]
 fn the_bash_script_is_one_and_knows_every_subcommand() {

@@ -9,6 +9,7 @@ fn every_subcommand_explains_itself() {
         ("run", "Exit codes:"),
         ("status", "A name that nobody uses is free"),
         ("ls", "Sorted by name"),
+        ("revoke", "1 nothing was taken away"),
         ("release", "1 nothing was taken away"),
         ("cell", "1 not set"),
         ("elect", "its term"),
@@ -27,7 +28,7 @@ fn latch_alone_tells_what_there_is() {
     let place = Place::new();
     let ended = end(&mut place.latch([]));
     assert_clean_error(&ended, 64, "no subcommand given");
-    for name in ["latch run NAME -- CMD", "status", "ls", "release", "engines", "completions", "latch --help"]
+    for name in ["latch run NAME -- CMD", "status", "ls", "revoke", "engines", "completions", "latch --help"]
     {
         assert!(ended.err.contains(name), "{ended:?}");
     }
@@ -50,6 +51,7 @@ fn a_wrong_call_gets_the_usage_of_its_own_subcommand() {
     for (arguments, usage) in [
         (&["status", "a", "b"][..], "hint: latch status [OPTIONS] [NAME]; more in latch status --help"),
         (&["ls", "a", "b"], "hint: latch ls [OPTIONS] [PREFIX]; more in latch ls --help"),
+        (&["revoke"], "--reason"),
         (&["release"], "hint: latch release [OPTIONS] <NAME>; more in latch release --help"),
         (&["run", "x", "-E", "256", "--", "ls"], "more in latch run --help"),
     ] {

@@ -12,6 +12,7 @@ mod ls;
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
 mod pty;
 mod release;
+mod revoke;
 mod status;
 #[path = "../run/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]

@@ -1,4 +1,4 @@
-//! `latch release`.
+//! `latch release --force`, the former name of `latch revoke`.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::support::{Ended, Place, assert_clean_error, end, eventually, runs};
 use crate::watch::{Background, document, is_held, only_line};
 
 /// Runs the command that a hint tells, as somebody who copies it into a shell.
-fn obey(place: &Place, ended: &Ended) -> Ended {
+pub(crate) fn obey(place: &Place, ended: &Ended) -> Ended {
     let hint = ended.err.lines().find_map(|line| line.strip_prefix("hint: ")).unwrap();
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_latch")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
@@ -16,7 +16,7 @@ fn obey(place: &Place, ended: &Ended) -> Ended {
 }
 
 #[test]
-fn without_force_it_takes_nothing_and_tells_who_holds_and_what_to_type() {
+fn without_force_it_takes_nothing_and_says_what_to_type() {
     let place = Place::new();
     for name in ["x", "it's \"odd\"", "$(touch pwned)", "hid\u{202e}den"] {
         let holder = Background::holding(&place, name);
@@ -56,7 +56,8 @@ fn by_force_the_holder_is_told_in_time_and_the_lock_comes_free() {
     let holder = place.hold("x", &["--ttl", "3s"], script);
     eventually("the trap is set", || place.path("ready").exists());
     let ended = end(&mut place.latch(["release", "x", "--force"]));
-    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let line = "latch: release --force is now: latch revoke --reason='say here why' x\n";
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), line), "{ended:?}");
     assert!(ended.out.starts_with("x: taken from "), "{ended:?}");
     assert!(ended.out.contains(&format!(" sh (pid {})", holder.id())), "{ended:?}");
     assert!(ended.out.contains("free in") && ended.out.contains("at the latest"), "{ended:?}");
@@ -88,7 +89,7 @@ fn now_frees_at_once_and_warns_of_the_holder_that_does_not_know() {
     let ended = end(&mut place.latch(["release", "x", "--force", "--now"]));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("the lock is free"), "{ended:?}");
-    assert!(ended.err.starts_with("latch: warning: ") && ended.err.contains("checks tokens"), "{ended:?}");
+    assert!(ended.err.contains("latch: warning: ") && ended.err.contains("checks tokens"), "{ended:?}");
     assert_eq!(end(&mut place.script("x", &["--no-wait"], "echo $LATCH_TOKEN > new")).code, Some(0));
     assert!(runs(command), "that is what the warning is about");
     let token = |file| place.read(file).trim().parse::<u64>().unwrap();
@@ -136,6 +137,6 @@ fn a_lock_without_a_lease_comes_free_only_with_now() {
 fn an_engine_that_does_not_answer_still_gets_the_lesson() {
     let place = Place::new();
     std::fs::write(place.path("locks.db"), "this is no database ".repeat(100)).unwrap();
-    assert_clean_error(&end(&mut place.latch(["release", "x"])), 64, "needs --force");
+    assert_clean_error(&end(&mut place.latch(["release", "x"])), 64, "is latch revoke");
     assert_clean_error(&end(&mut place.latch(["release", "x", "--force"])), 69, "locks.db");
 }

@@ -1,6 +1,7 @@
 //! `latch` with locks on a Redis server: what differs from a database file.
 
 mod daily;
+mod foreign;
 mod nested;
 mod secrets;
 mod stopped;

@@ -27,7 +27,7 @@ fn a_lock_taken_away_ends_the_whole_command_at_once() {
     revoke(&place, "x", Revoke::Now);
     let ended = holder.finish();
     assert_eq!(ended.code, Some(76), "{ended:?}");
-    assert!(ended.err.contains("\"x\" is lost: the engine no longer knows it"), "{ended:?}");
+    assert!(ended.err.contains("\"x\" is lost: an operator took it away"), "{ended:?}");
     assert!(!victims.into_iter().any(runs), "gone before latch is");
 }
 

@@ -112,6 +112,14 @@ impl Client {
         self.driver.block_on(self.inner.revoke(state, how))
     }
 
+    /// Takes a lock away, and says why, as [`Client::revoke_because`](crate::Client::revoke_because).
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn revoke_because(&self, state: &LockState, how: Revoke, reason: &str) -> Result<Revoked> {
+        self.driver.block_on(self.inner.revoke_because(state, how, reason))
+    }
+
     /// Waits until what goes on in the background is done, as [`Client::close`](crate::Client::close).
     ///
     /// # Errors

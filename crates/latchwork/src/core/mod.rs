@@ -60,7 +60,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     /// The process it belongs to.
     pub(crate) pid: u32,
-    telemetry: Telemetry,
+    pub(crate) telemetry: Telemetry,
     local: Local,
     keeper: Keeper,
     background: Background,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::{Outcome, Patience};
-use crate::engine::{Claim, Renewal};
+use crate::engine::{Claim, Renewal, Revoke, Revoked};
 use crate::{LockName, Loss, Result};
 
 pub(crate) struct Telemetry;
@@ -20,6 +20,7 @@ impl Telemetry {
     pub(crate) fn warned(&self, _: &str) {}
     pub(crate) fn cancelled(&self, _: &LockName) {}
     pub(crate) fn held(&self, _: &Claim, _: Duration) {}
+    pub(crate) fn revoked(&self, _: &LockName, _: Revoke, _: &str, _: &Result<Revoked>) {}
     pub(crate) fn cleaned_up(&self, _: &Claim, _: &'static str) {}
 }
 

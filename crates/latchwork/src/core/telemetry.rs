@@ -11,7 +11,7 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::{debug, debug_span, warn};
 
 use super::{Grip, Outcome, Patience};
-use crate::engine::{Claim, Renewal};
+use crate::engine::{Claim, Renewal, Revoke, Revoked};
 use crate::{LockName, Loss, Result};
 
 /// One client's counters.
@@ -95,6 +95,16 @@ impl Telemetry {
     pub(crate) fn held(&self, claim: &Claim, held: Duration) {
         self.hold.record(held);
         debug!(lock = claim.name.as_str(), engine = self.engine, ?held, "let go");
+    }
+
+    /// An operator took a lock away, or tried to.
+    pub(crate) fn revoked(&self, name: &LockName, how: Revoke, reason: &str, revoked: &Result<Revoked>) {
+        let (lock, how) = (name.as_str(), how.label());
+        match revoked {
+            Ok(Revoked::Done) => warn!(lock, engine = self.engine, how, reason, "revoked"),
+            Ok(Revoked::NotHeld) => debug!(lock, engine = self.engine, how, reason, "nothing to revoke"),
+            Err(error) => warn!(lock, engine = self.engine, how, reason, %error, "revoke failed"),
+        }
     }
 
     /// A claim that could not be given back at once was given back after all, or its lease is over.

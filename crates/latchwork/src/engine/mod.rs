@@ -30,6 +30,7 @@
 
 pub mod cells;
 mod erased;
+mod foreign;
 mod registry;
 mod types;
 mod url;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 pub(crate) use cells::ErasedCells;
 pub use cells::{CellState, Cells, SharedCells, Version, Written};
 pub(crate) use erased::{Answer, Boxed, ErasedEngine, SharedEngine};
+pub use foreign::Foreign;
 pub use registry::{Registry, connect};
 pub use types::{
     Busy, Claim, ClaimId, ClaimState, Filter, Grant, Lifetime, LockState, Mark, Mode, Note, Released,
@@ -111,7 +113,11 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Who holds and who waits, in queue order.
     fn inspect(&self, filter: &Filter) -> impl Future<Output = Result<Vec<LockState>>> + Send;
 
-    /// An operator's force release of exactly the holders named in `state`.
+    /// An operator takes the lock away from exactly the holders named in `state`.
+    ///
+    /// # Contract
+    /// [`Revoke::check`] is asked about each of them as the engine finds it now, before anything is changed. What is then
+    /// removed is what was found, in one step on the server.
     fn revoke(&self, state: &LockState, how: Revoke) -> impl Future<Output = Result<Revoked>> + Send;
 
     /// The cells beside its locks, if [`Guarantees::cells`] says that it has some; and what holders tell, if it keeps that.

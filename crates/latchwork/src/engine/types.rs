@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::Foreign;
 use crate::clock::{self, Moment};
 use crate::{Error, ErrorKind, LockName, Loss, OwnerId, Result, Token};
 
@@ -294,8 +295,11 @@ pub struct ClaimState {
     pub note: Note,
     /// Since when, on the server's wall clock.
     pub since: Option<SystemTime>,
-    /// How long the lease still runs; `None` for a waiter or a claim bound to its session.
+    /// How long the lease still runs; `None` for a waiter, a claim bound to its session, or a foreign holder without an
+    /// expiry.
     pub expires_in: Option<Duration>,
+    /// What was found, if another program holds the lock.
+    pub foreign: Option<Foreign>,
 }
 
 impl ClaimState {
@@ -306,17 +310,34 @@ impl ClaimState {
 
     /// A claim of which nothing but the id is known.
     pub fn new(id: ClaimId) -> Self {
-        Self { id, token: None, owner: None, note: Note::default(), since: None, expires_in: None }
+        let (token, owner, since, expires_in, foreign) = (None, None, None, None, None);
+        Self { id, token, owner, note: Note::default(), since, expires_in, foreign }
     }
 }
 
 /// How an operator takes a lock away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Revoke {
-    /// The holder's next renewal is refused; the lock frees when the lease ends. The holder is told in time.
+    /// The holder's next renewal is refused; the lock frees when the lease ends. The holder is told in time. A holder that
+    /// is another program's is not touched.
     AtLeaseEnd,
-    /// The lock is free at once; the holder learns of it at its next renewal.
+    /// The lock is free at once; the holder learns of it at its next renewal. Refused if the holder is another program's.
     Now,
+    /// As [`Revoke::Now`], also if the holder is another program's.
+    NowAlsoForeign,
+}
+
+impl Revoke {
+    /// Whether the lock is to be free at once.
+    pub const fn is_now(self) -> bool {
+        matches!(self, Self::Now | Self::NowAlsoForeign)
+    }
+
+    /// The word for it in JSON and in events.
+    pub const fn label(self) -> &'static str {
+        if self.is_now() { "now" } else { "at_lease_end" }
+    }
 }
 
 /// What `revoke` did.

@@ -58,6 +58,8 @@ pub enum Verb {
 #[derive(Default)]
 struct State {
     locks: HashMap<LockName, Queue, AsItIs>,
+    /// Holders that lost their lock at once and were not told yet: until their leases would have ended.
+    revoked: HashMap<ClaimId, Moment, AsItIs>,
     last_token: u64,
     cells: cells::Stored,
     fails: HashMap<Verb, Effect>,
@@ -149,8 +151,10 @@ impl Memory {
             tokens: Some("counter of the process"),
             tokens_survive_data_loss: false,
             fair: true,
+            lists_waiters: true,
             pushes: true,
             tells_losses: false,
+            tells_revocations: true,
             lives_with_session: false,
             read_write: true,
             permits: true,
@@ -263,16 +267,18 @@ impl Engine for Memory {
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let (mut state, now) = (self.state(), self.clock.now());
+        let (mut guard, now) = (self.state(), self.clock.now());
+        let state = &mut *guard;
+        state.revoked.retain(|_, until| *until > now);
         let mut done = Revoked::NotHeld;
         let named = |entry: &Entry| lock.holders.iter().any(|holder| holder.id == entry.claim.id);
         if let Some(queue) = state.locks.get_mut(&lock.name) {
-            for held in
-                queue.entries.iter_mut().filter(|entry| named(entry)).filter_map(|entry| entry.held.as_mut())
-            {
+            for entry in queue.entries.iter_mut().filter(|entry| named(entry)) {
+                let Some(held) = &mut entry.held else { continue };
                 done = Revoked::Done;
                 held.revoked = true;
-                if how == Revoke::Now {
+                if how.is_now() {
+                    state.revoked.insert(entry.claim.id, held.until);
                     held.until = now;
                 }
             }
@@ -323,6 +329,9 @@ impl State {
     }
 
     fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
+        if self.revoked.contains_key(&claim.id) {
+            return Renewal::Lost(Loss::Revoked);
+        }
         let Some(queue) = self.locks.get_mut(&claim.name) else { return Renewal::Lost(Loss::Removed) };
         let is_taken_over = queue.entries.iter().any(|entry| entry.is_taken_over_by(claim));
         let mine = queue.entries.iter_mut().find(|entry| entry.claim.id == claim.id);
@@ -339,6 +348,7 @@ impl State {
     }
 
     fn release(&mut self, claim: &Claim, now: Moment) -> Released {
+        self.revoked.remove(&claim.id);
         let Some(queue) = self.locks.get_mut(&claim.name) else { return Released::NotHeld };
         let before = queue.entries.len();
         queue.entries.retain(|entry| entry.claim.id != claim.id);

@@ -7,7 +7,8 @@ use latchwork::engine::{Engine, Filter, Grant, Released, Renewal, Revoke, Revoke
 use latchwork::{Effect, Loss};
 
 use super::support::{
-    LONG, busy, granted, granted_soon, name, pause, removed, revocation, rose, told_until, trying, waiting,
+    LONG, busy, granted, granted_soon, name, pause, revocation, revoked_now, rose, told_until, trying,
+    waiting,
 };
 use crate::{Fixture, cut};
 
@@ -237,5 +238,5 @@ pub(super) async fn a_removed_claim_is_told_long_before_its_next_renewal<F: Fixt
     let state = operator.inspect(&Filter::Name(name("c14"))).await.expect("answers").remove(0);
     assert_eq!(operator.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
     let loss = tokio::time::timeout(Duration::from_secs(2), guard.lost()).await;
-    assert_eq!(loss.expect("told long before 6 s are over"), removed::<F>());
+    assert_eq!(loss.expect("told long before 6 s are over"), revoked_now::<F>());
 }

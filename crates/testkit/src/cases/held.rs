@@ -7,7 +7,7 @@ use std::time::Duration;
 use latchwork::engine::{Filter, Revoke};
 use latchwork::{Client, Error, ErrorKind, Loss};
 
-use super::support::{LONG, hold, name, nothing_left, pause, removed, token};
+use super::support::{LONG, hold, name, nothing_left, pause, revoked_now, token};
 use crate::Fixture;
 
 async fn take_away(client: &Client, lock: &str) {
@@ -57,7 +57,7 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     take_away(&operator, "work").await;
     let error = work.await.expect("no panic").expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::Lost);
-    assert!(error.to_string().contains(&removed::<F>().to_string()), "says why: {error}");
+    assert!(error.to_string().contains(&revoked_now::<F>().to_string()), "says why: {error}");
     assert!(dropped.load(Ordering::SeqCst));
     nothing_left(&client, "work").await;
 }

@@ -114,6 +114,40 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
     }
 }
 
+/// Also if another holds the lock since, and if the holder has not renewed before.
+pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoked<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let (holder, operator) = (fixture.client().await, fixture.client().await);
+    // Where all depends on the session, only a node that was read once is watched.
+    let at_once = (!F::guarantees().lives_with_session).then_some(Duration::ZERO);
+    for (contended, after) in
+        at_once.into_iter().chain([F::STEADY / 2]).flat_map(|after| [(false, after), (true, after)])
+    {
+        let guard = holder.lock("told").ttl(F::STEADY).acquire().await.expect("free");
+        let waiter = contended.then(|| {
+            let client = operator.clone();
+            tokio::spawn(async move { hold(&client, "told").await })
+        });
+        if F::guarantees().lists_waiters {
+            super::support::waiters(&operator, "told", usize::from(contended)).await;
+        }
+        tokio::time::sleep(after).await;
+        let state = operator.inspect(&Filter::Name(name("told"))).await.expect("answers").remove(0);
+        assert_eq!(operator.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
+        let next = match waiter {
+            Some(waiter) => waiter.await.expect("no panic"),
+            None => hold(&operator, "told").await,
+        };
+        let told = tokio::time::timeout(F::STEADY * 3, guard.lost()).await.expect("told in time");
+        assert!(told == Loss::Revoked, "told {told:?}; contended {contended}, after {after:?}");
+        assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+        assert!(next.is_certain(), "and harmless");
+        next.release().await.expect("held");
+        nothing_left(&operator, "told").await;
+    }
+}
+
 pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let lock = one.lock("bound").ttl(F::STEADY).lifetime(Lifetime::Session);

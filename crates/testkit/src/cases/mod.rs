@@ -9,6 +9,7 @@ mod core_rules;
 mod cost;
 mod deaths;
 mod elections;
+mod foreign;
 mod held;
 mod leases;
 mod modes;
@@ -112,6 +113,11 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
         let no_wire = fixture.proxies().is_empty().then_some("has no wire on which a reply could be lost");
         (!g.cells).then_some("has no cells").or(elsewhere).or(no_wire)
     };
+    let no_foreigners: fn(&Guarantees, &F) -> Option<&'static str> =
+        |_, _| (!F::HAS_FOREIGN_HOLDERS).then_some("keeps its locks where no other program has one");
+    let tells_no_revocation: fn(&Guarantees, &F) -> Option<&'static str> = |g, _| {
+        (!g.tells_revocations).then_some("cannot tell a lock that was revoked at once from one that is gone")
+    };
     let no_proxy: fn(&Guarantees, &F) -> Option<&'static str> =
         |_, fixture| fixture.proxies().is_empty().then_some("has no server that could stop answering");
     let cannot_be_cut_off: fn(&Guarantees, &F) -> Option<&'static str> =
@@ -167,11 +173,14 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_holder_whose_claim_was_removed_is_told_at_the_next_renewal;
             [] a_revoked_lock_is_told_and_comes_free;
             [] a_lock_revoked_now_is_free_at_once;
+            [] a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoked, unless tells_no_revocation;
             [] a_claim_bound_to_its_session_needs_no_renewal, unless no_session;
             [] a_guard_dropped_outside_a_runtime_is_released;
             [] a_client_outlives_the_runtime_it_was_used_in, unless lives_in_the_runtime;
             [] a_runtime_that_nobody_drives_keeps_no_news_from_others, unless lives_in_the_runtime;
             [] a_failed_release_is_repeated_in_the_background;
+        foreign:
+            [] a_foreign_holder_is_not_touched_unless_asked_for, unless no_foreigners;
         held:
             [] a_view_knows_what_its_guard_knows_and_no_more;
             [] work_is_dropped_when_its_lock_is_lost;

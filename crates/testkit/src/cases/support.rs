@@ -79,6 +79,11 @@ pub(super) fn removed<F: Fixture>() -> Loss {
     if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Removed }
 }
 
+/// What a holder is told whose lock was taken away at once.
+pub(super) fn revoked_now<F: Fixture>() -> Loss {
+    if F::guarantees().tells_revocations { Loss::Revoked } else { removed::<F>() }
+}
+
 /// How an operator takes a lock away at the least, and what its holder is told.
 pub(super) fn revocation<F: Fixture>() -> (Revoke, Loss) {
     match F::IS_A_CONNECTION {

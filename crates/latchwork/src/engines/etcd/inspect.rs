@@ -9,7 +9,7 @@ use super::wire::{
     Compare, DeleteRequest, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Operation,
     PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest, TxnResponse,
 };
-use super::{Etcd, failure, state_of};
+use super::{Etcd, state_of};
 use crate::engine::{ClaimState, Filter, LockState, Mode, Revoke, Revoked};
 use crate::{LockName, Result};
 
@@ -95,13 +95,15 @@ impl Etcd {
         let (from, end) = keys::contenders(&self.options().namespace, &lock.name);
         let found = self.read_all(&link, from, end).await?;
         let named = |contender: &Contender| lock.holders.iter().any(|holder| holder.id == contender.id);
+        let found = found.into_iter().filter_map(|kv| self.contender(&lock.name, kv)).filter(named);
+        let (found, mut left) = (found.collect::<Vec<_>>(), HashMap::new());
+        for contender in found.iter().filter(|contender| !contender.is_ours) {
+            let mut seen = state_of(contender);
+            seen.expires_in = self.left(&link, contender.lease, &mut left).await?;
+            how.check(&seen).map_err(|error| error.about(&lock.name))?;
+        }
         let mut revoked = Revoked::NotHeld;
-        for contender in found.into_iter().filter_map(|kv| self.contender(&lock.name, kv)).filter(named) {
-            if how == Revoke::AtLeaseEnd && !contender.is_ours {
-                return Err(failure::unsupported(
-                    "its holder is another kind of client, which cannot be told; take the lock away now instead",
-                ));
-            }
+        for contender in found {
             if self.take_away(&link, contender, how).await? {
                 revoked = Revoked::Done;
             }
@@ -111,17 +113,35 @@ impl Etcd {
 
     /// Only if the key is still the one that was seen.
     async fn take_away(&self, link: &Link, contender: Contender, how: Revoke) -> Result<bool> {
-        let key = contender.key;
-        let compare = vec![Compare::created_in(key.clone(), contender.revision)];
-        let operation = match how {
-            Revoke::Now => Operation::Delete(DeleteRequest { key }),
-            Revoke::AtLeaseEnd if contender.is_revoked => return Ok(false),
-            Revoke::AtLeaseEnd => {
-                // Whoever holds it knows that nobody else would write there. What others read there stays.
-                let put = PutRequest { key, ignore_value: true, ignore_lease: true, ..PutRequest::default() };
-                Operation::Put(put)
-            }
-        };
+        let Contender { key, revision, is_ours, is_revoked, .. } = contender;
+        if !how.is_now() {
+            // It may be done already, by another operator.
+            return Ok(is_revoked || self.mark_revoked(link, &key, revision).await?);
+        }
+        if is_ours && !is_revoked {
+            // In a request of its own, or its client would hear of the deletion alone.
+            self.mark_revoked(link, &key, revision).await?;
+        }
+        let delete = Operation::Delete(DeleteRequest { key: key.clone() });
+        self.if_created_in(link, key, revision, delete).await
+    }
+
+    /// Writes a claim's key again: its client knows that nobody else would. What others read there stays.
+    async fn mark_revoked(&self, link: &Link, key: &[u8], created: i64) -> Result<bool> {
+        let key = key.to_vec();
+        let put =
+            PutRequest { key: key.clone(), ignore_value: true, ignore_lease: true, ..PutRequest::default() };
+        self.if_created_in(link, key, created, Operation::Put(put)).await
+    }
+
+    async fn if_created_in(
+        &self,
+        link: &Link,
+        key: Vec<u8>,
+        created: i64,
+        operation: Operation,
+    ) -> Result<bool> {
+        let compare = vec![Compare::created_in(key, created)];
         let request = TxnRequest { compare, success: vec![operation.into()], failure: Vec::new() };
         let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
         Ok(answer.succeeded)

@@ -34,8 +34,8 @@ use self::waiting::Waiting;
 use self::wire::{Compare, KeyValue, Operation, PutRequest, RangeResponse, TXN, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mark, Mode,
-    Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Foreign, Grant, Lifetime, LockState, Mark,
+    Mode, Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::{Faults, Guarantees, Promise, Result};
 
@@ -257,6 +257,8 @@ fn state_of(contender: &Contender) -> ClaimState {
     let mut state = ClaimState::new(contender.id);
     state.token = u64::try_from(contender.revision).ok();
     state.note = Note::new(&contender.note);
+    let value = contender.tells.as_deref().unwrap_or_default();
+    state.foreign = (!contender.is_ours).then(|| Foreign::new("key", value));
     state
 }
 
@@ -270,8 +272,10 @@ fn promises(version: &str) -> Guarantees {
         tokens: Some("create revision"),
         tokens_survive_data_loss: false,
         fair: true,
+        lists_waiters: true,
         pushes: true,
         tells_losses: true,
+        tells_revocations: true,
         lives_with_session: false,
         read_write: true,
         permits: true,

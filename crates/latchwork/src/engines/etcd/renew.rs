@@ -67,7 +67,7 @@ impl Etcd {
         let there: LeaseTimeToLiveResponse = link.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
         let there: HashSet<_> = there.keys.into_iter().collect();
         for (claim, _) in held.into_iter().filter(|(_, key)| !there.contains(key)) {
-            self.session.note(claim, |place| place.loss = Some(Loss::Removed));
+            self.session.note(claim, |place| place.loss = place.loss.or(Some(why_gone(place))));
             self.session.news.tell(claim);
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Etcd {
             let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
             for ((claim, place, watch), own) in doubtful.iter().zip(answer.ranges()) {
                 let loss = match own.kvs.first() {
-                    None => Some(Loss::Removed),
+                    None => Some(self.why_gone(link, place).await),
                     Some(kv) if place.revision.is_some_and(|revision| revision != kv.create_revision) => {
                         Some(Loss::Removed)
                     }
@@ -110,6 +110,15 @@ impl Etcd {
         Ok(())
     }
 
+    /// Why a claim's key is gone. A key that nobody watched when it went is looked for in the server's history.
+    async fn why_gone(&self, link: &Link, place: &Place) -> Loss {
+        let (None, Some(revision)) = (&place.held, place.revision) else { return why_gone(place) };
+        let bell = Bell::Waiter(Arc::default());
+        let history = link.watches.watch_since(link, place.key.clone(), bell, revision + 1);
+        link.heard(history.until_changed()).await;
+        if history.seen().is_revoked { Loss::Revoked } else { Loss::Removed }
+    }
+
     /// What is known of a claim now.
     fn standing(&self, claim: &Claim) -> Renewal {
         match self.session.known(claim.id) {
@@ -119,5 +128,13 @@ impl Etcd {
             Some(place) if place.revision.is_none() => Renewal::Lost(Loss::Removed),
             Some(place) => Renewal::Kept(Valid::Until(place.lease.deadline())),
         }
+    }
+}
+
+/// Why a claim's key is gone, as far as the server told: an operator writes it again before it is deleted.
+fn why_gone(place: &Place) -> Loss {
+    match &place.held {
+        Some(watch) if watch.seen().is_revoked => Loss::Revoked,
+        _ => Loss::Removed,
     }
 }

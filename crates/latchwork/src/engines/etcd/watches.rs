@@ -11,8 +11,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
+use super::keys::is_revoked;
 use super::link::{Closed, Link};
-use super::wire::{Order, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
+use super::wire::{Event, Order, PUT, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
 use crate::engine::{Boxed, ClaimId};
 use crate::engines::news::News;
 use crate::locked::locked;
@@ -51,6 +52,8 @@ pub(super) struct Seen {
     pub(super) is_created: bool,
     /// Something happened to it, or nobody watches it any more.
     pub(super) is_changed: bool,
+    /// It was written again while it was there, which its client never does.
+    pub(super) is_revoked: bool,
 }
 
 /// Whom to tell.
@@ -71,13 +74,23 @@ impl Watches {
         self.watch_all(link, (key, Vec::new()), bell)
     }
 
+    /// Reads again what happened to `key` from a revision on. Slower, and the server may have forgotten it.
+    pub(super) fn watch_since(&self, link: &Link, key: Vec<u8>, bell: Bell, revision: i64) -> Watch {
+        self.begin(link, (key, Vec::new()), bell, revision)
+    }
+
     /// The same for all keys from one up to but not including another.
-    pub(super) fn watch_all(&self, link: &Link, (key, range_end): (Vec<u8>, Vec<u8>), bell: Bell) -> Watch {
+    pub(super) fn watch_all(&self, link: &Link, keys: (Vec<u8>, Vec<u8>), bell: Bell) -> Watch {
+        self.begin(link, keys, bell, 0)
+    }
+
+    fn begin(&self, link: &Link, keys: (Vec<u8>, Vec<u8>), bell: Bell, start_revision: i64) -> Watch {
+        let (key, range_end) = keys;
         let id = self.table.draw_id();
         let watched = Arc::new(Watched { seen: Mutex::default(), bell, created: Notify::new() });
         locked(&self.table.watched).insert(id, watched.clone());
         let watch = Watch { id, watched, table: self.table.clone(), orders: self.orders(link) };
-        watch.order(Order::Create(WatchCreate { key, range_end, watch_id: id }));
+        watch.order(Order::Create(WatchCreate { key, range_end, start_revision, watch_id: id }));
         if self.closed.is_set() {
             watch.watched.change(); // Whoever read the stream may have told all others before.
         }
@@ -121,6 +134,13 @@ impl Watch {
     /// Until the server watches, or never will.
     pub(super) async fn until_created(&self) {
         while self.seen() == Seen::default() {
+            self.watched.created.notified().await;
+        }
+    }
+
+    /// Until something happened, or nobody will tell.
+    pub(super) async fn until_changed(&self) {
+        while !self.seen().is_changed {
             self.watched.created.notified().await;
         }
     }
@@ -184,6 +204,8 @@ async fn read(opening: Boxed<Result<Streaming<WatchResponse>, Status>>, reading:
             watched.created();
         }
         if answer.canceled || !answer.events.is_empty() {
+            let revokes = |event: &Event| event.kind == PUT && event.kv.as_ref().is_some_and(is_revoked);
+            locked(&watched.seen).is_revoked |= answer.events.iter().any(revokes);
             watched.change();
         }
     }

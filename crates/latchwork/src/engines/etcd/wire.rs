@@ -218,6 +218,9 @@ pub(super) struct WatchCreate {
     pub(super) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) range_end: Vec<u8>,
+    /// Zero: from now on.
+    #[prost(int64, tag = "3")]
+    pub(super) start_revision: i64,
     #[prost(int64, tag = "7")]
     pub(super) watch_id: i64,
 }
@@ -239,6 +242,9 @@ pub(super) struct WatchResponse {
     #[prost(message, repeated, tag = "11")]
     pub(super) events: Vec<Event>,
 }
+
+/// The kind of an event that is no deletion.
+pub(super) const PUT: i32 = 0;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Event {

@@ -215,8 +215,10 @@ fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>
         tokens: None,
         tokens_survive_data_loss: false,
         fair: false,
+        lists_waiters: false,
         pushes: false,
         tells_losses: false,
+        tells_revocations: false,
         lives_with_session: false,
         read_write: false,
         permits: false,
@@ -330,20 +332,16 @@ impl Engine for Memcached {
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let (key, _, link) = self.place(&lock.name).await?;
         let Some(item) = self.look(&link, &key).await? else { return Ok(Revoked::NotHeld) };
-        let now = value::holder(&item.value, None).id;
-        if !lock.holders.iter().any(|was| was.id == now) {
+        let now = value::holder(&item.value, item.left);
+        if !lock.holders.iter().any(|was| was.id == now.id) {
             return Ok(Revoked::NotHeld);
         }
+        how.check(&now).map_err(|error| error.about(&lock.name))?;
         // With the CAS id of what was read: the lock may have moved on since.
-        let request = match (how, value::is_revoked(&item.value)) {
-            (Revoke::Now, _) => Requests::delete(&key, item.cas),
-            (Revoke::AtLeaseEnd, Some(false)) => self.mark_revoked(&key, &item)?,
-            (Revoke::AtLeaseEnd, Some(true)) => return Ok(Revoked::Done),
-            (Revoke::AtLeaseEnd, None) => {
-                let message =
-                    "its holder is a client of another kind, which cannot be told; take it away now instead";
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
+        let request = match how {
+            Revoke::Now | Revoke::NowAlsoForeign => Requests::delete(&key, item.cas),
+            Revoke::AtLeaseEnd if value::is_revoked(&item.value) => return Ok(Revoked::Done),
+            Revoke::AtLeaseEnd => self.mark_revoked(&key, &item)?,
         };
         match link.ask(request).await? {
             Reply::Done(_) => Ok(Revoked::Done),

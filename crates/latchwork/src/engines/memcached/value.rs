@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::wire::MORE;
-use crate::engine::{Claim, ClaimId, ClaimState, Note};
+use crate::engine::{Claim, ClaimId, ClaimState, Foreign, Note};
 use crate::engines::digits::{ID, digits, parse_id, stranger_id};
 
 /// Before the id of a claim whose lease must not be renewed.
@@ -36,9 +36,9 @@ pub(super) fn whose(value: &[u8], id: ClaimId) -> Whose {
     }
 }
 
-/// Whether an operator took the lock away; `None` for a value that is not ours.
-pub(super) fn is_revoked(value: &[u8]) -> Option<bool> {
-    read(value).map(|(_, _, is_revoked)| is_revoked)
+/// Whether it is a value of ours, and an operator took the lock away.
+pub(super) fn is_revoked(value: &[u8]) -> bool {
+    read(value).is_some_and(|(_, _, is_revoked)| is_revoked)
 }
 
 /// Who holds, as operators and waiters are told, and for how long still, if the server keeps it for `left` seconds.
@@ -55,6 +55,7 @@ pub(super) fn holder(value: &[u8], mut left: Option<u64>) -> ClaimState {
         None => {
             let mut stranger = ClaimState::new(stranger_id(value));
             stranger.note = Note::new("a client that is not latchwork");
+            stranger.foreign = Some(Foreign::new("item", value));
             stranger
         }
     };
@@ -87,7 +88,7 @@ mod tests {
         assert_eq!(whose(&value, ClaimId::random()), Whose::Another);
         assert_eq!(
             [&value, &revoked(&value), &vec![b'x']].map(|value| is_revoked(value)),
-            [Some(false), Some(true), None]
+            [false, true, false]
         );
         assert_eq!(holder(&value, None).note.as_str(), "two words");
         assert_eq!(holder(&revoked(&value), None).note.as_str(), "two words (revoked)");

@@ -66,7 +66,7 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::MakeFloor
         | Statement::LockFloor
         | Statement::RaiseFloor => &[],
-        Statement::LockRow | Statement::MakeRow => &[B],
+        Statement::LockRow | Statement::MakeRow | Statement::ForgetRevoked => &[B],
         Statement::ReleaseFree
         | Statement::Find
         | Statement::Look

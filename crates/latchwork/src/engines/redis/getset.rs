@@ -15,14 +15,19 @@ use super::wire::{Command, Value};
 use super::{SILENT_FIRST, SILENT_LONGEST, millis, reply};
 use crate::clock::{self, Clock};
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
-    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Foreign, Grant, Lifetime, LockState, Mode,
+    Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
+use crate::engines::digits::stranger_id;
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
                        has no queue and no tokens. Use scheme=set as soon as every service that shares the lock can";
+
+/// Who holds, as far as can be told.
+const NO_NAME: &str = "a client that leaves no name";
+const NO_TIME: &str = "a value that is no time";
 
 /// How many values of one claim are remembered, for want of a reply.
 const MOST_VALUES: usize = 16;
@@ -82,8 +87,10 @@ impl GetSet {
             tokens: None,
             tokens_survive_data_loss: false,
             fair: false,
+            lists_waiters: false,
             pushes: false,
             tells_losses: false,
+            tells_revocations: false,
             lives_with_session: false,
             read_write: false,
             permits: false,
@@ -155,8 +162,7 @@ impl GetSet {
         drop(claims);
         let mut busy = Busy::new(pause);
         let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
-        holder.note =
-            Note::new(if free_in < 0 { "a value that is no time" } else { "a client that leaves no name" });
+        holder.note = Note::new(if free_in < 0 { NO_TIME } else { NO_NAME });
         holder.expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
         busy.holder = Some(holder);
         busy
@@ -246,34 +252,25 @@ impl Engine for GetSet {
             let message = "scheme=getset leaves no mark by which its keys can be found; name the lock";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
-        let Some((value, free_in)) = self.value(name).await? else { return Ok(Vec::new()) };
-        let is_ours = |asked: &Asked| asked.values.contains(&value);
-        let claims = locked(&self.shared.claims);
-        let ours = claims.iter().find(|(_, asked)| is_ours(asked)).map(|(id, _)| *id);
-        drop(claims);
-        let mut holder =
-            ClaimState::new(ours.unwrap_or_else(|| ClaimId::from_bytes(u128::from(value).to_be_bytes())));
-        holder.note = Note::new("a client that leaves no name");
-        holder.expires_in = Some(free_in);
+        let Some(value) = self.value(name).await? else { return Ok(Vec::new()) };
         let mut state = LockState::new(name.clone());
-        state.holders.push(holder);
-        Ok(vec![state])
+        state.holders.extend(self.holder(&value));
+        Ok(if state.holders.is_empty() { Vec::new() } else { vec![state] })
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        let Some(value) = self.value(&lock.name).await? else { return Ok(Revoked::NotHeld) };
+        let now = self.holder(&value).filter(|now| lock.holders.iter().any(|was| was.id == now.id));
+        let Some(now) = now else { return Ok(Revoked::NotHeld) };
+        how.check(&now).map_err(|error| error.about(&lock.name))?;
         if how == Revoke::AtLeaseEnd {
             let message = "scheme=getset cannot refuse a renewal; take the lock away now instead";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let seen = self.inspect(&Filter::Name(lock.name.clone())).await?;
-        let is_same = seen
-            .iter()
-            .flat_map(|seen| &seen.holders)
-            .any(|now| lock.holders.iter().any(|was| was.id == now.id));
-        let (true, Some((value, _))) = (is_same, self.value(&lock.name).await?) else {
-            return Ok(Revoked::NotHeld);
-        };
-        match self.call(Script::Release, &[self.key(&lock.name)], &[value]).await? {
+        let link = self.shared.session.link().await?;
+        let mut command = link.script(Script::Release, 1, 128);
+        command.arg(&self.key(&lock.name)[..]).arg(&value[..]);
+        match link.call(Script::Release, command, &self.shared.session.options).await? {
             Value::Int(1) => Ok(Revoked::Done),
             _ => Ok(Revoked::NotHeld),
         }
@@ -285,16 +282,33 @@ impl Engine for GetSet {
 }
 
 impl GetSet {
-    /// The time that stands in the key, and how far away it is, if it is still to come.
-    async fn value(&self, name: &LockName) -> Result<Option<(u64, Duration)>> {
+    /// What stands in the key.
+    async fn value(&self, name: &LockName) -> Result<Option<Vec<u8>>> {
         let (session, get) = (&self.shared.session, Command::of(&["GET", &self.key(name)]));
-        let Value::BulkString(value) = session.link().await?.command(get, &session.options).await? else {
-            return Ok(None);
-        };
-        let value = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());
+        match session.link().await?.command(get, &session.options).await? {
+            Value::BulkString(value) => Ok(Some(value)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Who holds, if this value stands in the key: nobody, if its time has come. All clients write times, so it is a claim of
+    /// ours only if this client remembers that it wrote it.
+    fn holder(&self, value: &[u8]) -> Option<ClaimState> {
+        let time = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
         let in_millis = |value: u64| if value < 100_000_000_000 { value * 1_000 } else { value };
-        let left = value.and_then(|value| Some((value, in_millis(value).checked_sub(wall_millis())?)));
-        Ok(left.map(|(value, left)| (value, Duration::from_millis(left))))
+        let left = match time {
+            Some(time) => Some(in_millis(time).checked_sub(wall_millis())?),
+            None => None,
+        };
+        let claims = locked(&self.shared.claims);
+        let is_ours = |asked: &Asked| time.is_some_and(|time| asked.values.contains(&time));
+        let ours = claims.iter().find(|(_, asked)| is_ours(asked)).map(|(id, _)| *id);
+        drop(claims);
+        let mut holder = ClaimState::new(ours.unwrap_or_else(|| stranger_id(value)));
+        holder.note = Note::new(if time.is_some() { NO_NAME } else { NO_TIME });
+        holder.expires_in = left.map(Duration::from_millis);
+        holder.foreign = ours.is_none().then(|| Foreign::new("string", value));
+        Some(holder)
     }
 }
 

@@ -74,6 +74,11 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// Writes that of waiters by the end of their wait lease.
+    pub(super) fn write_waiters(&self, command: &mut Command) {
+        command.parts(&self.side(Side::Waiters).map(str::as_bytes));
+    }
+
     /// Writes the newest token's, which also says whom it was granted to.
     pub(super) fn write_fence(&self, command: &mut Command) {
         command.parts(&self.side(Side::Fence).map(str::as_bytes));

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::wire::{Arg, Command};
-use crate::engine::{Claim, ClaimState, Mode, Note};
+use crate::engine::{Claim, ClaimState, Foreign, Mode, Note};
 use crate::engines::digits::{ID, stranger_id};
 pub(super) use crate::engines::digits::{digits, parse_id};
 use crate::{OwnerId, clock};
@@ -76,7 +76,8 @@ pub(super) fn owner(fence: &[u8]) -> Option<OwnerId> {
     fence.get(TOKEN..).and_then(|member| waiter(member, None)).and_then(|state| state.owner)
 }
 
-/// Who holds: `value` is what stands in the shared key, `fence` the newest grant of ours.
+/// Who holds: `value` is what stands in the shared key, `fence` the newest grant of ours. A value that this grant does not name
+/// is another program's, whatever it looks like: the ids of others have the form of ours (redis-py's are UUIDs in hex).
 pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     let expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
     if is_granted_to_one_of(fence, value)
@@ -84,10 +85,12 @@ pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     {
         return state;
     }
-    let value = without_attempt(value);
-    let granted = is_granted_to(fence, value).then(|| waiter(&fence[TOKEN..], token(fence))).flatten();
-    let mut state =
-        granted.map_or_else(|| stranger(value), |state| ClaimState { token: token(fence), ..state });
+    let first_value = without_attempt(value);
+    let granted = is_granted_to(fence, first_value).then(|| waiter(&fence[TOKEN..], token(fence))).flatten();
+    let mut state = granted.map_or_else(
+        || ClaimState { foreign: Some(Foreign::new("string", value)), ..stranger(first_value) },
+        |state| ClaimState { token: token(fence), ..state },
+    );
     if value.starts_with(b"!") {
         state.note = revoked(&state.note);
     }

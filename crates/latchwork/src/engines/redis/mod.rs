@@ -263,8 +263,10 @@ fn promises(scheme: Scheme, max_ttl: Duration, quarantine: Quarantine, warnings:
         tokens: Some("max(counter + 1, server time in us)"),
         tokens_survive_data_loss: true,
         fair: true,
+        lists_waiters: true,
         pushes: true,
         tells_losses: false,
+        tells_revocations: true,
         lives_with_session: false,
         read_write: shares,
         permits: shares,
@@ -399,31 +401,7 @@ impl Engine for Redis {
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
-        let mut done = Revoked::NotHeld;
-        // Once for all: the scripts look for themselves whether whom they take it from still holds.
-        let seen = self.look_at(&link, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
-        let is_shared = member::shared_as(&seen.state.value).is_some();
-        for holder in &lock.holders {
-            let revoked = match (seen.sharer(holder.id), how) {
-                (Some(member), how) => self.revoke_shared(&link, keys, member, how).await?,
-                // It has left those who hold together, who are not to be disturbed. The newest grant may still name it.
-                (None, _) if is_shared => false,
-                (None, _) if seen.state.holder().is_none_or(|seen| seen.id != holder.id) => false,
-                (None, Revoke::Now) => {
-                    let value = &seen.state.value;
-                    let released = self.release_value(&link, Script::Release, keys, value, "\n").await?;
-                    released == Released::Freed
-                }
-                (None, Revoke::AtLeaseEnd) => {
-                    self.revoke_at_lease_end(&link, keys, &seen.state.value).await?
-                }
-            };
-            if revoked {
-                done = Revoked::Done;
-            }
-        }
-        Ok(done)
+        self.take_away(lock, how, false).await
     }
 
     fn cells(&self) -> Option<SharedCells> {
@@ -432,6 +410,46 @@ impl Engine for Redis {
 }
 
 impl Redis {
+    /// Takes the lock away from the holders named in `lock`. `known_as_ours`: a majority of masters says that they are, which one
+    /// of them alone may not know.
+    async fn take_away(&self, lock: &LockState, how: Revoke, known_as_ours: bool) -> Result<Revoked> {
+        let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
+        // Once for all: the scripts look for themselves whether whom they take it from still holds.
+        let seen = self.look_at(&link, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
+        let is_shared = member::shared_as(&seen.state.value).is_some();
+        if let Some(holder) = seen.state.holder()
+            && !is_shared
+            && !known_as_ours
+            && lock.holders.iter().any(|named| named.id == holder.id)
+        {
+            how.check(&holder).map_err(|error| error.about(&lock.name))?;
+        }
+        let mut done = Revoked::NotHeld;
+        for holder in &lock.holders {
+            let revoked = match (seen.sharer(holder.id), how) {
+                (Some(member), how) => self.revoke_shared(&link, keys, member, how).await?,
+                // It has left those who hold together, who are not to be disturbed. The newest grant may still name it.
+                (None, _) if is_shared => false,
+                (None, _) if seen.state.holder().is_none_or(|seen| seen.id != holder.id) => false,
+                // Only what was looked at: a foreign value that came since is not even compared with the holder's id.
+                (None, Revoke::Now | Revoke::NowAlsoForeign) => {
+                    if seen.state.holder().is_some_and(|seen| seen.foreign.is_none()) || known_as_ours {
+                        // Before the lock is free, or the holder's renewal could come in between.
+                        self.revoke_value(&link, keys, seen.value(), Some(holder.id)).await?;
+                    }
+                    let released =
+                        self.release_value(&link, Script::Release, keys, seen.value(), "\n").await?;
+                    released == Released::Freed
+                }
+                (None, Revoke::AtLeaseEnd) => self.revoke_value(&link, keys, seen.value(), None).await?,
+            };
+            if revoked {
+                done = Revoked::Done;
+            }
+        }
+        Ok(done)
+    }
+
     async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
         let values: Vec<_> = claims.iter().map(|claim| member::digits(claim.id)).collect();
         self.renew_values(claims, &values).await
@@ -471,10 +489,21 @@ impl Redis {
         }
     }
 
-    async fn revoke_at_lease_end(&self, link: &Link, keys: Keys<'_>, value: &[u8]) -> Result<bool> {
-        let mut command = link.script(Script::Revoke, 1, 128);
+    /// Refuses the holder's renewals. `at_once`: its id, if its lock is released next; that only leaves the word for it.
+    async fn revoke_value(
+        &self,
+        link: &Link,
+        keys: Keys<'_>,
+        value: &[u8],
+        at_once: Option<ClaimId>,
+    ) -> Result<bool> {
+        let mut command = link.script(Script::Revoke, 2, 256);
         keys.write_holder(&mut command);
+        keys.write_waiters(&mut command);
         command.arg(value);
+        if let Some(id) = at_once {
+            command.arg(&member::digits(id)[..]);
+        }
         match link.call(Script::Revoke, command, self.options()).await? {
             Value::Int(-1) => {
                 let message =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::member;
 use super::wire::Value;
-use crate::engine::{Claim, ClaimId, ClaimState, Renewal, Valid};
+use crate::engine::{Claim, ClaimId, ClaimState, Foreign, Renewal, Valid};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// The answer to a claim.
@@ -27,8 +27,10 @@ pub(super) struct State {
     pub(super) free_in: i64,
     /// The newest grant: its token, and its member.
     pub(super) fence: Vec<u8>,
-    /// What stands in the shared key; empty if it is free.
+    /// What stands in the shared key; empty if it is free, and `?` if there is something else than a text.
     pub(super) value: Vec<u8>,
+    /// Of which type that is, if it was asked.
+    pub(super) kind: Option<String>,
     /// How many hold together, and the grant of one of them, if the script looked.
     pub(super) sharers: Option<(u32, Vec<u8>)>,
 }
@@ -39,7 +41,14 @@ impl State {
         if let Some((_, grant)) = &self.sharers {
             return member::sharer(grant, self.free_in);
         }
-        (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))
+        let mut holder =
+            (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))?;
+        match self.kind.as_deref() {
+            None => {}
+            Some("string") => holder.foreign = Some(Foreign::new("string", b"")),
+            Some(kind) => holder.foreign = Some(Foreign::not_a_lock(kind.to_owned())),
+        }
+        Some(holder)
     }
 
     /// How many hold the lock.
@@ -75,6 +84,11 @@ impl Seen {
             [] => self.state.holder().into_iter().collect(),
             sharers => sharers.iter().map(|sharer| sharer.state.clone()).collect(),
         }
+    }
+
+    /// What stands in the shared key, as it is written there.
+    pub(super) fn value(&self) -> &[u8] {
+        if self.state.kind.is_some() { b"" } else { &self.state.value }
     }
 
     /// The member of this claim, if it holds together with others.
@@ -131,7 +145,14 @@ fn state(mut parts: Vec<Value>) -> Result<State> {
         sharers.map(|(grant, count)| Ok::<_, Error>((unsigned(&count)?, bytes(grant)?))).transpose()?;
     let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
     let place = u32::try_from(int(&place)?).ok();
-    Ok(State { place, free_in: int(&free_in)?, fence: bytes(fence)?, value: bytes(value)?, sharers })
+    Ok(State {
+        place,
+        free_in: int(&free_in)?,
+        fence: bytes(fence)?,
+        value: bytes(value)?,
+        kind: None,
+        sharers,
+    })
 }
 
 pub(super) fn renewed(reply: Value, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
@@ -162,9 +183,12 @@ pub(super) fn inspected(reply: Value, locks: usize) -> Result<Vec<Seen>> {
 
 fn seen_lock(reply: Value) -> Result<Seen> {
     let Value::Array(parts) = reply else { return Err(strange()) };
-    let [value, free_in, fence, waiters, sharers] = <[Value; 5]>::try_from(parts).map_err(|_| strange())?;
+    let [value, free_in, fence, waiters, sharers, kind] =
+        <[Value; 6]>::try_from(parts).map_err(|_| strange())?;
+    let kind = String::from_utf8(bytes(kind)?).map_err(|_| strange())?;
+    let kind = (!kind.is_empty()).then_some(kind);
     let (free_in, fence, value) = (int(&free_in)?, bytes(fence)?, bytes(value)?);
-    let state = State { place: None, free_in, fence, value, sharers: None };
+    let state = State { place: None, free_in, fence, value, kind, sharers: None };
     let (Value::Array(pairs), Value::Array(triples)) = (waiters, sharers) else { return Err(strange()) };
     let mut waiters = Vec::with_capacity(pairs.len() / 2);
     let mut pairs = pairs.into_iter();
@@ -240,6 +264,7 @@ mod tests {
             text(""),
             Value::Array(vec![text("short"), text("1")]),
             Value::Array(vec![]),
+            text(""),
         ]);
         assert!(inspected(Value::Array(vec![short]), 1).is_err());
     }

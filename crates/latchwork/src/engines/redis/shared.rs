@@ -68,15 +68,19 @@ impl Redis {
         how: Revoke,
     ) -> Result<bool> {
         link.learn_to_share(self.options()).await?;
-        if how == Revoke::Now {
-            let (id, tail) = member::split(member);
-            return Ok(self.release_value(link, Script::Leave, keys, id, tail).await? == Released::Freed);
-        }
+        let (id, tail) = member::split(member);
         let mut command = self.call_on(link, Script::RevokeShared, keys);
         command.arg(member);
-        match link.call(Script::RevokeShared, command, self.options()).await? {
-            Value::Int(done) => Ok(done == 1),
-            _ => Err(reply::strange()),
+        if how.is_now() {
+            command.arg(id);
+        }
+        let is_there = match link.call(Script::RevokeShared, command, self.options()).await? {
+            Value::Int(done) => done == 1,
+            _ => return Err(reply::strange()),
+        };
+        match is_there && how.is_now() {
+            true => Ok(self.release_value(link, Script::Leave, keys, id, tail).await? == Released::Freed),
+            false => Ok(is_there),
         }
     }
 }

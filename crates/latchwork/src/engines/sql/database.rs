@@ -65,6 +65,8 @@ pub(in crate::engines) enum Statement {
     Enrol,
     /// Deletes an entry: name, ticket.
     Leave,
+    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name.
+    ForgetRevoked,
     /// Lets a waiting entry hold: name, ticket, token, end, since.
     Grant,
     /// A sign of life of a waiter: name, id, for how long. Where the server can tell, a row with its ticket, how long the first lease

@@ -46,8 +46,10 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
         tokens: Some("max(counter + 1, the database's clock in us)"),
         tokens_survive_data_loss: true,
         fair: true,
+        lists_waiters: true,
         pushes,
         tells_losses: false,
+        tells_revocations: true,
         lives_with_session: false,
         read_write: true,
         permits: true,
@@ -291,6 +293,10 @@ impl<D: Database> Names for Rows<D> {
     /// When the client is gone, a sweep has the only reference to the database.
     fn is_needed(&self) -> bool {
         Arc::strong_count(&self.database) > 1
+    }
+
+    fn forget_beside(&self, name: &Value) -> Option<Ask> {
+        Some(Ask::new(Statement::ForgetRevoked, [name.clone()]))
     }
 
     /// Entries of dead clients keep the name in use until a client checks the queue. The next sweep forgets

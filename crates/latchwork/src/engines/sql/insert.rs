@@ -16,8 +16,8 @@ use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_p
 use super::sweep::{self, Names, Sweeps};
 use crate::clock::Clock;
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Engine, Filter, Grant, Lifetime, LockState, Mode, Note, Released,
-    Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, Filter, Foreign, Grant, Lifetime, LockState, Mode, Note,
+    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::locked::locked;
 use crate::names::AsItIs;
@@ -55,6 +55,8 @@ impl<D> Clone for Inserts<D> {
 pub(in crate::engines) fn promises_of_insert(engine: &'static str) -> Guarantees {
     Guarantees {
         fair: false,
+        lists_waiters: false,
+        tells_revocations: false,
         read_write: false,
         permits: false,
         beware: "for services that share the table by plain SQL: all must agree on the age at which a row is over, and \
@@ -103,6 +105,12 @@ impl Row {
         self.left.is_some_and(|left| left <= 0)
     }
 
+    /// Whether another program wrote it. Others may name themselves as claims are named; but the token that was drawn with
+    /// each row of ours names its holder, too.
+    fn is_foreign(&self) -> bool {
+        self.holder.is_foreign || self.token.is_none()
+    }
+
     fn expires_in(&self) -> Option<Duration> {
         self.left.map(span)
     }
@@ -116,7 +124,8 @@ impl Row {
         let mut state = ClaimState::new(self.holder.id);
         state.token = self.token.map(|token| token as u64);
         state.owner = self.holder.owner.clone();
-        state.note = match (&self.note, self.holder.is_foreign) {
+        state.foreign = self.is_foreign().then(|| Foreign::new("row", self.text.as_bytes()));
+        state.note = match (&self.note, self.is_foreign()) {
             (Some(note), _) => Note::new(note),
             (None, true) => Note::new(&format!("holder_id {}", self.text)),
             (None, false) => Note::default(),
@@ -433,10 +442,12 @@ impl<D: Database> Engine for Inserts<D> {
         if !lock.holders.iter().any(|holder| holder.id == row.holder.id) {
             return Ok(Revoked::NotHeld);
         }
-        let [holder, revoked] = [row.text.clone(), holder::revoked(&row.text)].map(Value::Text);
-        // The holder that was seen, and no other that came meanwhile.
-        let statement = if how == Revoke::Now { Statement::Remove } else { Statement::Mark };
-        let is_done = row.holder.is_revoked && how == Revoke::AtLeaseEnd
+        how.check(&row.describe()).map_err(|error| error.about(&lock.name))?;
+        // The holder that was seen, and no other that came meanwhile. A foreign one has only the name that was read.
+        let revoked = if row.is_foreign() { row.text.clone() } else { holder::revoked(&row.text) };
+        let [holder, revoked] = [row.text.clone(), revoked].map(Value::Text);
+        let statement = if how.is_now() { Statement::Remove } else { Statement::Mark };
+        let is_done = row.holder.is_revoked && !how.is_now()
             || self.run(statement, [name(&lock.name), holder, revoked]).await?.changed > 0;
         Ok(if is_done { Revoked::Done } else { Revoked::NotHeld })
     }

@@ -194,15 +194,22 @@ impl<'t, T: Transaction> Queue<'t, T> {
         mine: Option<Entry>,
         how: Revoke,
     ) -> Result<Outcome<Revoked>> {
-        let at_once = Value::Int((how == Revoke::Now).into());
-        if self.quiet.as_ref().is_some_and(|holder| holder.id == id) {
-            self.write(Statement::RevokeFree, [Value::id(id), at_once]);
-            return Ok(Outcome::Commit(Revoked::Done, self.writes));
+        let at_once = Value::Int(how.is_now().into());
+        if how.is_now() {
+            self.write(Statement::ForgetRevoked, []);
+        }
+        if let Some(holder) = self.quiet.take_if(|holder| holder.id == id) {
+            if !how.is_now() {
+                self.write(Statement::RevokeFree, [Value::id(id), at_once]);
+                return Ok(Outcome::Commit(Revoked::Done, self.writes));
+            }
+            self.write(Statement::Enrol, holder.revoked_at_once().values());
+            return Ok(self.done(Revoked::Done));
         }
         let Some(mine) = mine.filter(Entry::holds) else { return Ok(Outcome::Nothing(Revoked::NotHeld)) };
         self.write(Statement::RevokeQueued, [Value::id(id), at_once]);
-        if how == Revoke::Now {
-            self.leave(mine.ticket);
+        if how.is_now() {
+            self.front.retain(|entry| entry.ticket != mine.ticket);
             self.settle(None).await?;
         }
         Ok(self.done(Revoked::Done))

@@ -76,6 +76,11 @@ pub(super) trait Names: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// Deletes what else is stored for a name that is forgotten.
+    fn forget_beside(&self, _: &Value) -> Option<Ask> {
+        None
+    }
+
     /// Removes the dead entries of a contended name.
     fn tidy(&self, _: &Value) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
@@ -155,8 +160,9 @@ async fn sweep_page(names: &impl Names, after: Value) -> Result<Option<Value>> {
         let mut answers = transaction.run(asks).await?.into_iter();
         old.retain(|_| answers.next().is_some_and(|answer| answer.rows.is_empty()));
     }
+    let beside: Vec<_> = old.iter().filter_map(|name| names.forget_beside(name)).collect();
     let forget = |name| Ask::new(Statement::Forget, [name, floor.clone()]);
-    let mut writes: Vec<_> = old.into_iter().map(forget).collect();
+    let mut writes: Vec<_> = old.into_iter().map(forget).chain(beside).collect();
     let last = page.last().filter(|_| page.len() == PAGE).and_then(|row| row.first()).cloned();
     if last.is_none() {
         writes.push(Ask::new(Statement::RaiseFloor, []));

@@ -37,10 +37,13 @@ fn common(statement: Statement) -> &'static str {
             "SELECT {entry} FROM {claim} WHERE name = $1 AND ticket > $2 ORDER BY ticket LIMIT $3 FOR UPDATE"
         }
         Statement::Ahead => {
-            "SELECT count(*) FROM (SELECT 1 FROM {claim} WHERE name = $1 AND ticket < $2 LIMIT 1000) AS ahead"
+            "SELECT count(*) FROM (SELECT 1 FROM {claim} WHERE name = $1 AND ticket > 0 AND ticket < $2 LIMIT 1000) AS ahead"
         }
         Statement::Enrol => {
             "INSERT INTO {claim} (name, {entry}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+        }
+        Statement::ForgetRevoked => {
+            "DELETE FROM {claim} WHERE name = $1 AND ticket < 0 AND hand_over < {now}"
         }
         Statement::Leave => "DELETE FROM {claim} WHERE name = $1 AND ticket = $2",
         Statement::Grant => {
@@ -59,7 +62,8 @@ fn common(statement: Statement) -> &'static str {
             "UPDATE {lock} SET revoked = 1, id = CASE WHEN $3 = 1 THEN NULL ELSE id END WHERE name = $1 AND id = $2"
         }
         Statement::RevokeQueued => {
-            "UPDATE {claim} SET revoked = 1, expires = CASE WHEN $3 = 1 THEN 0 ELSE expires END \
+            "UPDATE {claim} SET revoked = 1, hand_over = CASE WHEN $3 = 1 THEN expires ELSE hand_over END, \
+             ticket = CASE WHEN $3 = 1 THEN -token ELSE ticket END, expires = CASE WHEN $3 = 1 THEN 0 ELSE expires END \
              WHERE name = $1 AND id = $2"
         }
         Statement::ListFree => {

@@ -142,14 +142,28 @@ pub(super) fn other_number(db: &Connection, claim: &Claim) -> rusqlite::Result<O
     first(db.prepare_cached(SELECT)?, values, Entry::read)
 }
 
+/// Leaves the word for a holder whose lock is taken away at once: its row stays, behind all others, until it is released. It holds
+/// nothing, and no look at the queue sees it. `from`: where it held.
+pub(super) fn leave_word(db: &Connection, name: &str, holder: Entry) -> rusqlite::Result<()> {
+    const LAST: &str = "SELECT max(coalesce(max(ticket), 0), 1) FROM claim WHERE name = ?1";
+    let last = first(db.prepare_cached(LAST)?, [name], |row| row.get::<_, i64>(0))?.unwrap_or(1);
+    if holder.ticket > 0 {
+        delete(db, name, holder.ticket)?;
+    }
+    Entry { ticket: last + 1, expires: 0, revoked: true, ..holder }.insert(db, name)
+}
+
 pub(super) fn entry_after(db: &Connection, name: &str, ticket: i64) -> rusqlite::Result<Option<Entry>> {
-    const SELECT: &str = select_entry!("FROM claim WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1");
+    const SELECT: &str = select_entry!(
+        "FROM claim WHERE name = ?1 AND ticket > ?2 AND NOT (revoked AND expires = 0) ORDER BY ticket LIMIT 1"
+    );
     first(db.prepare_cached(SELECT)?, params![name, ticket], Entry::read)
 }
 
 pub(super) fn entry_before(db: &Connection, name: &str, ticket: i64) -> rusqlite::Result<Option<Entry>> {
-    const SELECT: &str =
-        select_entry!("FROM claim WHERE name = ?1 AND ticket < ?2 ORDER BY ticket DESC LIMIT 1");
+    const SELECT: &str = select_entry!(
+        "FROM claim WHERE name = ?1 AND ticket < ?2 AND NOT (revoked AND expires = 0) ORDER BY ticket DESC LIMIT 1"
+    );
     first(db.prepare_cached(SELECT)?, params![name, ticket], Entry::read)
 }
 

@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 
 use super::doorbell::Place;
 use super::entry::{
-    CONTENDED_FROM, Entry, QUIET_FROM, delete, entry_after, entry_before, find, lease_end, other_number,
-    quiet_holder, valid,
+    CONTENDED_FROM, Entry, QUIET_FROM, delete, entry_after, entry_before, find, lease_end, leave_word,
+    other_number, quiet_holder, valid,
 };
 use super::session::{News, Peer};
 use super::store::first;
@@ -268,16 +268,22 @@ impl<'a> Queue<'a> {
              WHERE name = ?1 AND id = ?2 AND contended = 0";
         const CONTENDED: &str = "UPDATE claim SET revoked = 1, expires = iif(?3, 0, expires) \
              WHERE name = ?1 AND id = ?2 AND token <> 0";
+        let holder =
+            quiet_holder(self.db, name)?.filter(|holder| holder.id == id).or(find(self.db, name, id)?);
         let mut changed = 0;
         for statement in [QUIET, CONTENDED] {
-            changed += self.db.prepare_cached(statement)?.execute(params![
-                name,
-                id.as_bytes(),
-                how == Revoke::Now
-            ])?;
+            changed +=
+                self.db.prepare_cached(statement)?.execute(params![name, id.as_bytes(), how.is_now()])?;
         }
         if changed == 0 {
             return Ok(Revoked::NotHeld);
+        }
+        if let Some(holder) = holder.filter(|holder| how.is_now() && holder.holds()) {
+            // A dead process need not be told.
+            match self.is_dead(holder.session)? {
+                true => bury(self.db, name, &holder)?,
+                false => leave_word(self.db, name, holder)?,
+            }
         }
         if contended(self.db, name)? {
             self.settle(name, None)?;
@@ -395,7 +401,9 @@ impl<'a> Queue<'a> {
     ) -> rusqlite::Result<Busy> {
         let (db, name) = (self.db, claim.name.as_str());
         let mut busy = self.busy(settled);
-        let count = db.prepare_cached("SELECT count(*) FROM claim WHERE name = ?1 AND ticket < ?2")?;
+        let count = db.prepare_cached(
+            "SELECT count(*) FROM claim WHERE name = ?1 AND ticket < ?2 AND NOT (revoked AND expires = 0)",
+        )?;
         let position = first(count, params![name, ticket], |row| row.get::<_, u32>(0))?.unwrap_or_default();
         let watched: Vec<u64> = match ahead {
             Some(waiter) if !waiter.holds() => {

@@ -259,6 +259,8 @@ fn forget_idle(connection: &Connection, queue: &mut Queue<'_>, old: i64) -> rusq
         queue.tidy(&name)?;
     }
     connection.execute("UPDATE lock SET id = NULL WHERE contended = 0 AND expires <= ?1", [queue.now])?;
+    // Words for holders that ended without having read them.
+    connection.execute("DELETE FROM claim WHERE revoked AND expires = 0 AND token < ?1", [old])?;
     connection.execute(REMEMBER_FORGOTTEN, [old])?;
     connection.execute("DELETE FROM lock WHERE id IS NULL AND contended = 0 AND token < ?1", [old]).map(drop)
 }

@@ -33,10 +33,19 @@ pub(super) struct Entry {
     /// Where it stands, if it waits.
     pub(super) place: Option<Place>,
     pub(super) lost: Option<Loss>,
+    /// Its node was written again, which only an operator does.
+    pub(super) is_rewritten: bool,
     /// What stood over the lock's own node when its node was made.
     pub(super) watch: Option<Standing>,
     /// Rung when asking again makes sense.
     pub(super) bell: Arc<Notify>,
+}
+
+impl Entry {
+    /// Why its node is gone.
+    pub(super) fn why_gone(&self) -> Loss {
+        if self.is_rewritten { Loss::Revoked } else { Loss::Removed }
+    }
 }
 
 /// Where one stands who waits.
@@ -136,7 +145,8 @@ impl Claims {
     pub(super) fn asked(&self, id: ClaimId, session: i64) {
         let bell = self.bell(id);
         let (own, watch, place) = (Watch::default(), None, None);
-        let entry = Entry { session, node: None, is_held: false, own, place, lost: None, watch, bell };
+        let (is_held, lost, is_rewritten) = (false, None, false);
+        let entry = Entry { session, node: None, is_held, own, place, lost, is_rewritten, watch, bell };
         locked(&self.entries).insert(id, entry);
     }
 
@@ -187,8 +197,11 @@ impl Claims {
     fn heard(&self, id: ClaimId, event: Event) {
         let mut entries = locked(&self.entries);
         let Some(entry) = entries.get_mut(&id) else { return };
-        if entry.is_held && event == Event::Deleted {
-            entry.lost.get_or_insert(Loss::Removed);
+        match event {
+            Event::Deleted if entry.is_held => entry.lost = entry.lost.or(Some(entry.why_gone())),
+            // The event says no more. If the node is gone by the next look, this was why.
+            Event::Changed if entry.is_held => entry.is_rewritten = true,
+            _ => {}
         }
         let is_held = entry.is_held;
         drop(entries);

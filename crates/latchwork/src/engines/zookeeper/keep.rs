@@ -70,7 +70,9 @@ impl Shared {
                 Ok(Reply::Node { data, .. }) => {
                     Data::read(&data).is_some_and(|data| data.is_revoked).then_some(Loss::Revoked)
                 }
-                Err(trouble) if trouble == Trouble::NO_NODE => Some(Loss::Removed),
+                Err(trouble) if trouble == Trouble::NO_NODE => {
+                    Some(self.claims.get(id).map_or(Loss::Removed, |entry| entry.why_gone()))
+                }
                 Err(trouble) => {
                     return (*at, Some(Err(failure::failed(&trouble, &request(node), &self.options))));
                 }

@@ -160,19 +160,28 @@ impl Shared {
         let session = self.session().await?;
         let seen = self.seen(&session, &lock.name).await?;
         let holding = node::holders(seen.iter().map(|seen| seen.kind));
+        // A claim that came back later under the same id has another node.
+        let is_named = |seen: &&Seen| {
+            let is_it = |holder: &ClaimState| holder.id == seen.state.id && holder.token == seen.state.token;
+            lock.holders.iter().any(is_it)
+        };
+        let named: Vec<_> = seen[..holding].iter().filter(is_named).collect();
+        for seen in &named {
+            how.check(&seen.state).map_err(|error| error.about(&lock.name))?;
+        }
         let mut revoked = Revoked::NotHeld;
-        for seen in &seen[..holding] {
-            // A claim that came back later under the same id has another node.
-            let is_named =
-                |holder: &&ClaimState| holder.id == seen.state.id && holder.token == seen.state.token;
-            if lock.holders.iter().find(is_named).is_none() {
-                continue;
-            }
+        for seen in named {
+            let fine = [Trouble::NO_NODE, Trouble::BAD_VERSION];
             let request = match how {
-                Revoke::Now => Request::Delete { path: seen.path.clone() },
+                Revoke::Now | Revoke::NowAlsoForeign => {
+                    if seen.state.foreign.is_none() {
+                        // Its client hears first that the node was written, and then knows why it is gone.
+                        self.ask(&session, mark_revoked(seen)?, &fine).await?;
+                    }
+                    Request::Delete { path: seen.path.clone() }
+                }
                 Revoke::AtLeaseEnd => mark_revoked(seen)?,
             };
-            let fine = [Trouble::NO_NODE, Trouble::BAD_VERSION];
             if self.ask(&session, request, &fine).await?.is_some() {
                 revoked = Revoked::Done;
             }
@@ -183,10 +192,7 @@ impl Shared {
 
 /// The holder's client watches its node, reads this, and lets go.
 fn mark_revoked(seen: &Seen) -> Result<Request> {
-    let Some(data) = Data::read(&seen.data) else {
-        let message = "its holder is another kind of client, which cannot be told; take it away now instead";
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    };
+    let data = Data::read(&seen.data).ok_or_else(strange)?;
     let data = Data { is_revoked: true, ..data }.bytes();
     Ok(Request::Write { path: seen.path.clone(), data, version: seen.stat.version })
 }

@@ -9,7 +9,7 @@ use super::options::Options;
 use super::quiet::Quiet;
 use super::wire::{Create, Reply, Request, Session, State, Trouble};
 use crate::clock::Moment;
-use crate::engine::{ClaimId, ClaimState, Grant, Valid};
+use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Valid};
 use crate::engines::thread::Thread;
 use crate::locked::locked;
 use crate::{Error, ErrorKind, Result};
@@ -168,9 +168,11 @@ pub(super) fn foreign_id(czxid: i64) -> ClaimId {
 
 /// What a node says of its claim. `id` is what its name says.
 pub(super) fn state_of(id: Option<ClaimId>, data: &[u8], stat: &super::wire::Stat) -> ClaimState {
-    let data = super::data::Data::read(data);
+    let value = data;
+    let data = super::data::Data::read(value);
     let id = id.or_else(|| data.as_ref().map(|data| data.id)).unwrap_or_else(|| foreign_id(stat.czxid));
     let mut state = ClaimState::new(id);
+    state.foreign = data.is_none().then(|| Foreign::new("node", value));
     state.note = data.map_or_else(|| crate::engine::Note::new("another client's"), |data| data.note);
     let since = std::time::Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
     state.since = std::time::SystemTime::UNIX_EPOCH.checked_add(since);

@@ -21,6 +21,8 @@ const ANY_VERSION: i32 = -1;
 #[derive(Clone, Copy)]
 enum Stay {
     Always = 0,
+    /// Under exactly its name.
+    WhileThere = 1,
     /// With ten digits behind its name.
     WithSession = 3,
 }
@@ -62,6 +64,11 @@ impl ZooKeeperAdmin {
     /// Makes a node that ends with this session, with ten digits behind its name.
     pub async fn enrol(&self, path: &str) -> String {
         self.create(path, Stay::WithSession).await
+    }
+
+    /// Makes a node of this very name that ends with this session.
+    pub async fn hold(&self, path: &str) {
+        self.create(path, Stay::WhileThere).await;
     }
 
     async fn create(&self, path: &str, stay: Stay) -> String {

@@ -20,8 +20,13 @@ const SELF: &str = "SELECT CRC32(HOST) FROM information_schema.PROCESSLIST WHERE
 const IS_THERE: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
 const IS_STILL_THERE: &str =
     "SELECT COUNT(*) + 0 * SLEEP(0.005) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
-/// Who holds a lock: number, where, who. Other users' connections are only shown to those who may see them.
-const SEEN: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.USER, '@', p.HOST), '') \
+/// A lock that every connection of ours has for itself alone, and never gives back. The server keeps no name for a connection:
+/// this is how an operator tells it from another program's.
+const MARK: &str = "DO GET_LOCK(CONCAT('latchwork:', CONNECTION_ID()), 0)";
+/// Who holds a lock: number, where, who, and whether it is one of ours. Other users' connections are only shown to those who
+/// may see them.
+const SEEN: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.USER, '@', p.HOST), ''), \
+                    COALESCE(IS_USED_LOCK(CONCAT('latchwork:', h.id)) = h.id, 0) \
                     FROM (SELECT IS_USED_LOCK(?) AS id) AS h LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = h.id \
                     WHERE h.id IS NOT NULL";
 
@@ -94,10 +99,12 @@ impl Named {
         let (wait, release) = (format!("SELECT GET_LOCK(?, {slice})"), "SELECT RELEASE_LOCK(?)");
         let texts = ["SELECT GET_LOCK(?, 0)", &wait, release, IS_THERE, IS_STILL_THERE, SEEN];
         let [try_get, get, release, is_there, is_still_there, seen] = texts.map(|text| plain.prepare(text));
+        let mark = plain.command(MARK);
         let (me, read_only) = (plain.command(SELF), plain.command("SELECT @@GLOBAL.read_only"));
         let cluster_size = plain.command("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'");
         let prepared = async {
             set.await?;
+            mark.await?;
             let (try_get, get, release) = (try_get.await?, get.await?, release.await?);
             let prepared = (try_get, get, release, is_there.await?, is_still_there.await?, seen.await?);
             Ok((prepared, me.await?, read_only.await?, cluster_size.await?))
@@ -277,14 +284,16 @@ impl Connection for Named {
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
         let reply = self.answer(self.plain.execute(self.seen, &[Param::Bytes(&key.digits())])).await?;
         let read = reply.rows.iter().filter_map(|row| {
-            let [id, since, who] = row else { return None };
+            let [id, since, who, is_ours] = row else { return None };
             let who = match who {
-                Value::Bytes(text) if !text.is_empty() => format!(" of {}", String::from_utf8_lossy(text)),
+                Value::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
                 _ => String::new(),
             };
-            let (number, since) = (number(id), number(since));
-            let note = Note::new(&format!("connection {number}{who}"));
-            Some(Seen { backend: Backend { number, since }, is_held: true, note })
+            let backend = Backend { number: number(id), since: number(since) };
+            let of = if who.is_empty() { "" } else { " of " };
+            let note = Note::new(&format!("connection {}{of}{who}", backend.number));
+            let stranger = (number(is_ours) != 1).then_some(who);
+            Some(Seen { backend, is_held: true, stranger, note })
         });
         Ok(read.collect())
     }

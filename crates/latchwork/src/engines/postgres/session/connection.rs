@@ -212,10 +212,11 @@ fn name_of(note: &Note) -> String {
     name
 }
 
-fn note_of(name: &str) -> Note {
-    match name.strip_prefix(NAME) {
-        Some(note) => Note::new(note.trim_start()),
-        None => Note::new(&format!("another client's: {name}")),
+/// Who a connection of this name is; and the name, if it is not one of ours.
+fn read_name(name: &str) -> (Note, Option<String>) {
+    match name.strip_prefix(NAME).filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
+        Some(note) => (Note::new(note.trim_start()), None),
+        None => (Note::new(&format!("another client's: {name}")), Some(name.to_owned())),
     }
 }
 
@@ -300,7 +301,8 @@ impl Connection for Advisory {
         let reply = reply.map_err(|trouble| self.failed(trouble))?;
         let read = reply.rows().map(|row| {
             let (is_held, name) = (row.bool(2).ok_or_else(strange)?, row.text(3).ok_or_else(strange)?);
-            Ok(Seen { backend: backend(&row)?, is_held, note: note_of(name) })
+            let (note, stranger) = read_name(name);
+            Ok(Seen { backend: backend(&row)?, is_held, stranger, note })
         });
         read.collect()
     }

@@ -1,6 +1,7 @@
 -- KEYS four for each lock, as in claim. ARGV 1 most waiters to show, and most of those who hold together
 -- ->   for each lock: {holder, ms until the key is free, fence, {waiting member, arrival in us, ...},
---      {member that holds together with others, token, ms until its lease ends, ...}}
+--      {member that holds together with others, token, ms until its lease ends, ...},
+--      the key's type if it is no string or an empty one, or ''}
 local call, locks = redis.call, {}
 local now = call('TIME')
 local ms = math.floor((now[1] * 1000000 + now[2]) / 1000)
@@ -15,8 +16,14 @@ for at = 1, #KEYS, 4 do
       waiters[#waiters + 1] = queue[i + 1]
     end
   end
-  local holder = both[1] or ''
-  if holder == '' and free_in ~= -2 then holder = '?' end
+  local holder, kind = both[1] or '', ''
+  if holder == '' and free_in ~= -2 then
+    holder, kind = '?', 'string'
+    if not both[1] then
+      kind = redis.pcall('TYPE', KEYS[at]) -- pcall: a user may not be let.
+      kind = kind['ok'] or 'key of another type'
+    end
+  end
   local holders = {}
   if shared_as(holder) then
     local T, L = together(KEYS[at + 1])
@@ -30,6 +37,6 @@ for at = 1, #KEYS, 4 do
       end
     end
   end
-  locks[#locks + 1] = {holder, free_in, both[2] or '', waiters, holders}
+  locks[#locks + 1] = {holder, free_in, both[2] or '', waiters, holders, kind}
 end
 return locks

@@ -6,7 +6,7 @@ local now = call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
 --{{sharing}}
 for i = 1, #KEYS / 4 do
-  local K, Q, F = KEYS[i * 4 - 3], KEYS[i * 4 - 2], KEYS[i * 4]
+  local K, Q, W, F = KEYS[i * 4 - 3], KEYS[i * 4 - 2], KEYS[i * 4 - 1], KEYS[i * 4]
   local member, ttl = ARGV[i * 3 - 2] .. ARGV[i * 3 - 1], tonumber(ARGV[i * 3])
   local T, L = together(Q)
   local holder = redis.pcall('GET', K)
@@ -17,7 +17,7 @@ for i = 1, #KEYS / 4 do
     call('ZADD', L, ms + ttl, member)
     last_as_long(K, holder, T, L, ms)
     answers[i] = 1
-  elseif is_ours and call('ZSCORE', L, '!' .. member) then
+  elseif is_ours and call('ZSCORE', L, '!' .. member) or call('ZSCORE', W, '!' .. ARGV[i * 3 - 2]) then
     answers[i] = 2
   end
 end

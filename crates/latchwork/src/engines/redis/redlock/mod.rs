@@ -344,8 +344,10 @@ fn promises(max_ttl: Duration, is_strict: bool, warnings: Vec<String>) -> Guaran
         tokens: Some("counter that a majority agrees on, at least the client's time in us"),
         tokens_survive_data_loss: true,
         fair: false,
+        lists_waiters: false,
         pushes: false,
         tells_losses: false,
+        tells_revocations: true,
         lives_with_session: false,
         read_write: false,
         permits: false,
@@ -470,9 +472,17 @@ impl Engine for Redlock {
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
+        // A majority says who holds and whether that is a claim of ours: a master that was healed may not know.
+        let seen = self.majority_of(&Filter::Name(lock.name.clone())).await?;
+        let is_named = |now: &&ClaimState| lock.holders.iter().any(|named| named.id == now.id);
+        let Some(holder) = seen.iter().flat_map(|seen| &seen.holders).find(is_named) else {
+            return Ok(Revoked::NotHeld);
+        };
+        how.check(holder).map_err(|error| error.about(&lock.name))?;
+        let is_ours = holder.foreign.is_none();
         let revoke = |node: Node| {
             let lock = lock.clone();
-            async move { node.alone().revoke(&lock, how).await }
+            async move { node.alone().take_away(&lock, how, is_ours).await }
         };
         let mut round = Round::begin(self.everybody(), self.clock().now().after(RELEASE_LIMIT), revoke);
         let (mut done, mut answered, mut heard) = (0, 0, Heard::default());
@@ -482,6 +492,8 @@ impl Engine for Redlock {
                     answered += 1;
                     done += usize::from(revoked == Revoked::Done);
                 }
+                // Another's by now.
+                Err(error) if error.kind() == ErrorKind::Foreign => answered += 1,
                 Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
                 Err(error) => heard.failed(&error),
             }

@@ -58,8 +58,11 @@ pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guara
         tokens: Some("only with .fenced(): max(counter + 1, the database's clock in us)"),
         tokens_survive_data_loss: true,
         fair: false,
+        // GET_LOCK tells who holds, and nothing more.
+        lists_waiters: engine == "postgres-session",
         pushes: true,
         tells_losses: true,
+        tells_revocations: false,
         lives_with_session: true,
         read_write: false,
         permits: false,

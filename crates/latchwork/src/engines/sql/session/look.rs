@@ -1,7 +1,7 @@
 //! What an operator sees, and can do. Names are hashed: a lock can be looked at by its name, and by nothing else.
 
 use super::{Backend, Connection, Seen, Server, Sessions};
-use crate::engine::{ClaimId, ClaimState, Filter, LockState, Revoke, Revoked};
+use crate::engine::{ClaimId, ClaimState, Filter, Foreign, LockState, Revoke, Revoked};
 use crate::{Error, ErrorKind, Result};
 
 impl<S: Server> Sessions<S> {
@@ -25,13 +25,17 @@ impl<S: Server> Sessions<S> {
     }
 
     pub(in crate::engines) async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        if how == Revoke::AtLeaseEnd {
-            let why =
-                "it can only end a holder's connection, at once and with all its locks; say so with --now";
-            return Err(self.unsupported(why));
-        }
         let line = self.0.common().await?;
         let now = line.ask(line.connection.seen(self.0.office.key(&lock.name))).await?;
+        let is_named =
+            |seen: &&Seen| seen.is_held && lock.holders.iter().any(|holder| holder.id == id_of(seen.backend));
+        for seen in now.iter().filter(is_named) {
+            how.check(&state_of(seen)).map_err(|error| error.about(&lock.name))?;
+        }
+        if how == Revoke::AtLeaseEnd {
+            let why = "it can only end a holder's connection, at once and with all its locks; take it away now instead";
+            return Err(self.unsupported(why));
+        }
         let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
             let still = now.iter().find(|seen| seen.is_held && id_of(seen.backend) == holder.id);
@@ -61,6 +65,7 @@ impl<S: Server> Sessions<S> {
 pub(super) fn state_of(seen: &Seen) -> ClaimState {
     let mut state = ClaimState::new(id_of(seen.backend));
     state.note = seen.note.clone();
+    state.foreign = seen.stranger.as_ref().map(|name| Foreign::named("connection", name));
     state
 }
 

@@ -1,0 +1,108 @@
+//! Keys of other programs: what an operator is told of them, and what is never touched.
+
+use std::process::Command;
+
+use testkit::servers::{RedisOptions, RedisServer};
+
+use crate::support::{Ended, Place, end};
+
+struct Scene {
+    place: Place,
+    server: RedisServer,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { place: Place::new(), server: RedisServer::start(RedisOptions::default()) }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://{}", self.server.address())
+    }
+
+    fn latch(&self, arguments: &[&str]) -> Ended {
+        end(self.place.latch(arguments.iter().copied()).env("LATCH_URL", self.url()))
+    }
+
+    fn ask(&self, words: &[&str]) -> String {
+        format!("{:?}", self.server.command(words))
+    }
+
+    /// Runs the command that a hint tells.
+    fn obey(&self, refused: &Ended) -> Ended {
+        let hint = refused.err.lines().find_map(|line| line.strip_prefix("hint: ")).expect("there is a hint");
+        let folder = std::path::Path::new(env!("CARGO_BIN_EXE_latch")).parent().expect("a folder");
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path"));
+        end(Command::new("bash").args(["-c", hint]).env("PATH", path).env("LATCH_URL", self.url()))
+    }
+}
+
+/// A cache entry has an expiry, and the lock of redis-py has none.
+#[test]
+fn a_key_of_another_program_is_described_and_kept() {
+    let scene = Scene::new();
+    for (value, expiry) in [("a cached\u{1b}[2J page that is longer than that", "PX"), ("hello", "")] {
+        let mut set = vec!["SET", "x", value];
+        set.extend(if expiry.is_empty() { &[][..] } else { &["PX", "60000"] });
+        scene.ask(&set);
+        let before = scene.ask(&["GET", "x"]);
+        for (arguments, code) in [
+            (&["revoke", "x", "--reason", "a test"][..], 64),
+            (&["revoke", "x", "--now", "--reason", "a test"], 64),
+            (&["release", "x", "--force"], 64),
+            (&["release", "x", "--force", "--now"], 64),
+            (&["release", "x"], 64),
+        ] {
+            let ended = scene.latch(arguments);
+            assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{arguments:?} {ended:?}");
+            assert_eq!(scene.ask(&["GET", "x"]), before, "{arguments:?}");
+            assert_eq!(scene.ask(&["PTTL", "x"]) == "Integer(-1)", expiry.is_empty(), "{arguments:?}");
+        }
+        let refused = scene.latch(&["revoke", "x", "--now", "--reason", "a test"]);
+        let (length, lease) = match expiry {
+            "" => ("string of 5 bytes, \"hello\"", "it has no lease"),
+            _ => (
+                r#"string of 42 bytes that begins "a cached\x1b[2J page that is longer""#,
+                "its lease ends in ",
+            ),
+        };
+        for part in
+            [length, lease, "not Latchwork's", "hint: latch revoke --now --foreign --reason='a test' x"]
+        {
+            assert!(refused.err.contains(part), "{part}: {refused:?}");
+        }
+        let gentle = scene.latch(&["revoke", "x", "--reason", "a test"]);
+        assert!(gentle.err.contains(lease) && !gentle.err.contains("hint"), "{gentle:?}");
+        assert_eq!(scene.obey(&refused).code, Some(0));
+        assert_eq!(scene.ask(&["EXISTS", "x"]), "Integer(0)");
+    }
+}
+
+#[test]
+fn a_key_that_is_no_string_is_never_removed() {
+    let scene = Scene::new();
+    for make in
+        [&["RPUSH", "x", "element"][..], &["HSET", "x", "field", "value"], &["ZADD", "x", "1", "member"]]
+    {
+        scene.ask(make);
+        for flags in [&[][..], &["--now"], &["--now", "--foreign"]] {
+            let ended = scene.latch(&[&["revoke", "x", "--reason", "a test"][..], flags].concat());
+            assert_eq!(ended.code, Some(64), "{ended:?}");
+            assert!(ended.err.contains("never taken away") && !ended.err.contains("hint"), "{ended:?}");
+            assert_eq!(scene.ask(&["EXISTS", "x"]), "Integer(1)");
+        }
+        scene.ask(&["DEL", "x"]);
+    }
+}
+
+#[test]
+fn the_type_of_a_foreign_holder_is_in_the_document() {
+    let scene = Scene::new();
+    scene.ask(&["SET", "x", "secret"]);
+    let ended = scene.latch(&["status", "x", "--json"]);
+    let state: serde_json::Value = serde_json::from_str(&ended.out).expect("a document");
+    assert_eq!(state["holders"][0]["foreign"], serde_json::json!({ "type": "string", "length": 6 }));
+    assert!(!ended.out.contains("secret"), "the value may be all that is needed to release it");
+    let text = scene.latch(&["status", "x"]).out;
+    assert!(text.contains("none: held until its holder gives it back"), "{text}");
+}

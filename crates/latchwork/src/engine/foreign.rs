@@ -1,0 +1,131 @@
+//! Holders that another program wrote.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use super::{ClaimState, Revoke};
+use crate::{Error, ErrorKind, Result};
+
+/// What stands where a claim would, and was not written by Latchwork. Each engine's page says how it tells one from the
+/// other. That is never guessed from an expiry.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Foreign {
+    /// Its type, in the words of the server: `string`, `list`, `node`, `row`, `connection`.
+    pub kind: Cow<'static, str>,
+    /// How many bytes its value has, if it has one.
+    pub length: Option<u64>,
+    /// The first bytes of its value, [`Foreign::HEAD`] at most.
+    pub head: Vec<u8>,
+    /// Whether it can be a lock at all. An engine never removes what cannot.
+    pub is_lock: bool,
+}
+
+impl Foreign {
+    /// How many bytes of a value are shown.
+    pub const HEAD: usize = 32;
+
+    /// Something with a value.
+    pub fn new(kind: impl Into<Cow<'static, str>>, value: &[u8]) -> Self {
+        let head = value[..value.len().min(Self::HEAD)].to_vec();
+        Self { kind: kind.into(), length: Some(value.len() as u64), head, is_lock: true }
+    }
+
+    /// Something that has no value, only a name that it goes by.
+    pub fn named(kind: impl Into<Cow<'static, str>>, name: &str) -> Self {
+        Self { length: None, ..Self::new(kind, name.as_bytes()) }
+    }
+
+    /// Something of a type that is no lock for any program.
+    pub fn not_a_lock(kind: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: kind.into(), length: None, head: Vec::new(), is_lock: false }
+    }
+}
+
+/// Without the value: whoever reads it in a log could release the lock with it.
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreign")
+            .field("kind", &self.kind)
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+/// With the first bytes of the value, everything but printable ASCII escaped.
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, head) = (self.kind.escape_debug(), self.head.escape_ascii());
+        match self.length {
+            None if self.head.is_empty() => write!(f, "{kind}"),
+            None => write!(f, "{kind} \"{head}\""),
+            Some(length) if length > self.head.len() as u64 => {
+                write!(f, "{kind} of {length} bytes that begins \"{head}\"")
+            }
+            Some(length) => write!(f, "{kind} of {length} bytes, \"{head}\""),
+        }
+    }
+}
+
+impl Revoke {
+    /// Whether this may be done to `holder`. An engine asks before it takes anything away, about what it found there itself.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Foreign`] if the holder is another program's, unless such holders were asked for and it can be a lock.
+    pub fn check(self, holder: &ClaimState) -> Result<()> {
+        let Some(foreign) = &holder.foreign else { return Ok(()) };
+        let refuse = |message| Err(Error::new(ErrorKind::Foreign, message));
+        let ends = ends(holder.expires_in);
+        match self {
+            _ if !foreign.is_lock => {
+                refuse(format!("what stands there is no lock but a {foreign}; it is never taken away"))
+            }
+            Self::NowAlsoForeign => Ok(()),
+            Self::AtLeaseEnd => refuse(format!(
+                "its holder is not Latchwork's and cannot be told; nothing was changed; {ends}: {foreign}"
+            )),
+            Self::Now => refuse(format!(
+                "its holder is not Latchwork's, and is taken away only if that is asked for; {ends}: {foreign}"
+            )),
+        }
+    }
+}
+
+/// When a foreign holder's lease ends.
+fn ends(expires_in: Option<Duration>) -> String {
+    match expires_in {
+        Some(left) => format!("its lease ends in {left:.1?}"),
+        None => "it has no lease, so it is held until its holder gives it back".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::ClaimId;
+
+    #[test]
+    fn a_foreign_value_is_shown_by_its_beginning_and_harmless() {
+        let shown = |value: &[u8]| Foreign::new("string", value).to_string();
+        assert_eq!(shown(b"hello"), "string of 5 bytes, \"hello\"");
+        assert_eq!(shown(b"\x1b[2J\"\xff\n"), r#"string of 7 bytes, "\x1b[2J\"\xff\n""#);
+        assert_eq!(shown(&[b'a'; 33]), format!("string of 33 bytes that begins \"{}\"", "a".repeat(32)));
+        assert!(!format!("{:?}", Foreign::new("string", b"hello")).contains("hello"));
+    }
+
+    #[test]
+    fn only_what_can_be_a_lock_is_taken_and_only_if_asked_for() {
+        let mut holder = ClaimState::new(ClaimId::random());
+        let allowed = |holder: &ClaimState| {
+            [Revoke::AtLeaseEnd, Revoke::Now, Revoke::NowAlsoForeign].map(|how| how.check(holder).is_ok())
+        };
+        assert_eq!(allowed(&holder), [true, true, true]);
+        holder.foreign = Some(Foreign::new("string", b"hello"));
+        assert_eq!(allowed(&holder), [false, false, true]);
+        let refused = Revoke::Now.check(&holder).expect_err("nobody asked for it").to_string();
+        assert!(refused.contains("no lease") && refused.contains("hello"), "{refused}");
+        holder.foreign = Some(Foreign::not_a_lock("hash"));
+        assert_eq!(allowed(&holder), [false, false, false]);
+    }
+}
