@@ -50,6 +50,32 @@ impl Failure {
         Self { kind: "not_set", ..Self::new(NOT_SET, message) }
     }
 
+    /// The server cannot be reached.
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self { kind: Self::label(ErrorKind::Unreachable), ..Self::new(UNUSABLE, message) }
+    }
+
+    /// The word for a kind of error in JSON.
+    pub(crate) fn label(kind: ErrorKind) -> &'static str {
+        match kind {
+            ErrorKind::Busy => "busy",
+            ErrorKind::TimedOut => "timed_out",
+            ErrorKind::Lost => "lost",
+            ErrorKind::Invalid => "invalid",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Unreachable => "unreachable",
+            _ => "unusable",
+        }
+    }
+
+    /// The same failure with what came before it.
+    pub(crate) fn after(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
@@ -98,15 +124,7 @@ impl From<Error> for Failure {
             ErrorKind::Invalid | ErrorKind::Unsupported => USAGE,
             _ => UNUSABLE,
         };
-        let kind = match error.kind() {
-            ErrorKind::Invalid => "invalid",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Denied => "denied",
-            ErrorKind::Corrupt => "corrupt",
-            ErrorKind::Unreachable => "unreachable",
-            _ => kind_of(code),
-        };
-        Self { kind, ..Self::new(code, error.to_string()) }
+        Self { kind: Self::label(error.kind()), ..Self::new(code, error.to_string()) }
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct LockView {
     pub(crate) held: bool,
     pub(crate) holders: Vec<ClaimView>,
     pub(crate) waiters: Vec<ClaimView>,
+    /// How many may hold it at once, if its holders have permits.
+    permits: Option<u32>,
 }
 
 impl LockView {
@@ -24,12 +26,22 @@ impl LockView {
             held: !state.holders.is_empty(),
             holders: state.holders.iter().map(ClaimView::new).collect(),
             waiters: state.waiters.iter().map(ClaimView::new).collect(),
+            permits: state.holders.first().and_then(|holder| holder.permits),
         }
     }
 
     /// The name, safe to show.
     pub(crate) fn title(&self) -> String {
         as_one_word(&self.name)
+    }
+
+    /// Whether it is held, and how many of its permits are.
+    pub(crate) fn state(&self) -> String {
+        match (self.permits, self.held) {
+            (Some(of), _) => format!("{} of {of} permits held", self.holders.len()),
+            (None, true) => "held".to_owned(),
+            (None, false) => "free".to_owned(),
+        }
     }
 
     /// The holders in few words.

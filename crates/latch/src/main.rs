@@ -11,6 +11,7 @@ mod elect;
 mod engines;
 mod environment;
 mod failure;
+mod first_connection;
 mod guarantees_view;
 mod guardian;
 mod json;
@@ -30,6 +31,8 @@ mod terminal;
 mod tree;
 mod usage;
 mod voice;
+mod wait_report;
+mod wait_view;
 mod waiting;
 
 use clap::Parser;
@@ -58,12 +61,12 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     // Only what needs an engine looks for one: the others work with any settings.
     let target = || Target::choose(&cli.target, voice);
     match &cli.subcommand {
-        Subcommand::Run(options) => run::run(options, &target()?, voice),
+        Subcommand::Run(options) => run::run(options, &target()?, voice, cli.quiet),
         Subcommand::Status(options) => status::run(options, &target()?, voice),
         Subcommand::Ls(options) => ls::run(options, &target()?, voice),
         Subcommand::Release(options) => release::run(options, &cli.target, &target()?, voice),
         Subcommand::Cell(options) => cell::run(options, &target()?, voice),
-        Subcommand::Elect(options) => elect::run(options, &target()?, voice),
+        Subcommand::Elect(options) => elect::run(options, &target()?, voice, cli.quiet),
         Subcommand::Engines => engines::run(voice),
         Subcommand::Completions(options) => completions::run(options),
     }

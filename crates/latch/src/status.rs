@@ -107,8 +107,7 @@ impl Report for EngineStatus {
 
 impl Report for LockView {
     fn text(&self, width: Option<usize>) -> String {
-        let state = if self.held { "held" } else { "free" };
-        let mut rows = vec![("lock", self.title()), ("state", state.to_owned())];
+        let mut rows = vec![("lock", self.title()), ("state", self.state())];
         rows.extend(self.holders.iter().flat_map(|holder| holder.rows()));
         for (place, waiter) in self.waiters.iter().enumerate() {
             let label = if place == 0 { "waiting" } else { "" };

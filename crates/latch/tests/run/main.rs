@@ -11,3 +11,4 @@ mod pty;
 mod support;
 mod terminal;
 mod trouble;
+mod waiting;
