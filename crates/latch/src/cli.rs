@@ -31,6 +31,9 @@ pub(crate) struct Cli {
     /// For programs: one JSON document on stdout, errors and warnings as JSON lines on stderr
     #[arg(long, global = true, display_order = 500)]
     pub(crate) json: bool,
+    /// No messages about waiting; errors are still reported
+    #[arg(long, short = 'q', global = true, display_order = 501)]
+    pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) subcommand: Subcommand,
 }
@@ -83,10 +86,10 @@ pub(crate) struct TargetOptions {
 pub(crate) struct RunOptions {
     /// The lock: 1 to 512 bytes, no control characters
     pub(crate) name: String,
-    /// Wait at most this long: 30s, 5m, or a number of seconds [default: as long as it takes]
+    /// Wait at most this long, for the server and for the lock: 30s, 5m, or a number of seconds [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// Do not wait at all
+    /// Do not wait at all, neither for the server nor for the lock
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
     /// How long a holder that vanished may block others

@@ -19,6 +19,11 @@ pub(crate) fn shown(millis: u64) -> String {
     humantime::format_duration(Duration::from_millis(told)).to_string()
 }
 
+/// Whole seconds.
+pub(crate) fn in_seconds(span: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(span.as_secs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

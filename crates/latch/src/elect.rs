@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,6 +15,7 @@ use crate::note::NoteOptions;
 use crate::run::{self, Held};
 use crate::target::Target;
 use crate::voice::Voice;
+use crate::wait_report::News;
 
 /// Run a command while being the leader; standbys wait for their turn
 #[derive(Args, Debug)]
@@ -29,7 +31,7 @@ pub(crate) struct ElectOptions {
     /// What others are told of the leader: an address, a name
     #[arg(long, value_name = "VALUE", default_value = "")]
     value: OsString,
-    /// Wait at most this long: 30s, 5m, or a number of seconds [default: as long as it takes]
+    /// Wait at most this long, for the server and to lead: 30s, 5m, or a number of seconds [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// How long a leader that vanished may lead on
@@ -46,7 +48,12 @@ pub(crate) struct ElectOptions {
 }
 
 /// Runs the command; the exit code is its own if it ran to its end while leading.
-pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(crate) fn run(
+    options: &ElectOptions,
+    target: &Target,
+    voice: Voice,
+    is_quiet: bool,
+) -> Result<u8, Failure> {
     let as_run = RunOptions {
         name: options.name.clone(),
         wait: options.wait,
@@ -60,16 +67,16 @@ pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Resu
         note: options.note.clone(),
         command: options.command.clone(),
     };
-    run::run_while(&as_run, target, voice, &Held::Leading(options.value.as_bytes()))
+    run::run_while(&as_run, target, (voice, is_quiet), &Held::Leading(options.value.as_bytes()))
 }
 
 /// Waits until this one leads.
 pub(crate) async fn campaign(
     client: &latchwork::Client,
     options: &RunOptions,
+    (wait, news): (Wait, Arc<News>),
     value: &[u8],
 ) -> latchwork::Result<latchwork::Guard> {
-    let wait = options.wait.map_or(Wait::Forever, Wait::from);
     let election = client.election(&options.name).ttl(options.ttl()).wait(wait).stop_margin(options.grace);
-    election.campaign(value).await.map(Leadership::into_guard)
+    election.on_waiting(move |state| news.hear(state)).campaign(value).await.map(Leadership::into_guard)
 }

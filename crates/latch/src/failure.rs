@@ -51,6 +51,33 @@ impl Failure {
         Self { kind: "not_set", ..Self::new(NOT_SET, message) }
     }
 
+    /// The server cannot be reached.
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self { kind: Self::label(ErrorKind::Unreachable), ..Self::new(UNUSABLE, message) }.of_engine()
+    }
+
+    /// The word for a kind of error in JSON.
+    pub(crate) fn label(kind: ErrorKind) -> &'static str {
+        match kind {
+            ErrorKind::Busy => "busy",
+            ErrorKind::TimedOut => "timed_out",
+            ErrorKind::Lost => "lost",
+            ErrorKind::Invalid => "invalid",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Foreign => "foreign",
+            ErrorKind::Unreachable => "unreachable",
+            _ => "unusable",
+        }
+    }
+
+    /// The same failure with what came before it.
+    pub(crate) fn after(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
@@ -100,15 +127,7 @@ impl From<Error> for Failure {
             ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Foreign => USAGE,
             _ => UNUSABLE,
         };
-        let kind = match error.kind() {
-            ErrorKind::Invalid => "invalid",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Denied => "denied",
-            ErrorKind::Corrupt => "corrupt",
-            ErrorKind::Foreign => "foreign",
-            ErrorKind::Unreachable => "unreachable",
-            _ => kind_of(code),
-        };
+        let kind = Self::label(error.kind());
         Self { kind, is_of_engine: code == UNUSABLE, ..Self::new(code, error.to_string()) }
     }
 }

@@ -28,18 +28,27 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]], width: Option<usize>) 
     for row in rows {
         let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}{GAP}"));
         let line = padded.collect::<String>() + &row[N - 1];
-        text.extend(line.trim_end().chars().take(width.unwrap_or(usize::MAX)));
+        let line = line.trim_end();
+        let room = width.filter(|width| length(line) > *width);
+        match room {
+            None => text.push_str(line),
+            Some(room) => text.extend(line.chars().take(room.saturating_sub(1)).chain(['…'])),
+        }
         text.push('\n');
     }
     text
 }
 
-/// At most `room` characters, with a mark where something is missing.
+/// At most `room` characters, with a mark in the middle where something is missing: names often differ at their ends.
 pub(crate) fn shortened(text: String, room: usize) -> String {
-    if length(&text) <= room {
+    let length = length(&text);
+    if length <= room {
         return text;
     }
-    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    let kept = room.saturating_sub(1);
+    let end = kept / 2;
+    let start = text.chars().take(kept - end);
+    start.chain(['…']).chain(text.chars().skip(length - end)).collect()
 }
 
 fn length(text: &str) -> usize {
@@ -85,8 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shortened_says_so() {
-        assert_eq!((shortened("long".into(), 3), shortened("fits".into(), 4)), ("lo…".into(), "fits".into()));
+    fn what_is_shortened_says_so_and_keeps_both_ends() {
+        let cut = |text: &str, room| shortened(text.to_owned(), room);
+        assert_eq!((cut("long", 3), cut("fits", 4)), ("l…g".into(), "fits".into()));
+        assert_eq!(cut("orders/eu-central/warehouse/line-42", 18), "orders/eu…/line-42");
+        assert_eq!(
+            (cut("long", 1), cut("long", 0), cut("élan vital", 5)),
+            ("…".into(), "…".into(), "él…al".into())
+        );
     }
 
     #[test]
@@ -94,6 +109,6 @@ mod tests {
         let row = |cells: [&str; 3]| cells.map(str::to_owned);
         let rows = [row(["NAME", "N", "WHO"]), row(["é", "10", "somebody far away"])];
         assert_eq!(table(&rows, None), "NAME  N   WHO\né     10  somebody far away\n");
-        assert_eq!(table(&rows, Some(14)), "NAME  N   WHO\né     10  some\n");
+        assert_eq!(table(&rows, Some(14)), "NAME  N   WHO\né     10  som…\n");
     }
 }

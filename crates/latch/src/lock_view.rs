@@ -16,6 +16,8 @@ pub(crate) struct LockView {
     pub(crate) holders: Vec<ClaimView>,
     /// `None`: the engine cannot tell.
     pub(crate) waiters: Option<Vec<ClaimView>>,
+    /// How many may hold it at once, if its holders have permits.
+    permits: Option<u32>,
 }
 
 impl LockView {
@@ -28,12 +30,22 @@ impl LockView {
             held: !state.holders.is_empty(),
             holders: views(&state.holders),
             waiters: promised.lists_waiters.then(|| views(&state.waiters)),
+            permits: state.holders.first().and_then(|holder| holder.permits),
         }
     }
 
     /// The name, safe to show.
     pub(crate) fn title(&self) -> String {
         as_one_word(&self.name)
+    }
+
+    /// Whether it is held, and how many of its permits are.
+    pub(crate) fn state(&self) -> String {
+        match (self.permits, self.held) {
+            (Some(of), _) => format!("{} of {of} permits held", self.holders.len()),
+            (None, true) => "held".to_owned(),
+            (None, false) => "free".to_owned(),
+        }
     }
 
     /// The holders in few words.

@@ -1,5 +1,7 @@
 //! `latch ls [PREFIX]`: every lock in use, one line each.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use latchwork::engine::Filter;
 use serde::Serialize;
@@ -44,6 +46,18 @@ pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<
     Ok(0)
 }
 
+impl Locks {
+    /// A third of the screen: one long name must not push the rest of every line off it. More if names would be cut to
+    /// the same text.
+    fn room_for_names(&self, width: usize) -> usize {
+        let differ = |room: &usize| {
+            let cut = |lock: &LockView| layout::shortened(lock.title(), *room);
+            self.locks.iter().map(cut).collect::<BTreeSet<_>>().len() == self.locks.len()
+        };
+        [width / 3, width / 2, width * 2 / 3].into_iter().find(differ).unwrap_or(width)
+    }
+}
+
 impl Report for Locks {
     fn text(&self, width: Option<usize>) -> String {
         const HEAD: [&str; 5] = ["NAME", "HELD FOR", "LEASE LEFT", "WAITING", "HOLDER"];
@@ -51,8 +65,7 @@ impl Report for Locks {
             return String::new();
         }
         let head = HEAD.map(str::to_owned);
-        // One long name must not push what matters of all the others off the screen.
-        let room = width.map_or(usize::MAX, |width| width / 3);
+        let room = width.map_or(usize::MAX, |width| self.room_for_names(width));
         let rows = self.locks.iter().map(|lock| row(lock, room));
         let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
         layout::table(&rows, width)

@@ -13,6 +13,7 @@ mod engines;
 mod environment;
 mod failure;
 mod fingerprint;
+mod first_connection;
 mod guarantees_view;
 mod guardian;
 mod json;
@@ -35,6 +36,8 @@ mod terminal;
 mod tree;
 mod usage;
 mod voice;
+mod wait_report;
+mod wait_view;
 mod waiting;
 
 use clap::Parser;
@@ -66,13 +69,13 @@ fn dispatch(cli: &Cli) -> Result<u8, Failure> {
         work(&target).map_err(|failure| failure.or_hint(|| target.hint()))
     };
     match &cli.subcommand {
-        Subcommand::Run(options) => on(&|target| run::run(options, target, voice)),
+        Subcommand::Run(options) => on(&|target| run::run(options, target, voice, cli.quiet)),
         Subcommand::Status(options) => on(&|target| status::run(options, target, voice)),
         Subcommand::Ls(options) => on(&|target| ls::run(options, target, voice)),
         Subcommand::Release(options) => on(&|target| release::run(options, &cli.target, target, voice)),
         Subcommand::Revoke(options) => on(&|target| revoke::run(options, &cli.target, target, voice)),
         Subcommand::Cell(options) => on(&|target| cell::run(options, target, voice)),
-        Subcommand::Elect(options) => on(&|target| elect::run(options, target, voice)),
+        Subcommand::Elect(options) => on(&|target| elect::run(options, target, voice, cli.quiet)),
         Subcommand::Engines => engines::run(voice),
         Subcommand::Completions(options) => completions::run(options),
     }

@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork::clock::Clock;
+use latchwork::clock::{Clock, Moment};
 use latchwork::engine::Lifetime;
 use latchwork::{Client, Effect, Error, ErrorKind, Guard, Lock, Wait};
 use nix::unistd::Pid;
@@ -15,6 +16,7 @@ use tokio::runtime::Builder;
 
 use crate::cli::{OnLost, RunOptions};
 use crate::connection::Connection;
+use crate::duration::in_seconds;
 use crate::failure::{self, Failure};
 use crate::guardian::Guardian;
 use crate::signals::{self, Signals};
@@ -23,12 +25,18 @@ use crate::target::Target;
 use crate::terminal::Terminal;
 use crate::tree::{self, Tree};
 use crate::voice::Voice;
-use crate::waiting::{self, Line};
-use crate::{elect, environment, keep_fd, nested};
+use crate::wait_report::{News, WaitReport};
+use crate::waiting;
+use crate::{elect, environment, first_connection, keep_fd, nested};
 
 /// Runs the command; the exit code is its own if it ran to its end under the lock.
-pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
-    run_while(options, target, voice, &Held::Lock)
+pub(crate) fn run(
+    options: &RunOptions,
+    target: &Target,
+    voice: Voice,
+    is_quiet: bool,
+) -> Result<u8, Failure> {
+    run_while(options, target, (voice, is_quiet), &Held::Lock)
 }
 
 /// What is held while the command runs.
@@ -42,12 +50,12 @@ pub(crate) enum Held<'a> {
 pub(crate) fn run_while(
     options: &RunOptions,
     target: &Target,
-    voice: Voice,
+    (voice, is_quiet): (Voice, bool),
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
     nested::refuse_to_wait_for_itself(options, target)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let code = runtime.block_on(hold_and_run(options, target, voice, held));
+    let code = runtime.block_on(hold_and_run(options, target, (voice, is_quiet), held));
     runtime.shutdown_background();
     code
 }
@@ -55,22 +63,33 @@ pub(crate) fn run_while(
 async fn hold_and_run(
     options: &RunOptions,
     target: &Target,
-    voice: Voice,
+    (voice, is_quiet): (Voice, bool),
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
-    let Connection { client, session } = Connection::open(&target.url, voice).await?;
+    let mut report = WaitReport::new(&options.name, voice, is_quiet);
+    let news = report.news();
+    let Connection { client, session } = connect(options, target, voice, &mut report, &mut signals).await?;
     let note = options.note.describe(&options.command);
     let client = client.with_whole_note(&note);
-    let mut line = Line::new(&client, &options.name, &note, voice);
+    report.connected(&client, &note);
+    let (wait, connecting) = wait_that_is_left(options, report.began());
     let acquiring = async {
-        match held {
-            Held::Lock => describe_lock(&client, options).acquire().await,
-            Held::Leading(value) => elect::campaign(&client, options, value).await,
-        }
+        let guard = match held {
+            Held::Lock => describe_lock(&client, options, wait, news).acquire().await,
+            Held::Leading(value) => elect::campaign(&client, options, (wait, news), value).await,
+        };
+        guard.map_err(Failure::from)
     };
-    let acquired = waiting::acquire(acquiring, &mut line, &mut signals).await;
-    let guard = acquired.map_err(|failure| failure.or_code(options.conflict_exit_code))?;
+    let acquired = waiting::wait_for(acquiring, &mut report, &mut signals).await;
+    let guard = acquired.map_err(|failure| match failure.code() {
+        failure::TIMED_OUT if !connecting.is_zero() => {
+            let hint = format!("the first connection took {} of the wait limit", in_seconds(connecting));
+            failure.or_code(options.conflict_exit_code).hint(hint)
+        }
+        _ => failure.or_code(options.conflict_exit_code),
+    })?;
+    report.granted();
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
     environment::describe(&mut command, target, &guard, options.ttl());
@@ -92,6 +111,39 @@ async fn hold_and_run(
     code
 }
 
+/// Connects; waits for the server as for the lock, unless the caller does not want to wait.
+async fn connect(
+    options: &RunOptions,
+    target: &Target,
+    voice: Voice,
+    report: &mut WaitReport,
+    signals: &mut Signals,
+) -> Result<Connection, Failure> {
+    if options.no_wait || options.wait.is_some_and(|limit| limit.is_zero()) {
+        return Connection::open(&target.url, voice).await;
+    }
+    let (began, news) = (report.began(), report.news());
+    let end = options.wait.map(|limit| began.after(limit));
+    let connecting = first_connection::connect(&target.url, voice, (began, end), &news);
+    waiting::wait_for(connecting, report, signals).await
+}
+
+/// How long to wait for the lock, and how much of the limit the first connection took. Less than a tenth of a second is not
+/// counted, so that messages name the limit as it was given.
+fn wait_that_is_left(options: &RunOptions, began: Moment) -> (Wait, Duration) {
+    let took = Clock::boottime().now().since(began);
+    let took = match took.as_millis() {
+        ..100 => Duration::ZERO,
+        _ => Duration::from_millis(took.as_millis() as u64),
+    };
+    match (options.no_wait, options.wait) {
+        (true, _) => (Wait::Never, Duration::ZERO),
+        (false, None) => (Wait::Forever, Duration::ZERO),
+        (false, Some(limit)) if limit.is_zero() => (Wait::Never, Duration::ZERO),
+        (false, Some(limit)) => (Wait::UpTo(limit.saturating_sub(took)), took),
+    }
+}
+
 /// Stays while the lock is kept, unless it is told to end.
 async fn stay(client: &Client, signals: &mut Signals, voice: Voice) {
     let mut kept = std::pin::pin!(client.close());
@@ -106,12 +158,7 @@ async fn stay(client: &Client, signals: &mut Signals, voice: Voice) {
     }
 }
 
-fn describe_lock(client: &Client, options: &RunOptions) -> Lock {
-    let wait = match (options.no_wait, options.wait) {
-        (true, _) => Wait::Never,
-        (false, Some(limit)) => Wait::from(limit),
-        (false, None) => Wait::Forever,
-    };
+fn describe_lock(client: &Client, options: &RunOptions, wait: Wait, news: Arc<News>) -> Lock {
     let lifetime = if options.keep_fd { Lifetime::Session } else { Lifetime::Lease };
     client
         .lock(&options.name)
@@ -120,6 +167,7 @@ fn describe_lock(client: &Client, options: &RunOptions) -> Lock {
         .stop_margin(options.grace)
         .lifetime(lifetime)
         .hold_at_least(options.at_least.unwrap_or_default())
+        .on_waiting(move |state| news.hear(state))
 }
 
 /// The command's processes are watched over by us, and by the guardian in case we are killed.

@@ -117,8 +117,7 @@ impl Report for EngineStatus {
 
 impl Report for LockView {
     fn text(&self, width: Option<usize>) -> String {
-        let state = if self.held { "held" } else { "free" };
-        let mut rows = vec![("lock", self.title()), ("state", state.to_owned())];
+        let mut rows = vec![("lock", self.title()), ("state", self.state())];
         rows.extend(self.holders.iter().flat_map(|holder| holder.rows()));
         if self.waiters.is_none() {
             rows.push(("waiting", "unknown: this engine cannot list waiters".to_owned()));

@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use latchwork::{LockName, Loss};
 use serde::Serialize;
 
 use crate::cli::OnLost;
+use crate::duration::in_seconds;
 use crate::failure::{Failure, NO_OUTPUT};
 use crate::json;
 use crate::printable::printable;
+use crate::wait_view::WaitView;
 
 /// What a subcommand found out, for stdout.
 pub(crate) trait Report: Serialize {
@@ -30,10 +33,54 @@ pub(crate) enum Voice {
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event<'a> {
-    Error { kind: &'a str, message: &'a str, hint: Option<&'a str>, exit_code: u8 },
-    Warning { message: &'a str },
-    Notice { message: &'a str },
-    Lost { lock: &'a str, reason: &'a str, command: &'a str, message: &'a str },
+    Error {
+        kind: &'a str,
+        message: &'a str,
+        hint: Option<&'a str>,
+        exit_code: u8,
+    },
+    Warning {
+        message: &'a str,
+    },
+    Notice {
+        message: &'a str,
+    },
+    Waiting {
+        lock: &'a str,
+        waited_ms: u64,
+        holder: Option<&'a str>,
+        held_for_ms: Option<u64>,
+        place: Option<usize>,
+        waiters: Option<usize>,
+        outage: Option<OutageEvent<'a>>,
+        quarantine: Option<QuarantineEvent<'a>>,
+        message: &'a str,
+    },
+    Granted {
+        lock: &'a str,
+        waited_ms: u64,
+        message: &'a str,
+    },
+    Lost {
+        lock: &'a str,
+        reason: &'a str,
+        command: &'a str,
+        message: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct OutageEvent<'a> {
+    for_ms: u64,
+    kind: &'a str,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct QuarantineEvent<'a> {
+    until: String,
+    left_ms: u64,
+    why: &'a str,
 }
 
 impl Voice {
@@ -81,6 +128,38 @@ impl Voice {
         self.say(&message, &event);
     }
 
+    /// The lock is waited for.
+    pub(crate) fn waiting(self, view: &WaitView<'_>) {
+        let message = view.line();
+        let event = Event::Waiting {
+            lock: view.lock.as_str(),
+            waited_ms: millis(view.waited),
+            holder: view.holder.as_deref(),
+            held_for_ms: view.held_for.map(millis),
+            place: view.place.map(|(place, _)| place),
+            waiters: view.place.map(|(_, waiters)| waiters),
+            outage: view.outage.as_ref().map(|outage| OutageEvent {
+                for_ms: millis(outage.lasts),
+                kind: outage.kind,
+                message: &outage.message,
+            }),
+            quarantine: view.quarantine.as_ref().map(|quarantine| QuarantineEvent {
+                until: quarantine.until(),
+                left_ms: millis(quarantine.left),
+                why: &quarantine.why,
+            }),
+            message: &message,
+        };
+        self.say(&message, &event);
+    }
+
+    /// The wait is over, and the lock is held.
+    pub(crate) fn granted(self, name: &LockName, waited: Duration) {
+        let message = format!("got {name:?} after {}", in_seconds(waited));
+        let event = Event::Granted { lock: name.as_str(), waited_ms: millis(waited), message: &message };
+        self.say(&message, &event);
+    }
+
     /// Says why `latch` ends, and returns the exit code.
     pub(crate) fn report(self, failure: &Failure) -> u8 {
         let exit_code = failure.code();
@@ -116,6 +195,10 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// In one stroke, so that what the command says meanwhile cannot come between. A closed stderr is no reason to panic.
 fn write_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn width() -> Option<usize> {

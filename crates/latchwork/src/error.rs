@@ -125,6 +125,11 @@ impl Error {
         self.0.held_until.map(|(until, _)| until)
     }
 
+    /// The sentence alone: without the lock, and without what the server may have done.
+    pub(crate) fn sentence(&self) -> &str {
+        &self.0.message
+    }
+
     /// The lock this is about, if it is about one.
     pub fn lock(&self) -> Option<&LockName> {
         self.0.lock.as_ref()

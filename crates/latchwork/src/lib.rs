@@ -42,6 +42,7 @@ mod names;
 mod owner;
 mod recipes;
 mod token;
+mod waiting;
 mod wishes;
 
 pub use client::Client;
@@ -61,3 +62,4 @@ pub use recipes::{
     RwLock, StripedLock, optimistic,
 };
 pub use token::Token;
+pub use waiting::{Outage, Quarantine, Waiting};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{self, ClientHandle, LeaseTerms, Outcome, Patience, Terms, defaults};
+use crate::core::{self, ClientHandle, LeaseTerms, OnWaiting, Outcome, Patience, Terms, defaults};
 use crate::engine::{Lifetime, Mode, Note};
-use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result};
+use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result, Waiting};
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ impl Lock {
             at_least: Duration::ZERO,
             note,
             tells: None,
+            on_waiting: None,
         };
         let name = LockName::new(name).map_err(|_| name.into());
         Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None, wrong: None }
@@ -204,6 +205,39 @@ impl Lock {
         self
     }
 
+    /// Calls `tell` when [`Lock::acquire`] has to wait, and at every change of what is known of the wait: the holder, the
+    /// position in the queue, an outage of the server, a quarantine after its restart. Not called for a lock that is
+    /// free, nor by [`Lock::try_acquire`]. No request is sent for it: it hears what the engine answers anyway.
+    ///
+    /// `tell` runs in the task that acquires the lock, on that task's thread, and must not block. No mutex of this
+    /// library is locked meanwhile. If it panics, the panic goes through `acquire`, which then leaves nothing behind, as
+    /// when it is dropped. There is one function per lock; a second replaces the first.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let client = latchwork::connect("memory:").await?;
+    /// let held = client.lock("nightly").acquire().await?;
+    /// let waiting = client.lock("nightly").wait(Duration::from_secs(5)).on_waiting(|state| {
+    ///     let name = &state.lock;
+    ///     match (&state.quarantine, &state.outage, &state.holder) {
+    ///         (Some(quarantine), ..) => eprintln!("{name:?}: {} ({:?} left)", quarantine.why, quarantine.left),
+    ///         (_, Some(outage), _) => eprintln!("{name:?}: {}, for {:?}", outage.message, outage.lasts),
+    ///         (.., Some(holder)) => eprintln!("{name:?} is held by {}", holder.as_str()),
+    ///         _ => eprintln!("{name:?} is held"),
+    ///     }
+    /// });
+    /// assert!(waiting.acquire().await.is_err());
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.terms_mut().on_waiting = Some(OnWaiting::new(tell));
+        self
+    }
+
     /// Takes the lock if it is free.
     ///
     /// # Guarantees
@@ -232,7 +266,9 @@ impl Lock {
         Ok(match self.attempt(Patience::None).await? {
             Outcome::Held(grip) => Some(Guard::new(grip, self.core.clone())),
             Outcome::NotHeld { left: None, .. } => None,
-            Outcome::NotHeld { holder, left } => return Err(self.not_held(Wait::Never, holder, left)),
+            Outcome::NotHeld { holder, is_quarantine, left } => {
+                return Err(self.not_held(Wait::Never, (holder, is_quarantine), left));
+            }
         })
     }
 
@@ -271,7 +307,9 @@ impl Lock {
     pub(crate) async fn acquire_within(&self, patience: Patience) -> Result<Guard> {
         match self.attempt(patience).await? {
             Outcome::Held(grip) => Ok(Guard::new(grip, self.core.clone())),
-            Outcome::NotHeld { holder, left } => Err(self.not_held(self.wait, holder, left)),
+            Outcome::NotHeld { holder, is_quarantine, left } => {
+                Err(self.not_held(self.wait, (holder, is_quarantine), left))
+            }
         }
     }
 
@@ -401,15 +439,23 @@ impl Lock {
         Ok(())
     }
 
-    fn not_held(&self, wait: Wait, holder: Option<Note>, left: Option<Moment>) -> Error {
+    fn not_held(
+        &self,
+        wait: Wait,
+        (holder, is_quarantine): (Option<Note>, bool),
+        left: Option<Moment>,
+    ) -> Error {
         let by = holder.filter(|note| !note.as_str().is_empty());
-        let by = by.map_or_else(String::new, |note| format!(" by {}", note.as_str()));
+        // A quarantine is no holder of a permit.
+        let permits = self.terms.mode.permits().filter(|_| !is_quarantine);
+        let one = if permits.is_some() { ", one" } else { "" };
+        let by = by.map_or_else(String::new, |note| format!("{one} by {}", note.as_str()));
+        let permits = permits.map_or_else(String::new, |of| format!("{of} of {of} permits "));
         let error = match wait {
-            Wait::UpTo(limit) => Error::new(
-                ErrorKind::TimedOut,
-                format!("still held{by} after waiting {limit:?}; raise the wait limit"),
-            ),
-            _ => Error::new(ErrorKind::Busy, format!("held{by}")),
+            Wait::UpTo(limit) => {
+                Error::new(ErrorKind::TimedOut, format!("{permits}still held{by} after waiting {limit:?}"))
+            }
+            _ => Error::new(ErrorKind::Busy, format!("{permits}held{by}")),
         };
         let error = match left {
             Some(until) => error.with_effect(Effect::Unknown).may_be_held(until, self.core.clock.now()),

@@ -10,6 +10,7 @@ macro_rules! wishes {
             max_hold: std::time::Duration;
             local_handoff: bool;
             pass_for: std::time::Duration;
+            on_waiting: impl Fn(&$crate::Waiting) + Send + Sync + 'static;
             $($more)*
         }
     };

@@ -80,10 +80,33 @@ fn on_a_terminal_every_lock_stays_one_line() {
     let screen = pty.screen();
     let lines: Vec<_> = screen.lines().map(str::trim_end).collect();
     assert!(
-        lines[0].ends_with("HOLDER") && lines[1].starts_with("short ") && lines[2].contains("x… "),
+        lines[0].ends_with("HOLDER") && lines[1].starts_with("short ") && lines[2].contains("x…x"),
         "{screen}"
     );
     assert!(lines.iter().all(|line| line.chars().count() <= 70) && lines[3] == "done", "{screen}");
+}
+
+#[test]
+fn names_that_are_cut_on_a_terminal_still_differ() {
+    let place = Place::new();
+    let names = [
+        "orders/eu-central-1/warehouse-17/line-41",
+        "orders/eu-central-1/warehouse-17/line-42",
+        "orders/eu-central-1/warehouse-18/line-42",
+    ];
+    let _holders = hold_all(&place, &names);
+    let mut shell = Command::new("sh");
+    let script = format!("stty cols 80 rows 24; {} ls; echo done", env!("CARGO_BIN_EXE_latch"));
+    shell.args(["-c", &script]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    let mut pty = Pty::start(&shell);
+    pty.see("done");
+    let screen = pty.screen();
+    let shown: Vec<_> = screen.lines().skip(1).take(3).map(|line| line.split("  ").next().unwrap()).collect();
+    let differ: std::collections::BTreeSet<_> = shown.iter().collect();
+    assert_eq!(differ.len(), 3, "{screen}");
+    assert!(shown.iter().all(|name| name.starts_with("orders/") && name.contains('…')), "{screen}");
+    assert!(shown[0].ends_with("line-41") && shown[1].ends_with("line-42"), "{screen}");
+    assert!(screen.lines().all(|line| line.trim_end().chars().count() <= 80), "{screen}");
 }
 
 #[test]

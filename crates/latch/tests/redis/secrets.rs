@@ -94,7 +94,7 @@ fn no_subcommand_tells_the_password_when_it_is_wrong_or_nobody_is_there() {
     let (place, wrong) = (Place::new(), guarded("another"));
     let nobody = format!("redis://{USER}:{PASSWORD}@127.0.0.1:1");
     for url in [url(&wrong), nobody] {
-        for arguments in [&["run", "x", "--", "true"][..], &["status", "x"], &["ls"]] {
+        for arguments in [&["run", "x", "--wait", "300ms", "--", "true"][..], &["status", "x"], &["ls"]] {
             ends(&place, &url, arguments, 69);
         }
         ends(&place, &url, &["release", "x", "--force"], 69);

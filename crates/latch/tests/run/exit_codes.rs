@@ -104,7 +104,8 @@ fn a_signal_while_waiting_withdraws_from_the_queue() {
     let place = Place::new();
     let holder = place.hold("x", &[], "sleep 60");
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
-        let waiter = place.script("x", &[], "echo ran").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let waiter =
+            place.script("x", &["--quiet"], "echo ran").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let waiter = waiter.unwrap();
         eventually("it waits", || place.inspect("x").is_some_and(|lock| lock.waiters.len() == 1));
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(waiter.id() as i32), signal).unwrap();

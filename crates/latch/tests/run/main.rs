@@ -15,3 +15,4 @@ mod support;
 mod system;
 mod terminal;
 mod trouble;
+mod waiting;

@@ -24,6 +24,7 @@ impl Election {
         ttl: Duration;
         wait: impl Into<Wait>;
         stop_margin: Duration;
+        on_waiting: impl Fn(&crate::Waiting) + Send + Sync + 'static;
     }
 
     /// Waits until this one leads, and tells everybody `value`, as [`Election::campaign`](crate::Election::campaign).

@@ -13,6 +13,7 @@ use super::machine::{Attempt, End, Failed, Step};
 use super::request::Request;
 use super::shield::{Shield, Work};
 use super::turn::Turn;
+use super::watched::Watched;
 use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
 use crate::clock::Moment;
 use crate::engine::{Answer, Busy, Claim, Note, Wake};
@@ -26,6 +27,8 @@ pub(crate) enum Outcome {
     NotHeld {
         /// Who holds it, if that is known.
         holder: Option<Note>,
+        /// Whether the server grants no locks now: then `holder` describes its quarantine.
+        is_quarantine: bool,
         /// Until when this attempt may hold it all the same, if its claim could not be withdrawn.
         left: Option<Moment>,
     },
@@ -38,48 +41,18 @@ pub(crate) async fn acquire(
     terms: &Arc<Terms>,
     patience: Patience,
 ) -> Result<Outcome> {
-    let mut watched = Watched { core, name, patience, began: Some(core.clock.now()) };
-    let outcome = core.telemetry.around(name, attempt(core, name, terms, patience)).await;
+    let mut watched = Watched::new(core, name, patience);
+    let outcome = core.telemetry.around(name, attempt(&mut watched, terms)).await;
     watched.ended(&outcome);
     outcome
 }
 
-/// Tells how an attempt ended, also when it was dropped.
-struct Watched<'a> {
-    core: &'a Core,
-    name: &'a LockName,
-    patience: Patience,
-    began: Option<Moment>,
-}
-
-impl Watched<'_> {
-    fn ended(&mut self, outcome: &Result<Outcome>) {
-        if let Some(began) = self.began.take() {
-            let waited = self.core.clock.now().since(began);
-            self.core.telemetry.acquired(self.name, self.patience, waited, outcome);
-        }
-    }
-}
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        if self.began.is_some() {
-            self.core.telemetry.cancelled(self.name);
-        }
-    }
-}
-
-async fn attempt(
-    core: &Arc<Core>,
-    name: &LockName,
-    terms: &Arc<Terms>,
-    patience: Patience,
-) -> Result<Outcome> {
+async fn attempt(watched: &mut Watched<'_>, terms: &Arc<Terms>) -> Result<Outcome> {
     loop {
-        match stand_in_line(core, name, terms, patience).await? {
+        match stand_in_line(watched, terms).await? {
             // Boxed, so that the many who only stand in line stay small.
             Some(Turn::Drive(ticket)) => {
-                if let Some(outcome) = Box::pin(drive(core, ticket, terms, patience)).await? {
+                if let Some(outcome) = Box::pin(drive(watched, ticket, terms)).await? {
                     return Ok(outcome);
                 }
             }
@@ -90,7 +63,7 @@ async fn attempt(
             Some(Turn::Pass(_)) => {}
             None => {
                 let holder = Some(Note::new("another task of this client"));
-                return Ok(Outcome::NotHeld { holder, left: None });
+                return Ok(Outcome::NotHeld { holder, is_quarantine: false, left: None });
             }
         }
     }
@@ -98,12 +71,8 @@ async fn attempt(
 
 /// `None` if this task was not polled for so long that other tasks went on without it. It must then queue
 /// again.
-async fn drive(
-    core: &Arc<Core>,
-    mut ticket: Ticket,
-    terms: &Terms,
-    patience: Patience,
-) -> Result<Option<Outcome>> {
+async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> Result<Option<Outcome>> {
+    let (core, patience) = (watched.core, watched.patience);
     let claim = ticket.claim(terms, patience);
     ticket.let_readers_finish(terms, patience).await;
     let [jitter, ..] = *claim.id.as_bytes();
@@ -133,13 +102,24 @@ async fn drive(
                 ticket = returned;
                 now = core.clock.now();
                 let step = attempt.answered(now, answer.as_ref().map_err(failed));
+                let (waits, was_failing) =
+                    (matches!(step, Step::Wait(_) | Step::Pause(_)), failure.is_some());
                 failure = match answer {
                     Ok(Answer::Granted(_)) => None,
                     Ok(Answer::Busy(answer)) => {
+                        if waits {
+                            watched.busy(terms, &answer, busy.as_deref(), was_failing);
+                        }
                         busy = Some(answer);
                         None
                     }
-                    Err(error) => Some(error),
+                    Err(error) => {
+                        if waits {
+                            let since = attempt.failing_since().unwrap_or(now);
+                            watched.failing(terms, &error, since, !was_failing);
+                        }
+                        Some(error)
+                    }
                 };
                 step
             }
@@ -269,8 +249,9 @@ fn give_up(
 ) -> Result<Outcome> {
     match (end, failure) {
         (End::Busy | End::TimedOut, None) => {
+            let is_quarantine = busy.as_ref().is_some_and(|busy| busy.quarantine.is_some());
             let holder = busy.and_then(|busy| busy.holder);
-            Ok(Outcome::NotHeld { holder: holder.map(|holder| holder.note), left })
+            Ok(Outcome::NotHeld { holder: holder.map(|holder| holder.note), is_quarantine, left })
         }
         (End::TooLate, _) => {
             let message = "the engine answered too late for this ttl; raise ttl or look at the engine's load";

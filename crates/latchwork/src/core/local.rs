@@ -16,6 +16,7 @@ use super::duty::Duty;
 use super::grip::Grip;
 use super::ticket::{Inherited, Strays};
 use super::turn::{Closed, Found, Turn, TurnSlot};
+use super::watched::Watched;
 use super::{Core, Hold, Patience, Tenure, Terms, Ticket, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
@@ -87,12 +88,8 @@ impl Local {
 }
 
 /// Stands in line until it is this task's turn. `None` if that is not within its patience.
-pub(crate) async fn stand_in_line(
-    core: &Arc<Core>,
-    name: &LockName,
-    terms: &Arc<Terms>,
-    patience: Patience,
-) -> Result<Option<Turn>> {
+pub(super) async fn stand_in_line(watched: &mut Watched<'_>, terms: &Arc<Terms>) -> Result<Option<Turn>> {
+    let Watched { core, name, patience, .. } = *watched;
     let mut place = match step_up(core, name, terms, patience) {
         Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
         Some(Standing::With(shared)) if terms.owner.is_none() => {
@@ -103,6 +100,7 @@ pub(crate) async fn stand_in_line(
         None => return Ok(None),
     };
     sweeper::start(core);
+    watched.queued_locally(terms);
     let turn = poll_fn(|context| place.poll(context));
     Ok(match patience {
         // Boxed, so that those who wait without a limit stay small: a timer is larger than the rest.

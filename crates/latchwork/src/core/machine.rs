@@ -116,6 +116,11 @@ impl Attempt {
         (by < self.ends_by()).then_some(by)
     }
 
+    /// When the first of the claims failed that failed since the last answer.
+    pub(crate) fn failing_since(&self) -> Option<Moment> {
+        self.failing_since
+    }
+
     /// When the claim now under way ends at the latest, also if its caller no longer waits for it.
     pub(crate) fn ends_by(&self) -> Moment {
         self.sent.after(defaults::REQUEST_LIMIT)

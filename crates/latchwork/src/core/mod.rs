@@ -28,6 +28,7 @@ mod telemetry;
 mod tenure;
 mod ticket;
 mod turn;
+mod watched;
 
 pub(crate) use drive::{Outcome, acquire};
 pub(crate) use grip::Grip;
@@ -37,6 +38,7 @@ pub(crate) use lease::LeaseTerms;
 pub(crate) use machine::Patience;
 pub(crate) use tenure::Tenure;
 pub(crate) use ticket::Ticket;
+pub(crate) use watched::OnWaiting;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -82,6 +84,8 @@ pub(crate) struct Terms {
     pub(crate) note: Note,
     /// What everybody may read of the holder, where the engine keeps that.
     pub(crate) tells: Option<Arc<[u8]>>,
+    /// The function that is told about waits.
+    pub(crate) on_waiting: Option<OnWaiting>,
 }
 
 impl Core {

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::{Outcome, Patience};
-use crate::engine::{Claim, Renewal, Revoke, Revoked};
-use crate::{LockName, Loss, Result};
+use crate::engine::{Busy, Claim, Renewal, Revoke, Revoked};
+use crate::{Error, LockName, Loss, Result};
 
 pub(crate) struct Telemetry;
 
@@ -18,6 +18,9 @@ impl Telemetry {
     }
     pub(crate) fn acquired(&self, _: &LockName, _: Patience, _: Duration, _: &Result<Outcome>) {}
     pub(crate) fn warned(&self, _: &str) {}
+    pub(crate) fn waiting(&self, _: &LockName, _: Option<&Busy>) {}
+    pub(crate) fn outage(&self, _: &LockName, _: &Error) {}
+    pub(crate) fn outage_over(&self, _: &LockName) {}
     pub(crate) fn cancelled(&self, _: &LockName) {}
     pub(crate) fn held(&self, _: &Claim, _: Duration) {}
     pub(crate) fn revoked(&self, _: &LockName, _: Revoke, _: &str, _: &Result<Revoked>) {}

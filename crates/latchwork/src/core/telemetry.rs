@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
 use tracing::instrument::{Instrument, Instrumented};
-use tracing::{debug, debug_span, warn};
+use tracing::{debug, debug_span, info, warn};
 
 use super::{Grip, Outcome, Patience};
-use crate::engine::{Claim, Renewal, Revoke, Revoked};
-use crate::{LockName, Loss, Result};
+use crate::engine::{Busy, Claim, Renewal, Revoke, Revoked};
+use crate::{Error, LockName, Loss, Result};
 
 /// One client's counters.
 pub(crate) struct Telemetry {
@@ -83,6 +83,31 @@ impl Telemetry {
         };
         counter!("latchwork_acquires_total", "engine" => self.engine, "outcome" => outcome).increment(1);
         debug!(lock, engine = self.engine, ?waited, outcome, "not acquired");
+    }
+
+    /// An attempt waits, and the engine's answer says for whom; without an answer, for another task of its client.
+    pub(crate) fn waiting(&self, name: &LockName, busy: Option<&Busy>) {
+        let (lock, engine) = (name.as_str(), self.engine);
+        match busy {
+            None => debug!(lock, engine, "waiting for another task of this client"),
+            Some(Busy { quarantine: Some(why), again_in, .. }) => {
+                info!(lock, engine, left = ?again_in, "waiting for the end of a quarantine: {why}");
+            }
+            Some(busy) => {
+                let holder = busy.holder.as_ref().map(|holder| holder.note.as_str());
+                debug!(lock, engine, holder, position = busy.position, "waiting");
+            }
+        }
+    }
+
+    /// The requests of an attempt that waits begin to fail.
+    pub(crate) fn outage(&self, name: &LockName, error: &Error) {
+        warn!(lock = name.as_str(), engine = self.engine, %error, "waiting for a server that fails");
+    }
+
+    /// The engine answers again.
+    pub(crate) fn outage_over(&self, name: &LockName) {
+        info!(lock = name.as_str(), engine = self.engine, "the server answers again");
     }
 
     /// Nobody wanted the attempt any more.

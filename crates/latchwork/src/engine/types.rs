@@ -126,6 +126,14 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The number of permits, if it is for one of them.
+    pub fn permits(self) -> Option<u32> {
+        match self {
+            Self::Permit { of } => Some(of),
+            _ => None,
+        }
+    }
+
     /// Everybody must name the same number of permits. An engine that has permits refuses a claim that names another than
     /// `others`, who hold or wait.
     ///
@@ -203,12 +211,14 @@ pub struct Busy {
     pub again_in: Duration,
     /// What `wait` needs to know of this answer.
     pub mark: Mark,
+    /// Why the server grants no locks before `again_in` has passed, if it restarted and may have forgotten some.
+    pub quarantine: Option<Arc<str>>,
 }
 
 impl Busy {
     /// An answer that names nobody.
     pub fn new(again_in: Duration) -> Self {
-        Self { holder: None, position: None, floor: None, again_in, mark: Mark::default() }
+        Self { holder: None, position: None, floor: None, again_in, mark: Mark::default(), quarantine: None }
     }
 }
 
@@ -300,6 +310,8 @@ pub struct ClaimState {
     pub expires_in: Option<Duration>,
     /// What was found, if another program holds the lock.
     pub foreign: Option<Foreign>,
+    /// The number of permits that the lock has, if this claim is for one of them.
+    pub permits: Option<u32>,
 }
 
 impl ClaimState {
@@ -310,8 +322,16 @@ impl ClaimState {
 
     /// A claim of which nothing but the id is known.
     pub fn new(id: ClaimId) -> Self {
-        let (token, owner, since, expires_in, foreign) = (None, None, None, None, None);
-        Self { id, token, owner, note: Note::default(), since, expires_in, foreign }
+        Self {
+            id,
+            token: None,
+            owner: None,
+            note: Note::default(),
+            since: None,
+            expires_in: None,
+            foreign: None,
+            permits: None,
+        }
     }
 }
 

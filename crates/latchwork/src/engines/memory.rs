@@ -434,6 +434,7 @@ impl Entry {
 
     fn describe(&self, now: Moment) -> ClaimState {
         let mut state = ClaimState::new(self.claim.id);
+        state.permits = self.claim.mode.permits();
         state.token = self.held.map(|held| held.token);
         state.owner = self.claim.owner.clone();
         state.note = self.claim.note.clone();

@@ -76,14 +76,19 @@ impl Lives {
 
 /// A server that may have forgotten locks is not asked for any.
 pub(super) fn quarantined(server: &str, left: Duration) -> Verdict {
+    waits_out(server, "it started less than max-ttl ago and may have forgotten who holds", left)
+}
+
+/// The answer while no locks are granted.
+pub(super) fn waits_out(server: &str, why: &str, left: Duration) -> Verdict {
     let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
     holder.note = Note::new(&format!(
-        "the quarantine of {server}: it restarted and keeps no data, so it may have forgotten who holds; \
-         {:.0} s left (quarantine=off in the URL skips it)",
+        "the quarantine of {server}: {why}; {:.0} s left (quarantine=off in the URL skips it)",
         left.as_secs_f64()
     ));
     holder.expires_in = Some(left);
     let mut busy = Busy::new(left);
     busy.holder = Some(holder);
+    busy.quarantine = Some(format!("{server}: {why}; quarantine=off in the URL skips this").into());
     Verdict::Busy(busy)
 }

@@ -22,6 +22,7 @@ mod sharing;
 mod short_processes;
 mod storms;
 mod support;
+mod waits;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -166,6 +167,13 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_task_that_nobody_runs_does_not_ask_for_the_others, unless lives_in_the_runtime;
             [] a_release_that_nobody_runs_does_not_keep_its_lock, unless lives_in_the_runtime;
             [] tokens_rise_also_when_everything_stored_was_destroyed, unless forgets;
+        waits:
+            [] a_free_lock_and_one_that_is_only_tried_tell_of_no_wait;
+            [] a_waiter_is_told_who_holds_the_lock_and_when_that_changes;
+            [] a_task_behind_another_of_its_client_is_told_so;
+            [] a_waiter_is_told_of_an_outage_and_of_its_end;
+            [] a_panic_in_what_is_told_leaves_nothing_behind;
+            [] a_thread_that_waits_is_told_on_that_thread, unless lives_in_the_runtime;
         leases:
             [] work_longer_than_the_ttl_keeps_its_lock;
             [] blocked_user_code_does_not_starve_renewal, unless blocks;

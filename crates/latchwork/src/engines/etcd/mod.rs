@@ -255,6 +255,7 @@ impl Look {
 /// A holder, as far as its key tells.
 fn state_of(contender: &Contender) -> ClaimState {
     let mut state = ClaimState::new(contender.id);
+    state.permits = contender.mode.permits();
     state.token = u64::try_from(contender.revision).ok();
     state.note = Note::new(&contender.note);
     let value = contender.tells.as_deref().unwrap_or_default();

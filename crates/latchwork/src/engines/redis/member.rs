@@ -55,8 +55,9 @@ pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> 
     let (id, rest) = member.split_at_checked(ID)?;
     let (mode, tail) = rest.get(CHANNEL..)?.split_at_checked(ALONE.len())?;
     let (owner, note) = split_tail(tail);
-    let owner = owner.filter(|_| mode == ALONE.as_bytes());
     let mut state = ClaimState::new(parse_id(id)?);
+    state.permits = owner.as_ref().filter(|_| mode == b"p").and_then(|number| number.as_str().parse().ok());
+    let owner = owner.filter(|_| mode == ALONE.as_bytes());
     (state.owner, state.note, state.since) = (owner, note, arrived.map(wall));
     Some(state)
 }

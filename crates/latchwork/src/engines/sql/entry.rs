@@ -133,6 +133,7 @@ impl Entry {
 
     pub(super) fn describe(&self, now: i64) -> ClaimState {
         let mut state = ClaimState::new(self.id);
+        state.permits = self.mode.permits();
         state.token = self.holds().then_some(self.token as u64);
         state.owner = self.owner.clone();
         state.note = Note::new(&String::from_utf8_lossy(&self.note));

@@ -86,6 +86,7 @@ impl Entry {
 
     pub(super) fn describe(&self, now: i64) -> ClaimState {
         let mut state = ClaimState::new(self.id);
+        state.permits = self.mode.permits();
         state.token = self.holds().then_some(self.token);
         state.owner = self.owner.clone();
         state.note = Note::new(&self.note);

@@ -77,6 +77,7 @@ impl Shared {
                         let mut state = state_of(one.as_ref().and_then(Contender::id), &data, &stat);
                         state.token = u64::try_from(stat.czxid).ok();
                         let kind = one.as_ref().map_or(Kind::Exclusive, |one| one.kind);
+                        state.permits = kind.permits();
                         seen.push(Seen { path: path.clone(), kind, data, stat, state });
                     }
                     Ok(Reply::Node { .. }) => {}

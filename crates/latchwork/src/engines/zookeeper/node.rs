@@ -29,6 +29,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// The number of permits, if it is for one of them.
+    pub(super) fn permits(self) -> Option<u32> {
+        match self {
+            Self::Permit { of } => Some(of),
+            _ => None,
+        }
+    }
+
     /// The kind and the number of a node of this name; `None` if it is not somebody who holds or waits.
     pub(super) fn of(name: &str) -> Option<(Self, i32)> {
         let known = KINDS.iter().find_map(|(mark, kind)| {

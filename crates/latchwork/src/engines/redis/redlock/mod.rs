@@ -30,9 +30,10 @@ use super::wire::Value;
 use super::{member, millis};
 use crate::clock::{self, Clock};
 use crate::engine::{
-    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Note,
-    Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
+    Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released,
+    Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
+use crate::engines::quarantine::waits_out;
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Promise, Result};
 
@@ -316,16 +317,8 @@ impl Redlock {
 
     /// Masters that may have forgotten locks are not asked for any.
     fn quarantined(left: Duration) -> Verdict {
-        let mut holder = ClaimState::new(ClaimId::from_bytes([0; 16]));
-        holder.note = Note::new(&format!(
-            "the quarantine of a majority: they started less than max-ttl ago and may have forgotten who holds; {:.0} s \
-             left (quarantine=off in the URL skips it)",
-            left.as_secs_f64()
-        ));
-        holder.expires_in = Some(left);
-        let mut busy = Busy::new(left);
-        busy.holder = Some(holder);
-        Verdict::Busy(busy)
+        let why = "they started less than max-ttl ago and may have forgotten who holds";
+        waits_out("a majority", why, left)
     }
 }
 

@@ -1,0 +1,105 @@
+//! The first connection of a command that waits for a lock.
+
+use std::time::Duration;
+
+use latchwork::clock::{self, Clock, Moment};
+use latchwork::engine::EngineUrl;
+
+use crate::connection::Connection;
+use crate::duration::in_seconds;
+use crate::failure::Failure;
+use crate::voice::Voice;
+use crate::wait_report::News;
+
+/// The first pause between two attempts; doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Connects. While the server cannot be reached, tries again until `end`; without an end, forever.
+///
+/// A job that starts with its machine must not fail because the server starts a second later.
+pub(crate) async fn connect(
+    url: &EngineUrl,
+    voice: Voice,
+    (began, end): (Moment, Option<Moment>),
+    news: &News,
+) -> Result<Connection, Failure> {
+    let clock = Clock::boottime();
+    let (mut pause, mut newest, mut since) = (FIRST_PAUSE, None, None);
+    loop {
+        let attempt = Connection::open(url, voice);
+        let attempt = match end {
+            None => attempt.await,
+            Some(end) => {
+                let left = end.since(clock.now());
+                let Ok(attempt) = tokio::time::timeout(left, attempt).await else {
+                    return Err(given_up(url, newest, end.since(began)));
+                };
+                attempt
+            }
+        };
+        let failure = match attempt {
+            Err(failure) if may_pass(url, &failure) => failure,
+            attempt => return attempt,
+        };
+        news.no_connection(&failure, *since.get_or_insert_with(|| clock.now()));
+        newest = Some(failure);
+        // Between half and all of the pause: many clients that wait for one server must not come at one instant.
+        let [random] = clock::random_bytes();
+        let until = clock.now().after(pause / 2 + pause / 2 * u32::from(random) / 255);
+        if let Some(end) = end.filter(|end| *end <= until) {
+            clock.sleep_until(end).await;
+            return Err(given_up(url, newest, end.since(began)));
+        }
+        clock.sleep_until(until).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Whether another attempt may succeed without a change of the URL or of the server's settings. A database file is
+/// reached at once or not at all.
+fn may_pass(url: &EngineUrl, failure: &Failure) -> bool {
+    url.scheme() != "sqlite"
+        && failure.kind() == "unreachable"
+        && !failure.message().is_some_and(is_about_tls)
+}
+
+/// The library has one kind for every failed connection; a certificate that is refused stays refused.
+fn is_about_tls(message: &str) -> bool {
+    ["ertificate", "InvalidContentType", "fatal alert"].iter().any(|words| message.contains(words))
+}
+
+fn given_up(url: &EngineUrl, newest: Option<Failure>, waited: Duration) -> Failure {
+    let waited = in_seconds(waited);
+    match newest {
+        Some(failure) => failure.after(&format!("could not connect within {waited}")),
+        None => Failure::unreachable(format!(
+            "could not connect within {waited}: {} does not answer",
+            url.scheme()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_is_not_there_yet_is_worth_another_attempt() {
+        let redis: EngineUrl = "redis://h".parse().unwrap();
+        let file: EngineUrl = "sqlite:/x".parse().unwrap();
+        let passes = |url, message: &str| may_pass(url, &Failure::unreachable(message));
+        assert!(passes(&redis, "redis at h:6379: Connection refused (os error 111)"));
+        assert!(passes(&redis, "redis at h:6379: LOADING Redis is loading the dataset in memory"));
+        assert!(passes(&redis, "redis at h:6379: no answer in time; does it speak TLS on this port?"));
+        for refused in [
+            "invalid peer certificate: UnknownIssuer; ca= in the URL names the authority to trust",
+            "received fatal alert: CertificateRequired",
+            "received corrupt message of type InvalidContentType",
+        ] {
+            assert!(!passes(&redis, refused), "{refused}");
+        }
+        assert!(!passes(&file, "no space left"));
+        assert!(!may_pass(&redis, &Failure::new(crate::failure::USAGE, "a bad URL")));
+    }
+}

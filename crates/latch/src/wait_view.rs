@@ -1,0 +1,182 @@
+//! The state of a wait, as `latch` shows it.
+
+use std::time::Duration;
+
+use latchwork::{LockName, clock};
+
+use crate::duration::in_seconds;
+use crate::layout;
+use crate::printable::printable;
+
+/// The state of a wait for one lock.
+pub(crate) struct WaitView<'a> {
+    pub(crate) lock: &'a LockName,
+    pub(crate) waited: Duration,
+    /// Whether this is the first report of the wait.
+    pub(crate) is_first: bool,
+    /// Whether the report before told of an outage or a quarantine that is over.
+    pub(crate) is_recovered: bool,
+    /// Whether anything was heard of the server yet.
+    pub(crate) is_answered: bool,
+    pub(crate) holder: Option<String>,
+    pub(crate) held_for: Option<Duration>,
+    /// How many hold it.
+    pub(crate) holders: usize,
+    /// How many may hold it at once, if they have permits.
+    pub(crate) permits: Option<u32>,
+    /// How many claims are ahead, the holders included.
+    pub(crate) ahead: Option<u32>,
+    /// The place in the queue, from 1, and its length.
+    pub(crate) place: Option<(usize, usize)>,
+    pub(crate) outage: Option<Outage>,
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
+/// Requests fail.
+pub(crate) struct Outage {
+    pub(crate) lasts: Duration,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+/// The server grants no locks after its restart.
+pub(crate) struct Quarantine {
+    pub(crate) left: Duration,
+    pub(crate) why: String,
+}
+
+impl Quarantine {
+    /// The end of the quarantine, on the wall clock.
+    pub(crate) fn until(&self) -> String {
+        let until = Duration::from_micros(clock::wall_micros()) + self.left;
+        humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + until).to_string()
+    }
+}
+
+/// A name is not cut to less than this, and a holder neither.
+const LEAST: usize = 16;
+
+impl<'a> WaitView<'a> {
+    pub(crate) fn new(lock: &'a LockName, waited: Duration) -> Self {
+        Self {
+            lock,
+            waited,
+            is_first: true,
+            is_recovered: false,
+            is_answered: true,
+            holder: None,
+            held_for: None,
+            holders: 0,
+            permits: None,
+            ahead: None,
+            place: None,
+            outage: None,
+            quarantine: None,
+        }
+    }
+
+    /// The line of a log, without its `latch: `.
+    pub(crate) fn line(&self) -> String {
+        let name = self.lock;
+        let why = self.why(self.holder.as_deref());
+        let back = if self.is_recovered { "the server grants locks again; " } else { "" };
+        match self.is_first {
+            true => format!("waiting for {name:?}: {why}"),
+            false => format!("waiting for {name:?} for {}: {back}{why}", in_seconds(self.waited)),
+        }
+    }
+
+    /// The line of a terminal that is this wide: the name is cut first, then the holder.
+    pub(crate) fn fitted(&self, width: Option<usize>) -> String {
+        let name = printable(&format!("{:?}", self.lock));
+        let holder = self.holder.as_deref().map(printable);
+        let length = |text: &str| text.chars().count();
+        let line = |name: &str, holder: Option<&str>| {
+            format!("latch: waiting {} for {name}: {}", in_seconds(self.waited), self.why(holder))
+        };
+        let whole = line(&name, holder.as_deref());
+        let excess = length(&whole).saturating_sub(width.unwrap_or(usize::MAX));
+        if excess == 0 {
+            return whole;
+        }
+        let name = cut(name, excess);
+        let line_with_name = line(&name, holder.as_deref());
+        let excess = length(&line_with_name).saturating_sub(width.unwrap_or(usize::MAX));
+        match holder {
+            Some(holder) if excess > 0 => line(&name, Some(&cut(holder, excess))),
+            _ => line_with_name,
+        }
+    }
+
+    /// What the wait is for.
+    fn why(&self, holder: Option<&str>) -> String {
+        if let Some(outage) = &self.outage {
+            let lasts = match outage.lasts.as_secs() {
+                0 => String::new(),
+                _ => format!(" for {}", in_seconds(outage.lasts)),
+            };
+            return format!("failing{lasts}, trying again: {}", outage.message);
+        }
+        if let Some(quarantine) = &self.quarantine {
+            let (until, left) = (quarantine.until(), in_seconds(quarantine.left));
+            return format!("no lock is granted until {until} ({left} left): {}", quarantine.why);
+        }
+        if !self.is_answered {
+            return "the server has not answered yet".to_owned();
+        }
+        let long = self.held_for.map_or_else(String::new, |long| format!(" for {}", in_seconds(long)));
+        let more = if self.holders > 1 { format!(" and {} more", self.holders - 1) } else { String::new() };
+        let permits = self.permits.map(|of| format!("{} of {of} permits ", self.holders)).unwrap_or_default();
+        let held = match holder.filter(|holder| !holder.is_empty()) {
+            Some(holder) => format!("{permits}held{long} by {holder}{more}"),
+            None => format!("{permits}held{long}"),
+        };
+        match (self.place, self.ahead) {
+            (Some((place, of)), _) => format!("number {place} of {of} in the queue; {held}"),
+            (None, Some(ahead)) if ahead > 0 => format!("{ahead} ahead in the queue; {held}"),
+            _ => held,
+        }
+    }
+}
+
+/// The text without `excess` characters in its middle, as far as it is long enough.
+fn cut(text: String, excess: usize) -> String {
+    let length = text.chars().count();
+    layout::shortened(text, length.saturating_sub(excess).max(LEAST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view<'a>(name: &'a LockName, holder: &str) -> WaitView<'a> {
+        let mut view = WaitView::new(name, Duration::from_secs(12));
+        view.holder = Some(holder.to_owned());
+        view.held_for = Some(Duration::from_secs(125));
+        view.place = Some((1, 3));
+        view
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_the_name_is_cut_and_the_holder_stays() {
+        let name = LockName::new("orders/eu-central/warehouse-7/line-42/position-12345").unwrap();
+        let view = view(&name, "pid 4242 on web1");
+        let text = view.fitted(Some(100));
+        assert_eq!(text.chars().count(), 100, "{text}");
+        assert!(text.contains("\"orders") && text.contains("…") && text.contains("12345\""), "{text}");
+        assert!(text.ends_with("number 1 of 3 in the queue; held for 2m 5s by pid 4242 on web1"), "{text}");
+        assert!(view.fitted(None).contains(&format!("{name:?}")));
+    }
+
+    #[test]
+    fn a_holder_that_is_too_long_is_cut_after_the_name() {
+        let name = LockName::new("nightly").unwrap();
+        let text = view(&name, &format!("pid 4242 on web1: ./report.sh {} --last", "x".repeat(80)))
+            .fitted(Some(100));
+        assert_eq!(text.chars().count(), 100, "{text}");
+        assert!(
+            text.contains("\"nightly\"") && text.contains("by pid 4242") && text.ends_with("--last"),
+            "{text}"
+        );
+    }
+}

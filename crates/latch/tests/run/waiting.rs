@@ -1,0 +1,85 @@
+//! A wait is never mute, unless it is asked to be.
+
+use std::fs::File;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{Ended, Place, Running, eventually};
+
+/// A `latch run` that waits for `x`, with its stderr in a file.
+fn waiter(place: &Place, options: &[&str]) -> Running {
+    let mut latch = place.script("x", options, "true");
+    Running::from(latch.stderr(File::create(place.path("err")).unwrap()).spawn().unwrap())
+}
+
+fn served(place: &Place, holder: Running, waiter: Running) -> String {
+    holder.signal(Signal::SIGTERM);
+    let ended: Ended = waiter.finish();
+    assert_eq!(ended.code, Some(0), "{ended:?} {}", place.read("err"));
+    place.read("err")
+}
+
+#[test]
+fn off_a_terminal_a_wait_is_reported_from_its_beginning_to_its_end() {
+    let place = Place::new();
+    let holder = place.hold("x", &[], "sleep 60");
+    let id = holder.id();
+    let waiter = waiter(&place, &[]);
+    eventually("it says that it waits", || place.read("err").contains('\n'));
+    let said = served(&place, holder, waiter);
+    let lines: Vec<_> = said.lines().collect();
+    assert!(
+        lines[0].starts_with("latch: waiting for \"x\": number 1 of 1 in the queue; held for "),
+        "{said}"
+    );
+    assert!(lines[0].contains(&format!(" by pid {id} on ")), "{said}");
+    assert!(lines.last().unwrap().starts_with("latch: got \"x\" after "), "{said}");
+    assert!(!said.contains('\r') && !said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
+fn for_programs_each_report_is_an_object() {
+    let place = Place::new();
+    let holder = place.hold("x", &[], "sleep 60");
+    let id = holder.id();
+    let waiter = waiter(&place, &["--json"]);
+    eventually("it says that it waits", || place.read("err").contains('\n'));
+    let said = served(&place, holder, waiter);
+    let events: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (first, last) = (&events[0], events.last().unwrap());
+    assert_eq!((first["event"].as_str(), first["lock"].as_str()), (Some("waiting"), Some("x")), "{said}");
+    assert_eq!((first["place"].as_u64(), first["waiters"].as_u64()), (Some(1), Some(1)), "{said}");
+    assert!(first["holder"].as_str().unwrap().starts_with(&format!("pid {id} on ")), "{said}");
+    assert!(first["outage"].is_null() && first["quarantine"].is_null(), "{said}");
+    assert_eq!((last["event"].as_str(), last["lock"].as_str()), (Some("granted"), Some("x")), "{said}");
+    assert!(last["waited_ms"].as_u64().unwrap() >= first["waited_ms"].as_u64().unwrap(), "{said}");
+}
+
+#[test]
+fn a_quiet_wait_says_nothing_and_a_quiet_failure_says_why() {
+    let place = Place::new();
+    let holder = place.hold("x", &[], "sleep 60");
+    for quiet in ["--quiet", "-q"] {
+        let waiter = place.script("x", &[quiet, "--wait", "600ms"], "true").output().unwrap();
+        let said = String::from_utf8(waiter.stderr).unwrap();
+        assert_eq!(waiter.status.code(), Some(124), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("still held"), "{said}");
+    }
+    drop(holder);
+}
+
+#[test]
+fn a_standby_of_an_election_reports_whom_it_waits_for() {
+    let place = Place::new();
+    let leader = place.latch(["elect", "x", "--", "sh", "-c", "touch leads; sleep 60"]).spawn().unwrap();
+    let leader = Running::from(leader);
+    eventually("it leads", || place.path("leads").exists());
+    let mut standby = place.latch(["elect", "x", "--", "true"]);
+    let standby = Running::from(standby.stderr(File::create(place.path("err")).unwrap()).spawn().unwrap());
+    eventually("it says that it waits", || place.read("err").contains('\n'));
+    let id = leader.id();
+    let said = served(&place, leader, standby);
+    assert!(said.contains(&format!("by pid {id}")) && said.contains("latch: got \"x\" after "), "{said}");
+}
