@@ -32,12 +32,14 @@ pub(crate) struct Failure {
     kind: &'static str,
     /// Empty: the code says it all.
     message: String,
+    /// The end of the message: statements to paste, so their line breaks are printed as such.
+    sql: Option<String>,
     hint: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, kind: kind_of(code), message: message.into(), hint: None }
+        Self { code, kind: kind_of(code), message: message.into(), sql: None, hint: None }
     }
 
     /// Ended by a signal: whoever sent it knows why.
@@ -60,6 +62,13 @@ impl Failure {
 
     pub(crate) fn message(&self) -> Option<&str> {
         Some(self.message.as_str()).filter(|message| !message.is_empty())
+    }
+
+    /// The message, and the statements that stand at its end.
+    pub(crate) fn apart(&self) -> (&str, Option<&str>) {
+        let sql = self.sql.as_deref();
+        let message = sql.and_then(|sql| self.message.strip_suffix(sql)).unwrap_or(&self.message);
+        (message.trim_end_matches('\n'), sql)
     }
 
     pub(crate) fn get_hint(&self) -> Option<&str> {
@@ -106,7 +115,8 @@ impl From<Error> for Failure {
             ErrorKind::Unreachable => "unreachable",
             _ => kind_of(code),
         };
-        Self { kind, ..Self::new(code, error.to_string()) }
+        let sql = error.sql().map(str::to_owned);
+        Self { kind, sql, ..Self::new(code, error.to_string()) }
     }
 }
 

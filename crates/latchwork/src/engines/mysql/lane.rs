@@ -11,8 +11,9 @@ use tokio::sync::OnceCell;
 use super::cells::{self, OfCells};
 use super::connection::{Asked, Connection};
 use super::failure::{code, refused};
+use super::grants::{self, Account};
 use super::inserts;
-use super::options::Options;
+use super::options::{Options, Scheme};
 use super::texts::{Text, tables};
 use super::wire::{Prepared, Reply, Trouble};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
@@ -66,8 +67,11 @@ impl Lane {
         let half_open = HalfOpen(&connection);
         let table = &options.table;
         let texts = statements_used(&options).iter().map(|statement| Text::of(*statement, table)).collect();
-        let tables = if options.inserts { inserts::tables(table) } else { tables(table) };
-        let statements = prepare_or_make(&connection, texts, &tables).await?;
+        let tables = match options.scheme {
+            Scheme::Insert => inserts::tables(table),
+            Scheme::Row | Scheme::Session => tables(table),
+        };
+        let statements = prepare_or_make(&connection, texts, &tables, grants::of_locks).await?;
         std::mem::forget(half_open);
         Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
     }
@@ -138,7 +142,10 @@ impl Lane {
             }
             Ok(answers)
         };
-        self.connection.answer(waiting).await
+        match self.connection.answer(waiting).await {
+            Err(error) => Err(self.connection.with_grants(error, grants::of_locks).await),
+            answers => answers,
+        }
     }
 
     /// A statement on cells.
@@ -160,7 +167,10 @@ impl Lane {
         }
         let (text, prepared) = &statements[statement as usize];
         let asked = self.connection.execute(*prepared, &text.values(values));
-        self.connection.answer(asked).await
+        match self.connection.answer(asked).await {
+            Err(error) => Err(self.connection.with_grants(error, grants::of_cells).await),
+            reply => reply,
+        }
     }
 
     /// The slot of a sweep's statement. `None`: it is not a statement of a sweep.
@@ -179,7 +189,10 @@ impl Lane {
         let table = &self.connection.options().table;
         let asked = self.connection.command("SELECT @@max_allowed_packet");
         let made = [cells::table(table)];
-        let statements = prepare_or_make(&self.connection, OfCells::texts(table), &made).await?;
+        let statements = {
+            let texts = OfCells::texts(table);
+            prepare_or_make(&self.connection, texts, &made, grants::of_cells).await?
+        };
         let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
         let longest = match reply.rows.first() {
             Some([Value::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
@@ -236,20 +249,33 @@ fn read(statement: Statement, reply: Reply) -> Answer {
 }
 
 fn statements_used(options: &Options) -> &'static [Statement] {
-    if options.inserts { &Statement::OF_INSERT } else { &Statement::ALL }
+    match options.scheme {
+        Scheme::Insert => &Statement::OF_INSERT,
+        Scheme::Row | Scheme::Session => &Statement::ALL,
+    }
 }
 
-/// Prepares statements; makes their tables if they are missing.
-async fn prepare_or_make(connection: &Connection, texts: Vec<Text>, tables: &[String]) -> Result<Statements> {
+/// Prepares statements; makes their tables if they are missing. `sql` is for an administrator, if this user may
+/// not.
+async fn prepare_or_make(
+    connection: &Connection,
+    texts: Vec<Text>,
+    tables: &[String],
+    sql: fn(&Options, &Account) -> String,
+) -> Result<Statements> {
     let prepared = match prepare(connection, &texts).await {
         Err(Trouble::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
-            make(connection, tables).await?;
-            prepare(connection, &texts).await
+            match make(connection, tables).await {
+                Ok(()) => prepare(connection, &texts).await,
+                Err(trouble) => Err(trouble),
+            }
         }
         prepared => prepared,
     };
-    let prepared = prepared.map_err(|trouble| refused(&trouble, connection.options()))?;
-    Ok(texts.into_iter().zip(prepared).collect())
+    match prepared {
+        Ok(prepared) => Ok(texts.into_iter().zip(prepared).collect()),
+        Err(trouble) => Err(connection.with_grants(refused(&trouble, connection.options()), sql).await),
+    }
 }
 
 async fn prepare(connection: &Connection, texts: &[Text]) -> Asked<Vec<Prepared>> {
@@ -261,16 +287,9 @@ async fn prepare(connection: &Connection, texts: &[Text]) -> Asked<Vec<Prepared>
     Ok(prepared)
 }
 
-async fn make(connection: &Connection, tables: &[String]) -> Result<()> {
-    let options = connection.options();
+async fn make(connection: &Connection, tables: &[String]) -> Asked<()> {
     for table in tables {
-        if let Err(trouble) = connection.command(table).await {
-            let (why, user, ddl) = (refused(&trouble, options), &options.login.user, tables.join(";\n"));
-            let message = format!(
-                "{why}\nthe tables are missing, or {user:?} may not use them, and it may not make them; let an owner run:\n{ddl};"
-            );
-            return Err(Error::new(why.kind(), message).with_effect(Effect::None));
-        }
+        connection.command(table).await?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 mod cells;
 mod connection;
 mod failure;
+mod grants;
 mod inserts;
 mod lane;
 mod link;
@@ -18,12 +19,12 @@ use std::sync::Arc;
 
 use self::cells::MysqlCells;
 use self::link::{Link, OpenTransaction};
-use self::options::Options;
+use self::options::{Options, Scheme};
 pub use self::session::MysqlSession;
 use crate::engine::{ClaimId, EngineUrl, SharedCells};
 use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::settings::{choice, span, table};
+use crate::engines::settings::{choice, span};
 use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
 use crate::{Client, Guarantees, Result};
 
@@ -36,14 +37,6 @@ struct Server {
     links: Links<Link>,
     /// The claims that wait. Nobody tells them anything.
     waiting: Mailbox,
-}
-
-/// The ways to lock.
-#[derive(Clone, Copy, Debug)]
-enum Scheme {
-    Row,
-    Insert,
-    Session,
 }
 
 /// A client with the scheme that `url` asks for.
@@ -65,7 +58,7 @@ impl Mysql {
     /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables are not there and may not be made, with what would make
     /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let options = Options::of(url, &[])?;
+        let options = Options::of(url, Scheme::Row)?;
         Ok(Self(Rows::open(Server::connect(options).await?, Vec::new()).await))
     }
 
@@ -85,10 +78,8 @@ impl MysqlInsert {
     /// # Errors
     /// As [`Mysql::connect`].
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let mut options = Options::of(url, &["max-age"])?;
+        let options = Options::of(url, Scheme::Insert)?;
         let age = span(url, "max-age")?.unwrap_or(sql::USUAL_AGE);
-        options.table = table(url, "latchwork_mutex")?;
-        options.inserts = true;
         let server = Server::connect(options).await?;
         server.link().await?.check_table().await?;
         Ok(Self(Inserts::new(server, age)))
@@ -119,7 +110,10 @@ impl Database for Server {
     const PUTS_AT_ONCE: bool = false;
 
     fn promises(&self) -> Guarantees {
-        if self.options.inserts { MysqlInsert::promises() } else { Mysql::promises() }
+        match self.options.scheme {
+            Scheme::Insert => MysqlInsert::promises(),
+            Scheme::Row | Scheme::Session => Mysql::promises(),
+        }
     }
 
     async fn channel(&self) -> Result<Option<Vec<u8>>> {

@@ -20,24 +20,36 @@ pub(super) struct Options {
     pub(super) place: String,
     /// What the names of the tables begin with.
     pub(super) table: String,
-    /// `scheme=insert`: `table` is a whole name, and others use it too.
-    pub(super) inserts: bool,
+    pub(super) scheme: Scheme,
+}
+
+/// The ways to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Row,
+    /// The table has the whole name, and others use it too.
+    Insert,
+    Session,
 }
 
 impl Options {
-    /// `also`: options that only one way to lock has.
-    ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
-    pub(super) fn of(url: &EngineUrl, also: &[&str]) -> Result<Self> {
+    pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
+        let (also, usual): (&[&str], _) = match scheme {
+            Scheme::Row => (&[], "latchwork"),
+            Scheme::Insert => (&["max-age"], "latchwork_mutex"),
+            Scheme::Session => (&["fenced", "session-ttl"], "latchwork"),
+        };
         url.expect_only(&[&KNOWN[..], also].concat())?;
         let mut hosts = url.hosts();
         let host = hosts.next().unwrap_or("127.0.0.1");
         if hosts.next().is_some() {
             return Err(invalid(url, "takes one host: the primary".to_owned()));
         }
-        let (host, port) = host_and_port(host, PORT)
-            .ok_or_else(|| invalid(url, format!("{host:?} is no host with a port from 1 to 65535")))?;
+        let (host, port) = host_and_port(host, PORT).ok_or_else(|| {
+            invalid(url, format!("{host:?} must be HOST or HOST:PORT, with a port from 1 to 65535"))
+        })?;
         let place = format!("{host}:{port}");
         let login = Login {
             host,
@@ -48,6 +60,6 @@ impl Options {
             tls: tls(url)?.map(Arc::new),
         };
         let engine = if url.scheme().starts_with("mysql") { "mysql" } else { "mariadb" };
-        Ok(Self { login, engine, place, table: table(url, "latchwork")?, inserts: false })
+        Ok(Self { login, engine, place, table: table(url, usual)?, scheme })
     }
 }

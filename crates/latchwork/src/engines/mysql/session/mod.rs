@@ -5,7 +5,8 @@ mod connection;
 use std::sync::Arc;
 
 use self::connection::Named;
-use super::options::Options;
+pub(super) use self::connection::table;
+use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;
 use crate::engines::sql::engine_on_rows;
 use crate::engines::sql::session::{self, Key, Moving, Server, Sessions, Terms};
@@ -28,7 +29,7 @@ impl MysqlSession {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a proxy that shares connections, on a replica and on a member
     /// of a cluster, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
-        let (options, terms) = (Options::of(url, &["fenced", "session-ttl"])?, Terms::of(url)?);
+        let (options, terms) = (Options::of(url, Scheme::Session)?, Terms::of(url)?);
         let database = Database { options: Arc::new(options), terms: terms.in_whole_seconds() };
         Ok(Self(Sessions::connect(database).await?))
     }

@@ -5,6 +5,7 @@ mod connection;
 use std::sync::Arc;
 
 use self::connection::Advisory;
+pub(super) use self::connection::table;
 use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;
 use crate::engines::sql::engine_on_rows;
