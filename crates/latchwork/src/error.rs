@@ -116,6 +116,7 @@ impl Error {
     }
 
     /// Adds the statements that an administrator of the database runs to remove the cause of the error.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn with_sql(mut self, sql: String) -> Self {
         self.0.sql = Some(sql);
         self
