@@ -31,6 +31,8 @@ pub(crate) struct Failure {
     kind: &'static str,
     /// Empty: the code says it all.
     message: String,
+    /// The end of the message: statements to paste, so their line breaks are printed as such.
+    sql: Option<String>,
     hint: Option<String>,
     /// Whether the engine is what is wrong, so that the setting that chose it is worth naming.
     is_of_engine: bool,
@@ -38,7 +40,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, kind: kind_of(code), message: message.into(), hint: None, is_of_engine: false }
+        let message = message.into();
+        Self { code, kind: kind_of(code), message, sql: None, hint: None, is_of_engine: false }
     }
 
     /// Ended by a signal: whoever sent it knows why.
@@ -90,6 +93,13 @@ impl Failure {
         Some(self.message.as_str()).filter(|message| !message.is_empty())
     }
 
+    /// The message, and the statements that stand at its end.
+    pub(crate) fn apart(&self) -> (&str, Option<&str>) {
+        let sql = self.sql.as_deref();
+        let message = sql.and_then(|sql| self.message.strip_suffix(sql)).unwrap_or(&self.message);
+        (message.trim_end_matches('\n'), sql)
+    }
+
     pub(crate) fn get_hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -127,8 +137,8 @@ impl From<Error> for Failure {
             ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Foreign => USAGE,
             _ => UNUSABLE,
         };
-        let kind = Self::label(error.kind());
-        Self { kind, is_of_engine: code == UNUSABLE, ..Self::new(code, error.to_string()) }
+        let (kind, sql) = (Self::label(error.kind()), error.sql().map(str::to_owned));
+        Self { kind, sql, is_of_engine: code == UNUSABLE, ..Self::new(code, error.to_string()) }
     }
 }
 

@@ -165,9 +165,12 @@ impl Voice {
         let exit_code = failure.code();
         if let Some(message) = failure.message() {
             let hint = failure.get_hint();
-            self.say(message, &Event::Error { kind: failure.kind(), message, hint, exit_code });
-            if let (Self::Text, Some(hint)) = (self, hint) {
-                write_stderr(&format!("hint: {}\n", printable(hint)));
+            let (said, sql) = failure.apart();
+            self.say(said, &Event::Error { kind: failure.kind(), message, hint, exit_code });
+            if self == Self::Text {
+                let sql = sql.into_iter().flat_map(str::lines).map(|line| printable(line) + "\n");
+                let hint = hint.map(|hint| format!("hint: {}\n", printable(hint)));
+                write_stderr(&sql.chain(hint).collect::<String>());
             }
         }
         exit_code

@@ -1,4 +1,4 @@
-//! Many readers are told of a change: configuration in a cell.
+//! Many readers are told of a change: configuration in a cell, which nobody has set when the readers start.
 //!
 //! `cargo run --example config_watch -- sqlite:/tmp/locks.db`; without an argument, `memory:`.
 
@@ -9,30 +9,31 @@ async fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".into());
     let client = latchwork::connect(&url).await?;
     let config = client.cell("example/config");
-    config.update(|_| b"colour = blue".to_vec()).await?;
+    config.delete().await?; // what an earlier run left behind
 
     let mut readers = tokio::task::JoinSet::new();
-    for number in 1..=10 {
-        let mut changes = config.watch();
+    for _ in 1..=10 {
+        let mut states = config.watch();
         readers.spawn(async move {
-            // The first value comes at once, and then each that follows it.
-            while let Some(now) = changes.next().await? {
-                if now.value == b"colour = green" {
-                    return Ok::<_, latchwork::Error>(number);
+            // The first state comes at once, also if the cell is not set yet; then each that follows it.
+            loop {
+                let now = states.next().await?;
+                if now.text()? == Some("colour = green") {
+                    return Ok::<_, latchwork::Error>(());
                 }
             }
-            Ok(0)
         });
     }
 
+    config.set("colour = blue").await?;
     // Made of the very value that it replaces: another writer's change is never undone.
-    config
-        .update(|old| String::from_utf8_lossy(old.unwrap_or_default()).replace("blue", "green").into())
-        .await?;
+    let text = |old: Option<&[u8]>| String::from_utf8_lossy(old.unwrap_or_default()).into_owned();
+    config.update(|old| text(old).replace("blue", "green").into()).await?;
     let mut told = 0;
     while let Some(reader) = readers.join_next().await {
-        told += u32::from(reader.expect("no panic")? > 0);
+        reader.expect("no panic")?;
+        told += 1;
     }
     println!("{told} readers were told: colour = green");
-    Ok(())
+    client.close().await
 }

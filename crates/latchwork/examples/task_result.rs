@@ -6,10 +6,11 @@
 use latchwork::{Client, Result, Version};
 
 async fn wait_for_result(client: &Client) -> Result<String> {
-    let mut changes = client.cell("example/result").watch();
+    let mut states = client.cell("example/result").watch();
     loop {
-        if let Some(result) = changes.next().await? {
-            return Ok(String::from_utf8_lossy(&result.value).into_owned());
+        // Not set yet: the next state is awaited.
+        if let Some(result) = states.next().await?.text()? {
+            return Ok(result.to_owned());
         }
     }
 }

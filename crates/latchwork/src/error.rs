@@ -46,15 +46,37 @@ pub enum Effect {
 }
 
 /// An error of this crate: a kind, an effect, and a sentence that names the thing, the limit and the knob.
+///
+/// `{}` and `{:?}` print that sentence, so a `main` that returns the error prints it as well. `{:#?}` prints every
+/// field.
 pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: ErrorKind,
     effect: Effect,
     message: Cow<'static, str>,
-    lock: Option<LockName>,
+    subject: Option<(Subject, LockName)>,
     held_until: Option<(Moment, Duration)>,
+    sql: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The thing that an error names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Lock,
+    Cell,
+    Election,
+}
+
+impl Subject {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Cell => "cell",
+            Self::Election => "election",
+        }
+    }
 }
 
 impl Error {
@@ -64,8 +86,9 @@ impl Error {
             kind,
             effect: Effect::None,
             message: message.into(),
-            lock: None,
+            subject: None,
             held_until: None,
+            sql: None,
             source: None,
         }))
     }
@@ -84,7 +107,21 @@ impl Error {
 
     /// The same error, naming the lock it is about.
     pub(crate) fn about(mut self, lock: &LockName) -> Self {
-        self.0.lock.get_or_insert_with(|| lock.clone());
+        self.0.subject.get_or_insert_with(|| (Subject::Lock, lock.clone()));
+        self
+    }
+
+    /// Names what the error is about, instead of what it named before: errors of an election's lock name the
+    /// election.
+    pub(crate) fn about_a(mut self, subject: Subject, name: &LockName) -> Self {
+        self.0.subject = Some((subject, name.clone()));
+        self
+    }
+
+    /// Adds the statements that an administrator of the database runs to remove the cause of the error.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn with_sql(mut self, sql: String) -> Self {
+        self.0.sql = Some(sql);
         self
     }
 
@@ -96,7 +133,16 @@ impl Error {
 
     /// The same error for another claim of the same request, without its source.
     pub fn again(&self) -> Self {
-        Self::new(self.kind(), self.to_string()).with_effect(self.effect())
+        let Inner { kind, effect, message, subject, held_until, sql, source: _ } = &*self.0;
+        Self(Box::new(Inner {
+            kind: *kind,
+            effect: *effect,
+            message: message.clone(),
+            subject: subject.clone(),
+            held_until: *held_until,
+            sql: sql.clone(),
+            source: None,
+        }))
     }
 
     /// What should the caller do?
@@ -130,37 +176,57 @@ impl Error {
         &self.0.message
     }
 
-    /// The lock this is about, if it is about one.
+    /// The lock this is about, if it is about one. An election is the lock of its name.
     pub fn lock(&self) -> Option<&LockName> {
-        self.0.lock.as_ref()
+        self.0.subject.as_ref().filter(|(subject, _)| *subject != Subject::Cell).map(|(_, name)| name)
+    }
+
+    /// The cell this is about, if it is about one.
+    pub fn cell(&self) -> Option<&LockName> {
+        self.0.subject.as_ref().filter(|(subject, _)| *subject == Subject::Cell).map(|(_, name)| name)
+    }
+
+    /// The SQL statements that an administrator of the database runs so that this user can lock: they make the
+    /// tables, and grant the rights to use them. The message ends with the same text.
+    pub fn sql(&self) -> Option<&str> {
+        self.0.sql.as_deref()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.lock {
-            Some(lock) => write!(f, "lock {lock:?}: {}", self.0.message)?,
-            None => f.write_str(&self.0.message)?,
+        if let Some((subject, name)) = &self.0.subject {
+            write!(f, "{} {name:?}: ", subject.word())?;
         }
+        f.write_str(&self.0.message)?;
         if self.0.effect == Effect::Unknown {
             f.write_str(" (the server may have acted)")?;
         }
         match self.0.held_until {
+            None => {}
+            Some((Moment::NEVER, _)) => f.write_str("; the lock may be held until this process ends")?,
+            Some((_, left)) => write!(f, "; the lock may be held for up to {left:.1?}")?,
+        }
+        match &self.0.sql {
             None => Ok(()),
-            Some((Moment::NEVER, _)) => f.write_str("; the lock may be held until this process ends"),
-            Some((_, left)) => write!(f, "; the lock may be held for up to {left:.1?}"),
+            Some(sql) => write!(f, "; let an administrator of this database run:\n{sql}"),
         }
     }
 }
 
 impl fmt::Debug for Error {
+    /// The sentence, because a `main` that returns the error prints it in this way. Every field with `{:#?}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
         f.debug_struct("Error")
             .field("kind", &self.0.kind)
             .field("effect", &self.0.effect)
             .field("message", &self.0.message)
-            .field("lock", &self.0.lock)
+            .field("subject", &self.0.subject)
             .field("held_until", &self.0.held_until)
+            .field("sql", &self.0.sql)
             .field("source", &self.0.source)
             .finish()
     }

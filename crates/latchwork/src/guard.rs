@@ -28,6 +28,12 @@ impl Guard {
         Self { own, grip, held, client }
     }
 
+    /// Makes the errors of this guard name an election.
+    pub(crate) fn of_election(mut self) -> Self {
+        self.held = self.held.of_election();
+        self
+    }
+
     #[cfg(test)]
     pub(crate) fn into_grip(self) -> Grip {
         self.grip
@@ -85,7 +91,7 @@ impl Guard {
         match grip.release().await {
             (Err(error), _) => {
                 let now = clock.now();
-                Err(error.may_be_held(held.server_lease_over(now), now).about(held.name()))
+                Err(held.about(error.may_be_held(held.server_lease_over(now), now)))
             }
             (Ok(Released::Freed), None) => Ok(()),
             (Ok(_), loss) => Err(held.lost_error(loss.unwrap_or(Loss::Removed))),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::core::{Hold, Tenure, defaults};
+use crate::error::Subject;
 use crate::{Error, ErrorKind, LockName, Loss, Result, Token};
 
 /// A view of a held lock, for the work that it protects. Cheap to clone; holds nothing itself: the lock is released by
@@ -18,11 +19,24 @@ pub struct Held {
     /// Of a guard that may hold beside others of its owner: gone once that guard lets go.
     own: Option<Weak<()>>,
     token: Option<Token>,
+    /// How errors name it.
+    subject: Subject,
 }
 
 impl Held {
     pub(crate) fn new(tenure: &Tenure, own: Option<Weak<()>>) -> Self {
-        Self { hold: tenure.hold().clone(), turn: tenure.pass(), own, token: tenure.token() }
+        let (hold, turn, token) = (tenure.hold().clone(), tenure.pass(), tenure.token());
+        Self { hold, turn, own, token, subject: Subject::Lock }
+    }
+
+    /// Makes the errors of this view name an election.
+    pub(crate) fn of_election(self) -> Self {
+        Self { subject: Subject::Election, ..self }
+    }
+
+    /// The error, naming this lock or its election.
+    pub(crate) fn about(&self, error: Error) -> Error {
+        error.about_a(self.subject, self.name())
     }
 
     /// Whether the guard of this view let go.
@@ -45,7 +59,7 @@ impl Held {
         self.token.ok_or_else(|| {
             let hint = if self.hold.tokens_on_request { " unless the lock is .fenced()" } else { "" };
             let message = format!("{} has no fencing tokens{hint}", self.hold.engine);
-            Error::new(ErrorKind::Unsupported, message).about(self.name())
+            self.about(Error::new(ErrorKind::Unsupported, message))
         })
     }
 
@@ -63,7 +77,7 @@ impl Held {
     }
 
     pub(crate) fn lost_error(&self, why: Loss) -> Error {
-        Error::new(ErrorKind::Lost, format!("it was lost before its release: {why}")).about(self.name())
+        self.about(Error::new(ErrorKind::Lost, format!("it was lost before its release: {why}")))
     }
 
     /// How much of the lease is left if no renewal succeeds from here on; zero if the lock is not held for certain.

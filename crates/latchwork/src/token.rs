@@ -5,7 +5,12 @@ use std::fmt;
 /// A fencing token: greater than the token of every earlier grant of the same lock.
 ///
 /// Send it along with every write to the protected resource, and let the resource refuse a token lower than the
-/// greatest it has seen. It fits a signed 64-bit column; it does not fit a double, so write it as text in JSON.
+/// greatest it has seen.
+///
+/// Tokens fit a signed 64-bit column. On most engines they exceed 2^53, and a double rounds integers above that:
+/// JavaScript, Lua (also in Redis scripts) and many JSON parsers then take different tokens for the same one. So
+/// write a token as text in JSON, as `latch --json` does, and compare [`Token::fixed_width`] as text where integers
+/// are doubles.
 ///
 /// The low eight bits count the passes of one engine grant between tasks of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

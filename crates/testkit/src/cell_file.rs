@@ -61,8 +61,8 @@ fn line(operation: &Operation) -> String {
     };
     let (began, ended) = (micros(operation.began), micros(operation.ended));
     let did = match &operation.did {
-        Did::Read(None) => "read none".to_owned(),
-        Did::Read(Some(state)) => format!("read {} {}", state.version, hex(&state.value)),
+        Did::Read(CellState { value: None, .. }) => "read none".to_owned(),
+        Did::Read(CellState { version, value: Some(value) }) => format!("read {version} {}", hex(value)),
         Did::Wrote { seen, value, answer } => {
             let answer = match answer {
                 Some(Written::Done(version)) => version.to_string(),
@@ -83,10 +83,8 @@ fn parse(line: &str) -> Option<Operation> {
     };
     let version = |word: &str| word.parse().ok().map(Version::new);
     let did = match words[2..] {
-        ["read", "none"] => Did::Read(None),
-        ["read", found, value] => {
-            Did::Read(Some(CellState { version: version(found)?, value: bytes(value)? }))
-        }
+        ["read", "none"] => Did::Read(CellState::ABSENT),
+        ["read", found, value] => Did::Read(CellState::new(version(found)?, bytes(value)?)),
         ["wrote", seen, value, answer] => {
             let answer = match answer {
                 "?" => None,
@@ -128,9 +126,9 @@ mod tests {
         wrote("killed", Moment::NEVER, None);
         wrote("refused", Moment::NEVER, None);
         wrote("refused", later, Some(Written::Changed));
-        let state = CellState { version: Version::new((1 << 70) + 1), value: b"answered".to_vec() };
-        record.note(&Operation { began: later, ended: later, did: Did::Read(Some(state.clone())) });
-        record.note(&Operation { began: START, ended: later, did: Did::Read(None) });
+        let state = CellState::new(Version::new((1 << 70) + 1), b"answered".to_vec());
+        record.note(&Operation { began: later, ended: later, did: Did::Read(state) });
+        record.note(&Operation { began: START, ended: later, did: Did::Read(CellState::ABSENT) });
         (&record.0).write_all(b"\n12 13 wrote 5").unwrap();
         let read: Vec<_> = CellFile::read(file.path()).iter().map(line).collect();
         let seen = 1_u128 << 70;

@@ -26,7 +26,7 @@ pub struct Operation {
 #[derive(Clone, Debug)]
 pub enum Did {
     /// A read.
-    Read(Option<CellState>),
+    Read(CellState),
     /// A write of this value, to whoever saw this version.
     Wrote {
         /// What it saw.
@@ -67,7 +67,7 @@ impl CellHistory {
     ///
     /// # Errors
     /// The cell's own, which says nothing of it.
-    pub async fn get(&self, cell: &Cell) -> Result<Option<CellState>> {
+    pub async fn get(&self, cell: &Cell) -> Result<CellState> {
         let began = Clock::boottime().now();
         let found = cell.get().await?;
         self.note(began, Did::Read(found.clone()));
@@ -169,9 +169,9 @@ fn explained(
     maybe: &BTreeSet<&[u8]>,
 ) -> Result<(), String> {
     match &operation.did {
-        Did::Read(Some(state)) => match written.get(&state.version) {
-            Some(value) if *value == state.value => Ok(()),
-            None if maybe.contains(state.value.as_slice()) => Ok(()),
+        Did::Read(state @ CellState { version, value: Some(found) }) => match written.get(version) {
+            Some(value) if value == found => Ok(()),
+            None if maybe.contains(found.as_slice()) => Ok(()),
             _ => Err(format!("nobody wrote what was read: {state:?}")),
         },
         Did::Wrote { seen, answer: Some(Written::Changed), .. } => {
@@ -213,10 +213,7 @@ fn in_real_time(operations: &[Operation]) -> Result<(), String> {
 /// The version it found, if that is known, and the newest that there surely was when it was answered.
 fn places(did: &Did) -> (Option<Version>, Version) {
     match did {
-        Did::Read(state) => {
-            let found = state.as_ref().map_or(Version::ABSENT, |state| state.version);
-            (Some(found), found)
-        }
+        Did::Read(state) => (Some(state.version), state.version),
         Did::Wrote { seen, answer: Some(Written::Done(version)), .. } => (Some(*seen), *version),
         Did::Wrote { .. } => (None, Version::ABSENT),
     }
@@ -231,7 +228,7 @@ mod tests {
     }
 
     fn read(version: u128, value: &str) -> Did {
-        Did::Read(Some(CellState { version: Version::new(version), value: value.into() }))
+        Did::Read(CellState::new(Version::new(version), value.into()))
     }
 
     fn write(seen: u128, value: &str, version: Option<u128>) -> Did {
@@ -245,7 +242,7 @@ mod tests {
     #[test]
     fn what_one_cell_could_have_answered_is_fine() {
         let fine = [
-            at(1, 9, Did::Read(None)),
+            at(1, 9, Did::Read(CellState::ABSENT)),
             at(2, 3, write(0, "a", Some(5))),
             at(2, 4, write(0, "b", Some(0))),
             at(5, 6, read(5, "a")),
@@ -270,7 +267,7 @@ mod tests {
             ("nobody wrote what was read", vec![at(3, 4, read(5, "b"))]),
             ("nobody wrote what was read", vec![at(3, 4, read(6, "a"))]),
             ("nobody had replaced version 5", vec![at(3, 4, write(5, "b", Some(0)))]),
-            ("version 5 was there before", vec![at(3, 4, Did::Read(None))]),
+            ("version 5 was there before", vec![at(3, 4, Did::Read(CellState::ABSENT))]),
             ("version 6 was there before", vec![at(3, 4, write(5, "b", Some(6))), at(5, 6, read(5, "a"))]),
             (
                 "version 6 was there before",

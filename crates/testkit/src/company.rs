@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use latchwork::clock::random_bytes;
 use latchwork::engine::Mode;
-use latchwork::{Error, ErrorKind, Guarantees, Result, Version};
+use latchwork::{Error, ErrorKind, Guarantees, Result};
 use tokio::task::JoinSet;
 
 use crate::cell_history::CellHistory;
@@ -177,7 +177,7 @@ impl Member {
 
     async fn set(&mut self) -> Result<()> {
         let cell = self.client.client().cell(CELL);
-        let seen = self.cells.get(&cell).await?.map_or(Version::ABSENT, |state| state.version);
+        let seen = self.cells.get(&cell).await?.version;
         self.rest(1, 8).await;
         let value = format!("{:016x}", self.chance.number());
         self.cells.set_if(&cell, seen, value.as_bytes()).await.map(drop)

@@ -20,14 +20,14 @@ pub(super) struct GetOptions {
 pub(super) fn run(options: &GetOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     // Checked before anything is opened: a wrong name must not make a database.
     let name = LockName::new(&options.name)?;
-    let found = with_client(target, voice, async |client| Ok(client.cell(&options.name).get().await?))?;
+    let state = with_client(target, voice, async |client| Ok(client.cell(&options.name).get().await?))?;
     if voice == Voice::Json {
-        voice::print(&json::line(&CellView::new(&name, found.as_ref())))?;
-        return Ok(if found.is_some() { 0 } else { NOT_SET });
+        voice::print(&json::line(&CellView::new(&name, &state)))?;
+        return Ok(if state.is_set() { 0 } else { NOT_SET });
     }
-    let Some(state) = found else {
+    let Some(value) = state.bytes() else {
         return Err(Failure::not_set(format!("the cell {name:?} is not set")));
     };
-    show(&state.value)?;
+    show(value)?;
     Ok(0)
 }

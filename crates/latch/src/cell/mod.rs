@@ -1,5 +1,6 @@
 //! `latch cell`: values with versions, which every process of this user, machine or cluster shares.
 
+mod delete;
 mod get;
 mod set;
 mod view;
@@ -11,12 +12,13 @@ use crate::failure::Failure;
 use crate::target::Target;
 use crate::voice::Voice;
 
-/// Read, set or watch a value that all processes share
+/// Read, set, watch or delete a value that all processes share
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                   latch cell set config \"$(cat app.toml)\"   set it, whatever it was\n  \
                   latch cell get config                     the value, and nothing else\n  \
-                  latch cell watch config                   each value as it is set, until interrupted\n\n\
+                  latch cell watch config                   each value as it is set, until interrupted\n  \
+                  latch cell delete config                  not set any more, whatever it was\n\n\
                   Exit codes: 0; 1 not set, or not what --if said; 69 engine unreachable, 64 usage.")]
 pub(crate) struct CellOptions {
     #[command(subcommand)]
@@ -28,6 +30,7 @@ enum What {
     Get(get::GetOptions),
     Set(set::SetOptions),
     Watch(watch::WatchOptions),
+    Delete(delete::DeleteOptions),
 }
 
 /// Does it.
@@ -36,5 +39,6 @@ pub(crate) fn run(options: &CellOptions, target: &Target, voice: Voice) -> Resul
         What::Get(options) => get::run(options, target, voice),
         What::Set(options) => set::run(options, target, voice),
         What::Watch(options) => watch::run(options, target, voice),
+        What::Delete(options) => delete::run(options, target, voice),
     }
 }

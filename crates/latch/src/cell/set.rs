@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::Args;
 use latchwork::{CellState, LockName, Version, Written};
 
-use super::view::CellView;
+use super::view::{CellView, not_at};
 use crate::connection::with_client;
 use crate::failure::Failure;
 use crate::json;
@@ -30,20 +30,17 @@ pub(super) fn run(options: &SetOptions, target: &Target, voice: Voice) -> Result
     let value = options.value.as_bytes();
     let version = with_client(target, voice, async |client| {
         let cell = client.cell(&options.name);
-        let Some(seen) = options.seen else { return Ok(cell.update(|_| value.to_vec()).await?.version) };
+        let Some(seen) = options.seen else { return Ok(cell.set(value).await?) };
         match cell.set_if(seen, value).await? {
             Written::Done(version) => Ok(version),
-            Written::Changed => {
-                let message = format!("the cell {name:?} is not at version {seen}, and was left as it is");
-                Err(Failure::not_set(message).hint(format!("latch cell get --json {name}")))
-            }
+            Written::Changed => Err(not_at(&name, seen)),
         }
     })?;
     match voice {
         Voice::Text => voice::print(&format!("{version}\n"))?,
         Voice::Json => {
-            let state = CellState { version, value: value.to_vec() };
-            voice::print(&json::line(&CellView::new(&name, Some(&state))))?;
+            let state = CellState::new(version, value.to_vec());
+            voice::print(&json::line(&CellView::new(&name, &state)))?;
         }
     }
     Ok(0)

@@ -24,15 +24,15 @@ pub(super) struct CellView<'a> {
 }
 
 impl<'a> CellView<'a> {
-    pub(super) fn new(name: &'a LockName, state: Option<&'a CellState>) -> Self {
-        let value = state.and_then(|state| std::str::from_utf8(&state.value).ok());
-        let hex = |state: &CellState| state.value.iter().map(|byte| format!("{byte:02x}")).collect();
+    pub(super) fn new(name: &'a LockName, state: &'a CellState) -> Self {
+        let value = state.text().ok().flatten();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             name: name.as_str(),
-            set: state.is_some(),
-            version: state.map_or(Version::ABSENT, |state| state.version).to_string(),
+            set: state.is_set(),
+            version: state.version.to_string(),
             value,
-            value_hex: state.filter(|_| value.is_none()).map(hex),
+            value_hex: state.bytes().filter(|_| value.is_none()).map(hex),
         }
     }
 }
@@ -53,17 +53,23 @@ pub(super) fn show(value: &[u8]) -> Result<Reader, Failure> {
 }
 
 /// One of several, on a line of its own.
-pub(super) fn show_line(name: &LockName, state: Option<&CellState>, voice: Voice) -> Result<Reader, Failure> {
-    match (voice, state) {
-        (Voice::Json, state) => write(json::line(&CellView::new(name, state)).as_bytes()),
-        (Voice::Text, Some(state)) => {
-            write(format!("{}\n", printable(&String::from_utf8_lossy(&state.value))).as_bytes())
+pub(super) fn show_line(name: &LockName, state: &CellState, voice: Voice) -> Result<Reader, Failure> {
+    match (voice, state.bytes()) {
+        (Voice::Json, _) => write(json::line(&CellView::new(name, state)).as_bytes()),
+        (Voice::Text, Some(value)) => {
+            write(format!("{}\n", printable(&String::from_utf8_lossy(value))).as_bytes())
         }
         (Voice::Text, None) => {
             voice.notice(&format!("the cell {name:?} is not set"));
             Ok(Reader::There)
         }
     }
+}
+
+/// Another process was faster, or the version is wrong.
+pub(super) fn not_at(name: &LockName, seen: Version) -> Failure {
+    let message = format!("the cell {name:?} is not at version {seen}, and was left as it is");
+    Failure::not_set(message).hint(format!("latch cell get --json {name}"))
 }
 
 fn write(bytes: &[u8]) -> Result<Reader, Failure> {

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::target::Target;
 use crate::voice::Voice;
 
-/// Print the value, and then each that follows it, a line each, until interrupted
+/// Print the value, and then each that follows it, a line each, until interrupted (also while it is not set)
 #[derive(Args, Debug)]
 pub(super) struct WatchOptions {
     /// The cell: 1 to 512 bytes, no control characters
@@ -19,10 +19,10 @@ pub(super) struct WatchOptions {
 pub(super) fn run(options: &WatchOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let name = LockName::new(&options.name)?;
     with_client(target, voice, async |client| {
-        let mut changes = client.cell(&options.name).watch();
+        let mut states = client.cell(&options.name).watch();
         loop {
-            let state = changes.next().await?;
-            if show_line(&name, state.as_ref(), voice)? == Reader::Gone {
+            let state = states.next().await?;
+            if show_line(&name, &state, voice)? == Reader::Gone {
                 return Ok(0);
             }
         }

@@ -59,6 +59,43 @@ fn only_who_saw_the_newest_version_sets_it() {
 }
 
 #[test]
+fn a_cell_is_deleted_once_and_never_by_who_saw_an_older_version() {
+    let place = Place::new();
+    let delete = |more: &[&str]| end(&mut place.latch([&["cell", "delete", "n"][..], more].concat()));
+    let set = |value: &str| end(&mut place.latch(["cell", "set", "n", value])).out.trim_end().to_owned();
+    assert_clean_error(&delete(&[]), 1, "is not set");
+    let (first, second) = (set("one"), set("two"));
+    assert_clean_error(&delete(&["--if", &first]), 1, &format!("is not at version {first}"));
+    assert_eq!(get(&place, "n")["value"], "two");
+    let deleted = delete(&["--if", &second]);
+    assert_eq!((deleted.code, deleted.out.as_str(), deleted.err.as_str()), (Some(0), "", ""));
+    let third = set("three");
+    assert!(third.parse::<u128>().unwrap() > second.parse::<u128>().unwrap(), "{third} after {second}");
+    let none = json!({"name": "n", "set": false, "version": "0", "value": null, "value_hex": null});
+    assert_eq!(document(&mut place.latch(["cell", "delete", "n", "--json"])), none);
+    let again = delete(&["--json"]);
+    assert_eq!((again.code, again.err.as_str()), (Some(1), ""));
+    assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), none);
+}
+
+#[test]
+fn a_watcher_of_a_cell_that_nobody_has_set_says_so_and_waits_for_the_value() {
+    let place = Place::new();
+    let mut command = place.latch(["cell", "watch", "later"]);
+    let mut watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut remarks = BufReader::new(watching.stderr.take().unwrap()).lines();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let is_unset = "latch: the cell \"later\" is not set";
+    assert_eq!(remarks.next().unwrap().unwrap(), is_unset);
+    assert_eq!(end(&mut place.latch(["cell", "set", "later", "now"])).code, Some(0));
+    assert_eq!(lines.next().unwrap().unwrap(), "now");
+    assert_eq!(end(&mut place.latch(["cell", "delete", "later"])).code, Some(0));
+    assert_eq!(remarks.next().unwrap().unwrap(), is_unset);
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
 fn a_watcher_sees_each_value_as_it_is_set() {
     let place = Place::new();
     let mut watching =

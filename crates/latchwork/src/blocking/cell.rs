@@ -18,12 +18,39 @@ impl Cell {
         Self { inner, driver }
     }
 
-    /// What it holds; `None` if it is not set. As [`Cell::get`](crate::Cell::get).
+    /// The state of the cell, set or not. As [`Cell::get`](crate::Cell::get).
     ///
     /// # Errors
     /// As there.
-    pub fn get(&self) -> Result<Option<CellState>> {
+    pub fn get(&self) -> Result<CellState> {
         self.driver.block_on(self.inner.get())
+    }
+
+    /// Sets it to `value`, whatever it holds, as [`Cell::set`](crate::Cell::set).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> latchwork::Result<()> {
+    /// let config = latchwork::blocking::connect("memory:")?.cell("config");
+    /// config.set("blue")?;
+    /// assert_eq!(config.get()?.text()?, Some("blue"));
+    /// assert!(config.delete()?);
+    /// assert!(!config.get()?.is_set());
+    /// # Ok(()) }
+    /// ```
+    pub fn set(&self, value: impl Into<Vec<u8>>) -> Result<Version> {
+        self.driver.block_on(self.inner.set(value))
+    }
+
+    /// Deletes it, whatever it holds, and returns whether it was set, as [`Cell::delete`](crate::Cell::delete).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&self) -> Result<bool> {
+        self.driver.block_on(self.inner.delete())
     }
 
     /// Sets it to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
@@ -38,7 +65,7 @@ impl Cell {
     ///
     /// let config = latchwork::blocking::connect("memory:")?.cell("config");
     /// let Written::Done(first) = config.set_if(Version::ABSENT, "blue")? else { panic!("it was not set") };
-    /// config.update(|_| b"green".to_vec())?;
+    /// config.set("green")?;
     /// assert_eq!(config.set_if(first, "red")?, Written::Changed, "somebody was faster");
     /// # Ok(()) }
     /// ```
@@ -62,7 +89,7 @@ impl Cell {
         self.driver.block_on(self.inner.update(change))
     }
 
-    /// Follows its changes.
+    /// Follows its states.
     pub fn watch(&self) -> CellWatch {
         CellWatch { inner: self.inner.watch(), driver: self.driver.clone() }
     }
@@ -76,9 +103,9 @@ pub struct CellWatch {
 }
 
 impl CellWatch {
-    /// What the cell holds: the first time at once, and then each time when it is another, as
-    /// [`CellWatch::next`](crate::CellWatch::next); `None` if it has not changed within this time, [`Duration::MAX`] for ever. The
-    /// next call misses nothing.
+    /// The state of the cell, set or not: the first time at once, and then each time when it is another, as
+    /// [`CellWatch::next`](crate::CellWatch::next). `None`: this time passed without a change; [`Duration::MAX`]
+    /// waits for ever. The next call misses nothing.
     ///
     /// # Errors
     /// As there.
@@ -89,16 +116,16 @@ impl CellWatch {
     /// use std::time::Duration;
     ///
     /// let cell = latchwork::blocking::connect("memory:")?.cell("config");
-    /// let mut changes = cell.watch();
-    /// let Some(now) = changes.next(Duration::from_secs(5)) else { panic!("the first comes at once") };
-    /// assert_eq!(now?, None, "not set yet");
-    /// assert!(changes.next(Duration::from_millis(1)).is_none(), "nor now");
-    /// cell.update(|_| b"blue".to_vec())?;
-    /// let Some(now) = changes.next(Duration::MAX) else { panic!("for ever is long") };
-    /// assert_eq!(now?.expect("set").value, b"blue");
+    /// let mut states = cell.watch();
+    /// let Some(now) = states.next(Duration::from_secs(5)) else { panic!("the first comes at once") };
+    /// assert!(!now?.is_set(), "not set yet");
+    /// assert!(states.next(Duration::from_millis(1)).is_none(), "no change");
+    /// cell.set("blue")?;
+    /// let Some(now) = states.next(Duration::MAX) else { panic!("for ever is long") };
+    /// assert_eq!(now?.text()?, Some("blue"));
     /// # Ok(()) }
     /// ```
-    pub fn next(&mut self, within: Duration) -> Option<Result<Option<CellState>>> {
+    pub fn next(&mut self, within: Duration) -> Option<Result<CellState>> {
         self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

@@ -40,11 +40,6 @@ impl Version {
     pub const fn get(self) -> u128 {
         self.0
     }
-
-    /// That of what a cell holds.
-    pub(crate) fn of(state: &Option<CellState>) -> Self {
-        state.as_ref().map_or(Self::ABSENT, |state| state.version)
-    }
 }
 
 impl fmt::Display for Version {
@@ -67,13 +62,60 @@ impl FromStr for Version {
     }
 }
 
-/// What a cell holds.
+/// The state of a cell. A cell that is not set has a state as well: [`Version::ABSENT`] and no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellState {
-    /// The write that put it there.
+    /// The write that put it there; [`Version::ABSENT`] if it is not set.
     pub version: Version,
-    /// The bytes.
-    pub value: Vec<u8>,
+    /// The bytes; `None` if it is not set. An empty value is set.
+    pub value: Option<Vec<u8>>,
+}
+
+impl CellState {
+    /// Of a cell that is not set.
+    pub const ABSENT: Self = Self { version: Version::ABSENT, value: None };
+
+    /// Of a cell that was set to `value` by the write `version`.
+    pub const fn new(version: Version, value: Vec<u8>) -> Self {
+        Self { version, value: Some(value) }
+    }
+
+    /// Whether the cell is set.
+    pub const fn is_set(&self) -> bool {
+        self.value.is_some()
+    }
+
+    /// The value as bytes; `None` if the cell is not set.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.value.as_deref()
+    }
+
+    /// The value as text; `None` if the cell is not set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the value is not UTF-8.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let config = latchwork::connect("memory:").await?.cell("config");
+    /// assert_eq!(config.get().await?.text()?, None);
+    /// config.set("colour = blue").await?;
+    /// assert_eq!(config.get().await?.text()?, Some("colour = blue"));
+    /// # Ok(()) }
+    /// ```
+    pub fn text(&self) -> Result<Option<&str>> {
+        self.bytes().map(text_of).transpose()
+    }
+}
+
+/// The text that was stored as these bytes.
+pub(crate) fn text_of(value: &[u8]) -> Result<&str> {
+    std::str::from_utf8(value).map_err(|error| {
+        let message = format!("the value is not UTF-8 text: {error}; read it as bytes");
+        Error::new(ErrorKind::Corrupt, message)
+    })
 }
 
 /// The answer to `write_if`.
@@ -92,11 +134,11 @@ pub trait Cells: Send + Sync + 'static {
     /// How long the core waits for `watch` before it looks all the same, at a cell that has not changed for so long.
     fn look_in(&self, unchanged_for: Duration) -> Duration;
 
-    /// What the cell holds; `None` if it is not set.
+    /// The state of the cell; [`CellState::ABSENT`] if it is not set.
     ///
     /// # Contract
     /// V3, V5.
-    fn read(&self, name: &LockName) -> impl Future<Output = Result<Option<CellState>>> + Send;
+    fn read(&self, name: &LockName) -> impl Future<Output = Result<CellState>> + Send;
 
     /// Whether the cell is another than `seen`. Where nobody is told of changes, watchers ask this again and again: there it
     /// fetches no value.
@@ -151,7 +193,7 @@ impl SharedCells {
 /// The boxed twin of [`Cells`].
 pub(crate) trait ErasedCells: Send + Sync {
     fn look_in(&self, unchanged_for: Duration) -> Duration;
-    fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<Option<CellState>>>;
+    fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<CellState>>;
     fn has_changed(self: Arc<Self>, name: LockName, seen: Version) -> Boxed<Result<bool>>;
     fn write_if(
         self: Arc<Self>,
@@ -166,7 +208,7 @@ impl<C: Cells> ErasedCells for C {
     fn look_in(&self, unchanged_for: Duration) -> Duration {
         Cells::look_in(self, unchanged_for)
     }
-    fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<Option<CellState>>> {
+    fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<CellState>> {
         Box::pin(async move { Cells::read(&*self, &name).await })
     }
     fn has_changed(self: Arc<Self>, name: LockName, seen: Version) -> Boxed<Result<bool>> {

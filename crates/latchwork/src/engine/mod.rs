@@ -39,6 +39,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub(crate) use cells::ErasedCells;
+pub(crate) use cells::text_of;
 pub use cells::{CellState, Cells, SharedCells, Version, Written};
 pub(crate) use erased::{Answer, Boxed, ErasedEngine, SharedEngine};
 pub use foreign::Foreign;

@@ -37,10 +37,8 @@ pub(super) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>>
         std::fs::read(path).map_err(|error| invalid(url, format!("{option}={}: {error}", path.display())))?;
     let wanted: &[u8] = if option == "key" { b"PRIVATE KEY-----" } else { b"-----BEGIN CERTIFICATE-----" };
     if !pem.windows(wanted.len()).any(|window| window == wanted) {
-        return Err(invalid(
-            url,
-            format!("{option}={}: there is no such thing in PEM form in it", path.display()),
-        ));
+        let what = if option == "key" { "private key" } else { "certificate" };
+        return Err(invalid(url, format!("{option}={}: contains no PEM-encoded {what}", path.display())));
     }
     Ok(pem)
 }

@@ -35,7 +35,7 @@ pub(super) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
         (Some(cert), Some(key)) => {
             let certificates = certificates(url, "cert", cert)?;
             let key = PrivateKeyDer::from_pem_slice(&pem(url, "key", key)?)
-                .map_err(|_| invalid(url, "key= is no private key in PEM form".to_owned()))?;
+                .map_err(|_| invalid(url, "key= is not a valid PEM-encoded private key".to_owned()))?;
             config.with_client_auth_cert(certificates, key).map_err(|error| unusable(url, &error))?
         }
         (None, None) => config.with_no_client_auth(),
@@ -53,7 +53,10 @@ fn roots(url: &EngineUrl, ca: Option<&Path>) -> Result<RootCertStore> {
     };
     let (good, _) = roots.add_parsable_certificates(trusted);
     match good {
-        0 => Err(invalid(url, "no authority to trust; name one with ca=/path/ca.pem".to_owned())),
+        0 => Err(invalid(
+            url,
+            "there is no certificate authority to trust; name one with ca=/path/ca.pem".to_owned(),
+        )),
         _ => Ok(roots),
     }
 }
@@ -61,7 +64,7 @@ fn roots(url: &EngineUrl, ca: Option<&Path>) -> Result<RootCertStore> {
 fn certificates(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let text = pem(url, option, path)?;
     let read = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-    read.map_err(|_| invalid(url, format!("{option}= is no certificate in PEM form")))
+    read.map_err(|_| invalid(url, format!("{option}= is not a valid PEM-encoded certificate")))
 }
 
 fn not_secured(url: &EngineUrl, scheme: &str) -> crate::Error {

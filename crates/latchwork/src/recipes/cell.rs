@@ -6,16 +6,20 @@ use super::CellWatch;
 use super::optimistic::pause;
 use crate::core::{ClientHandle, defaults};
 use crate::engine::{CellState, ErasedCells, Version, Written};
+use crate::error::Subject;
 use crate::{Client, Error, ErrorKind, LockName, Result};
 
 /// A value of up to 512 KiB with a version, shared by all clients. Made by [`Client::cell`].
 ///
-/// To set it takes the version that was seen: whoever read an older value is told so, instead of undoing what another did.
+/// [`Cell::set`] replaces whatever it holds. [`Cell::set_if`] and [`Cell::update`] replace only the value that was
+/// seen, so that no client undoes the change of another.
 #[derive(Clone)]
 pub struct Cell {
     core: ClientHandle,
-    /// Or the text that is none.
+    /// `Err`: the rejected name, reported when the cell is used.
     name: Result<LockName, Arc<str>>,
+    /// How errors name it.
+    subject: Subject,
     /// Whether it is what the holder of the lock of this name tells.
     is_of_leaders: bool,
 }
@@ -36,20 +40,21 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> latchwork::Result<()> {
-    /// use latchwork::{Version, Written};
+    /// use latchwork::Written;
     ///
     /// let client = latchwork::connect("memory:").await?;
     /// let config = client.cell("config");
-    /// let Written::Done(first) = config.set_if(Version::ABSENT, "blue").await? else { panic!("it was not set") };
-    /// config.update(|_| b"green".to_vec()).await?;
-    /// assert_eq!(config.set_if(first, "red").await?, Written::Changed, "somebody was faster");
-    /// assert_eq!(config.get().await?.expect("set").value, b"green");
+    /// let before = config.get().await?;
+    /// assert!(!before.is_set());
+    /// config.set("green").await?;
+    /// assert_eq!(config.set_if(before.version, "red").await?, Written::Changed, "somebody was faster");
+    /// assert_eq!(config.get().await?.text()?, Some("green"));
     /// # Ok(()) }
     /// ```
     pub fn cell(&self, name: impl AsRef<str>) -> Cell {
         let name = name.as_ref();
         let name = LockName::new(name).map_err(|_| name.into());
-        Cell { core: self.core().clone(), name, is_of_leaders: false }
+        Cell { core: self.core().clone(), name, subject: Subject::Cell, is_of_leaders: false }
     }
 }
 
@@ -57,7 +62,7 @@ impl Cell {
     /// The largest value, in bytes.
     pub const MAX_BYTES: usize = defaults::CELL_BYTES;
 
-    /// What it holds; `None` if it is not set.
+    /// What it holds. A cell that is not set is no error: see [`CellState::is_set`].
     ///
     /// # Guarantees
     /// Never older than a write that was answered before this was called, on whatever client.
@@ -73,13 +78,66 @@ impl Cell {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> latchwork::Result<()> {
     /// let client = latchwork::connect("memory:").await?;
-    /// assert_eq!(client.cell("result").get().await?, None);
+    /// let result = client.cell("result").get().await?;
+    /// assert_eq!((result.is_set(), result.text()?), (false, None));
     /// # Ok(()) }
     /// ```
-    pub async fn get(&self) -> Result<Option<CellState>> {
+    pub async fn get(&self) -> Result<CellState> {
         let (name, cells) = self.checked()?;
         let read = self.core.answer(cells.read(name.clone()), self.core.clock.now()).await;
-        read.map_err(|error| error.about(name))
+        read.map_err(|error| self.about(error))
+    }
+
+    /// Sets it to `value`, whatever it holds, and returns its new version.
+    ///
+    /// It reads the version and writes with [`Cell::set_if`], until no other client wrote in between: two round
+    /// trips on a quiet cell.
+    ///
+    /// # Cancel safety
+    /// As [`Cell::set_if`].
+    ///
+    /// # Errors
+    /// As [`Cell::update`]. A write whose reply is missing is not repeated, because the repetition could undo a
+    /// later write of another client. It is an error with [`Effect::Unknown`](crate::Effect::Unknown); the caller
+    /// may call this again.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let config = latchwork::connect("memory:").await?.cell("config");
+    /// let first = config.set("colour = blue").await?;
+    /// let second = config.set("colour = green").await?;
+    /// assert!(second > first);
+    /// assert_eq!(config.get().await?.text()?, Some("colour = green"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn set(&self, value: impl Into<Vec<u8>>) -> Result<Version> {
+        let value = value.into();
+        Ok(self.replace(|_| Some(value.clone())).await?.new.version)
+    }
+
+    /// Deletes it, whatever it holds, and returns whether it was set. Its next version is greater all the same.
+    ///
+    /// # Cancel safety
+    /// As [`Cell::set_if`].
+    ///
+    /// # Errors
+    /// As [`Cell::set`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let cell = latchwork::connect("memory:").await?.cell("result");
+    /// let first = cell.set("42").await?;
+    /// assert!(cell.delete().await?);
+    /// assert!(!cell.delete().await?, "it was not set any more");
+    /// assert!(cell.set("43").await? > first);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete(&self) -> Result<bool> {
+        Ok(self.replace(|_| None).await?.old.is_set())
     }
 
     /// Sets it to `value` if its version is still `seen`; [`Version::ABSENT`] if it is not set.
@@ -103,13 +161,7 @@ impl Cell {
     /// # Ok(()) }
     /// ```
     pub async fn set_if(&self, seen: Version, value: impl Into<Vec<u8>>) -> Result<Written> {
-        let value = value.into();
-        if value.len() > Self::MAX_BYTES {
-            let (is, most) = (value.len(), Self::MAX_BYTES);
-            let message = format!("the value is {is} bytes long; a cell takes {most} at most");
-            return Err(self.about(Error::new(ErrorKind::Invalid, message)));
-        }
-        self.write_if(seen, Some(value)).await
+        self.write_if(seen, Some(value.into())).await
     }
 
     /// Deletes it if its version is still `seen`. Its next version is greater all the same.
@@ -125,9 +177,9 @@ impl Cell {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> latchwork::Result<()> {
     /// let cell = latchwork::connect("memory:").await?.cell("result");
-    /// let set = cell.update(|_| b"42".to_vec()).await?;
-    /// cell.delete_if(set.version).await?;
-    /// assert_eq!(cell.get().await?, None);
+    /// let version = cell.set("42").await?;
+    /// cell.delete_if(version).await?;
+    /// assert!(!cell.get().await?.is_set());
     /// # Ok(()) }
     /// ```
     pub async fn delete_if(&self, seen: Version) -> Result<Written> {
@@ -138,7 +190,8 @@ impl Cell {
         self.write_if(seen, None).await
     }
 
-    /// Sets it to what `change` makes of the value that is there, again and again until nobody was faster.
+    /// Sets it to what `change` makes of the value that is there (`None`: it is not set), until no other client
+    /// wrote in between.
     ///
     /// # Guarantees
     /// What is set was made of the very value that it replaces.
@@ -158,24 +211,52 @@ impl Cell {
     /// for _ in 0..3 {
     ///     visits.update(|old| [old.unwrap_or_default(), b"x"].concat()).await?;
     /// }
-    /// assert_eq!(visits.get().await?.expect("set").value, b"xxx");
+    /// assert_eq!(visits.get().await?.text()?, Some("xxx"));
     /// # Ok(()) }
     /// ```
     pub async fn update(&self, mut change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<CellState> {
+        Ok(self.replace(|old| Some(change(old))).await?.new)
+    }
+
+    /// Follows its states: the one that is there now, and then each change.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork::Result<()> {
+    /// let cell = latchwork::connect("memory:").await?.cell("config");
+    /// let mut states = cell.watch();
+    /// assert!(!states.next().await?.is_set(), "not set yet");
+    /// cell.set("blue").await?;
+    /// assert_eq!(states.next().await?.text()?, Some("blue"));
+    /// cell.delete().await?;
+    /// assert!(!states.next().await?.is_set(), "deleted");
+    /// # Ok(()) }
+    /// ```
+    pub fn watch(&self) -> CellWatch {
+        CellWatch::new(self.clone())
+    }
+
+    /// Sets it to what `change` makes of it, or deletes it, until no other client wrote in between. Nothing is
+    /// written if it is not set and stays so.
+    async fn replace(&self, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Replaced> {
         let limit = self.core.clock.now().after(defaults::UPDATE_LIMIT);
         let mut longest = defaults::UPDATE_FIRST_PAUSE;
         loop {
             let old = self.get().await?;
-            let value = change(old.as_ref().map(|old| old.value.as_slice()));
-            let seen = Version::of(&old);
-            if let Written::Done(version) = self.set_if(seen, value.as_slice()).await? {
-                return Ok(CellState { version, value });
+            let value = change(old.bytes());
+            if value.is_none() && !old.is_set() {
+                return Ok(Replaced { old, new: CellState::ABSENT });
+            }
+            if let Written::Done(version) = self.write_if(old.version, value.clone()).await? {
+                return Ok(Replaced { old, new: CellState { version, value } });
             }
             let now = self.core.clock.now();
             if now >= limit {
                 let limit = defaults::UPDATE_LIMIT;
-                let message =
-                    format!("others were faster for {limit:?}; let fewer write, or take a lock around it");
+                let message = format!(
+                    "other clients wrote first for {limit:?}; let fewer clients write, or take a lock around it"
+                );
                 return Err(self.about(Error::new(ErrorKind::TimedOut, message)));
             }
             pause(self.core.clock, longest).await;
@@ -183,31 +264,20 @@ impl Cell {
         }
     }
 
-    /// Follows its changes.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> latchwork::Result<()> {
-    /// let cell = latchwork::connect("memory:").await?.cell("config");
-    /// let mut changes = cell.watch();
-    /// assert_eq!(changes.next().await?, None, "not set yet");
-    /// let set = cell.update(|_| b"blue".to_vec()).await?;
-    /// assert_eq!(changes.next().await?, Some(set));
-    /// # Ok(()) }
-    /// ```
-    pub fn watch(&self) -> CellWatch {
-        CellWatch::new(self.clone())
-    }
-
     async fn write_if(&self, seen: Version, value: Option<Vec<u8>>) -> Result<Written> {
+        if let Some(is) = value.as_ref().map(Vec::len).filter(|is| *is > Self::MAX_BYTES) {
+            let most = Self::MAX_BYTES;
+            let message = format!("the value is {is} bytes long; a cell takes {most} at most");
+            return Err(self.about(Error::new(ErrorKind::Invalid, message)));
+        }
         let (name, cells) = self.checked()?;
         let write = cells.write_if(name.clone(), seen, value);
-        self.core.answer(write, self.core.clock.now()).await.map_err(|error| error.about(name))
+        self.core.answer(write, self.core.clock.now()).await.map_err(|error| self.about(error))
     }
 
-    /// The same for what the holder of the lock of this name tells, if the engine keeps that with claims.
+    /// The cell of an election: the value that the holder of this lock tells, if the engine keeps that with claims.
     pub(super) fn of_leaders(mut self) -> Self {
+        self.subject = Subject::Election;
         self.is_of_leaders = self.core.engine.cells().is_some_and(|cells| cells.has_leaders());
         self
     }
@@ -220,9 +290,10 @@ impl Cell {
         &self.core
     }
 
-    fn about(&self, error: Error) -> Error {
+    /// The error, naming this cell or its election.
+    pub(super) fn about(&self, error: Error) -> Error {
         match &self.name {
-            Ok(name) => error.about(name),
+            Ok(name) => error.about_a(self.subject, name),
             Err(_) => error,
         }
     }
@@ -233,17 +304,24 @@ impl Cell {
             Ok(name) => name,
             Err(text) => return Err(LockName::new(text).expect_err("it was refused before")),
         };
-        self.core.refuse_a_copy().map_err(|error| error.about(name))?;
+        self.core.refuse_a_copy().map_err(|error| self.about(error))?;
         let cells = self.core.engine.cells().filter(|_| self.core.promised.cells);
         match cells.and_then(|cells| if self.is_of_leaders { cells.leaders } else { Some(cells.values) }) {
             Some(cells) => Ok((name, cells)),
             None => {
                 let engine = self.core.promised.engine;
-                let message = format!("{engine} has no cells; `latch engines` names those that have");
-                Err(Error::new(ErrorKind::Unsupported, message).about(name))
+                let needs = if self.subject == Subject::Election { ", which elections need" } else { "" };
+                let message = format!("{engine} has no cells{needs}; `latch engines` names those that have");
+                Err(self.about(Error::new(ErrorKind::Unsupported, message)))
             }
         }
     }
+}
+
+/// The states before and after a write.
+struct Replaced {
+    old: CellState,
+    new: CellState,
 }
 
 impl std::fmt::Debug for Cell {

@@ -1,4 +1,4 @@
-//! The changes of a cell.
+//! The states of a cell.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::core::defaults;
 use crate::engine::{CellState, Version};
 use crate::{ErrorKind, Result};
 
-/// Follows the changes of a cell. Made by [`Cell::watch`].
+/// Follows the states of a cell, set or not. It never ends by itself. Made by [`Cell::watch`].
 #[derive(Debug)]
 pub struct CellWatch {
     cell: Cell,
@@ -25,11 +25,12 @@ impl CellWatch {
         &self.cell
     }
 
-    /// What the cell holds, `None` if it is not set: the first time at once, and then each time when it is another.
+    /// The state of the cell: the first call returns at once, every later call when the state is another. A cell
+    /// that is not set, or that was deleted, has a state as well: see [`CellState::is_set`].
     ///
     /// # Guarantees
-    /// The latest value always arrives. Values that were replaced meanwhile are skipped. How soon, is
-    /// [`Guarantees::watchers_told`](crate::Guarantees::watchers_told).
+    /// The latest state always arrives. States that were replaced meanwhile are skipped.
+    /// [`Guarantees::watchers_told`](crate::Guarantees::watchers_told) says how soon.
     ///
     /// # Cancel safety
     /// May be dropped at any time; the next call goes on.
@@ -43,24 +44,25 @@ impl CellWatch {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> latchwork::Result<()> {
     /// let client = latchwork::connect("memory:").await?;
-    /// let mut result = client.cell("result").watch();
+    /// let mut states = client.cell("result").watch();
     /// let worker = client.cell("result");
-    /// tokio::spawn(async move { worker.update(|_| b"42".to_vec()).await });
-    /// let found = loop {
-    ///     if let Some(found) = result.next().await? {
-    ///         break found;
+    /// tokio::spawn(async move { worker.set("42").await });
+    /// let result = loop {
+    ///     let now = states.next().await?; // the first state comes at once: not set yet
+    ///     if let Some(text) = now.text()? {
+    ///         break text.to_owned();
     ///     }
     /// };
-    /// assert_eq!(found.value, b"42");
+    /// assert_eq!(result, "42");
     /// # Ok(()) }
     /// ```
-    pub async fn next(&mut self) -> Result<Option<CellState>> {
+    pub async fn next(&mut self) -> Result<CellState> {
         let core = self.cell.core().clone();
         let (mut outage, mut pause) = (None, defaults::FAILED_FIRST_PAUSE);
         loop {
             let trouble = match self.cell.get().await {
                 Ok(state) => {
-                    let (version, now) = (Version::of(&state), core.clock.now());
+                    let (version, now) = (state.version, core.clock.now());
                     if self.shown.is_none_or(|(shown, _)| shown != version) {
                         self.shown = Some((version, now));
                         return Ok(state);
@@ -92,10 +94,10 @@ impl CellWatch {
             let unchanged_for = self.shown.map_or(Duration::ZERO, |(_, since)| now.since(since));
             let look_at = now.after(cells.look_in(unchanged_for));
             if let Some(told) = core.until(look_at, cells.clone().watch(name.clone(), version)).await {
-                return told.map_err(|error| error.about(name));
+                return told.map_err(|error| self.cell.about(error));
             }
             let look = cells.clone().has_changed(name.clone(), version);
-            if core.answer(look, core.clock.now()).await.map_err(|error| error.about(name))? {
+            if core.answer(look, core.clock.now()).await.map_err(|error| self.cell.about(error))? {
                 return Ok(());
             }
         }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Cell, Leadership, Observer};
-use crate::engine::{CellState, Filter, Version, Written};
+use crate::engine::{CellState, Filter, Written, text_of};
+use crate::error::Subject;
 use crate::wishes::wishes;
-use crate::{Client, Error, ErrorKind, Guard, Lock, LockName, Result, Token, Wait};
+use crate::{Client, Error, ErrorKind, Guard, Lock, Result, Token, Wait};
 
 /// An election. Made by [`Client::election`].
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl Client {
     /// let election = client.election("main");
     /// let leading = election.campaign("10.0.0.1:80").await?;
     /// let leader = election.leader().await?.expect("there is one");
-    /// assert_eq!((leader.term, leader.value.as_slice()), (leading.term(), &b"10.0.0.1:80"[..]));
+    /// assert_eq!((leader.term, leader.text()?), (leading.term(), "10.0.0.1:80"));
     /// leading.resign().await?;
     /// assert_eq!(election.leader().await?, None);
     /// # Ok(()) }
@@ -81,21 +82,24 @@ impl Election {
     pub async fn campaign(&self, value: impl Into<Vec<u8>>) -> Result<Leadership> {
         let value = value.into();
         // What cannot be told is found out before anybody waits for it.
-        self.cell.checked()?;
+        let (name, _) = self.cell.checked()?;
         if value.len() > Self::MAX_BYTES {
             let (is, most) = (value.len(), Self::MAX_BYTES);
             let message = format!("the value is {is} bytes long; a leader may tell {most} at most");
-            return Err(Error::new(ErrorKind::Invalid, message));
+            return Err(self.cell.about(Error::new(ErrorKind::Invalid, message)));
         }
-        if self.cell.is_of_leaders() {
-            // Whoever leads has said so already, in its claim.
-            let guard = self.inner.clone().tells(&value).acquire().await?;
-            let term = guard.token()?.get();
-            return Ok(Leadership::new(guard, term));
-        }
-        let guard = self.inner.acquire().await?;
-        let term = self.announce(&guard, &value).await?;
-        Ok(Leadership::new(guard, term))
+        let elected = async {
+            if self.cell.is_of_leaders() {
+                // The claim itself tells it.
+                let guard = self.inner.clone().tells(&value).acquire().await?;
+                let term = guard.token()?.get();
+                return Ok(Leadership::new(guard, term));
+            }
+            let guard = self.inner.acquire().await?;
+            let term = self.announce(&guard, &value).await?;
+            Ok(Leadership::new(guard, term))
+        };
+        elected.await.map_err(|error: Error| error.about_a(Subject::Election, name))
     }
 
     /// The longest value, in bytes.
@@ -120,7 +124,8 @@ impl Election {
         if self.cell.is_of_leaders() {
             return Ok(Some(told)); // Read from the holder's claim.
         }
-        let states = self.client.inspect(&Filter::Name(name.clone())).await?;
+        let states = self.client.inspect(&Filter::Name(name.clone())).await;
+        let states = states.map_err(|error| self.cell.about(error))?;
         let mut holders = states.iter().flat_map(|state| &state.holders);
         let leads = holders.any(|holder| holder.token == Some(Token::from_number(told.term).engine_token()));
         Ok(leads.then_some(told))
@@ -143,26 +148,22 @@ impl Election {
     }
 
     async fn told(&self) -> Result<Option<Leader>> {
-        let (name, _) = self.cell.checked()?;
-        let Some(state) = self.cell.get().await? else { return Ok(None) };
-        Leader::of(&self.cell, state).map(Some).ok_or_else(|| strange(name))
+        Leader::of(&self.cell, self.cell.get().await?)
     }
 
     /// Writes into the cell who leads. Never over a later leader: a former one may have been paused just here.
     async fn announce(&self, guard: &Guard, value: &[u8]) -> Result<u64> {
-        let (name, _) = self.cell.checked()?;
         let term = guard.token()?.get();
         let text = [format!("{term}\n").as_bytes(), value].concat();
         loop {
             let state = self.cell.get().await?;
-            if let Some(state) = &state {
-                let told = Leader::parse(&state.value).ok_or_else(|| strange(name))?;
-                if told.term > term {
-                    let message = "another was elected before this one could tell anybody; campaign again";
-                    return Err(Error::new(ErrorKind::Lost, message).about(name));
-                }
+            let seen = state.version;
+            if let Some(told) = Leader::of(&self.cell, state)?
+                && told.term > term
+            {
+                let message = "another was elected before this one could tell anybody; campaign again";
+                return Err(Error::new(ErrorKind::Lost, message));
             }
-            let seen = Version::of(&state);
             if let Written::Done(_) = self.cell.set_if(seen, text.as_slice()).await? {
                 return Ok(term);
             }
@@ -171,13 +172,34 @@ impl Election {
 }
 
 impl Leader {
+    /// The value as text.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if it is not UTF-8.
+    ///
+    /// # Examples
+    /// As [`Client::election`].
+    pub fn text(&self) -> Result<&str> {
+        text_of(&self.value)
+    }
+
     /// What this cell says of who leads.
-    pub(super) fn of(cell: &Cell, state: CellState) -> Option<Self> {
-        if !cell.is_of_leaders() {
-            return Self::parse(&state.value);
-        }
-        let token = u64::try_from(state.version.get()).ok()?;
-        Some(Self { term: Token::new(token, 0).get(), value: state.value })
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if something else stands there.
+    pub(super) fn of(cell: &Cell, CellState { version, value }: CellState) -> Result<Option<Self>> {
+        let Some(value) = value else { return Ok(None) };
+        let leader = match u64::try_from(version.get()) {
+            Ok(token) if cell.is_of_leaders() => Some(Self { term: Token::new(token, 0).get(), value }),
+            _ if cell.is_of_leaders() => None,
+            _ => Self::parse(&value),
+        };
+        let corrupt = || {
+            let message =
+                "the cell of this name holds something other than a leader; give the election another name";
+            cell.about(Error::new(ErrorKind::Corrupt, message))
+        };
+        leader.ok_or_else(corrupt).map(Some)
     }
 
     /// The term, and in the next line the value.
@@ -186,11 +208,6 @@ impl Leader {
         let term = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
         Some(Self { term, value: text[end + 1..].to_vec() })
     }
-}
-
-fn strange(name: &LockName) -> Error {
-    let message = "the cell of this name holds something else than a leader; choose another name";
-    Error::new(ErrorKind::Corrupt, message).about(name)
 }
 
 #[cfg(test)]

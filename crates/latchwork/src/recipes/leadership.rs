@@ -13,7 +13,7 @@ pub struct Leadership {
 
 impl Leadership {
     pub(super) fn new(guard: Guard, term: u64) -> Self {
-        Self { guard, term }
+        Self { guard: guard.of_election(), term }
     }
 
     /// The number of this term: greater than that of every earlier leader. Send it along with everything that must not come

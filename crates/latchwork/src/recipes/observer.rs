@@ -1,18 +1,18 @@
 //! To know who leads.
 
 use super::{CellWatch, Leader};
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
 
 /// Follows who leads. Made by [`Election::observe`](crate::Election::observe).
 #[derive(Debug)]
 pub struct Observer {
-    changes: CellWatch,
+    states: CellWatch,
     term: Option<u64>,
 }
 
 impl Observer {
-    pub(super) fn new(changes: CellWatch) -> Self {
-        Self { changes, term: None }
+    pub(super) fn new(states: CellWatch) -> Self {
+        Self { states, term: None }
     }
 
     /// The latest leader that has said so: the first time at once, if there ever was one (on etcd, if one leads now), and then
@@ -32,11 +32,8 @@ impl Observer {
     /// As [`Election::observe`](crate::Election::observe).
     pub async fn next(&mut self) -> Result<Leader> {
         loop {
-            let Some(state) = self.changes.next().await? else { continue };
-            let Some(leader) = Leader::of(self.changes.cell(), state) else {
-                let message = "the cell of this election holds something else than a leader";
-                return Err(Error::new(ErrorKind::Corrupt, message));
-            };
+            let state = self.states.next().await?;
+            let Some(leader) = Leader::of(self.states.cell(), state)? else { continue };
             if Some(leader.term) > self.term {
                 self.term = Some(leader.term);
                 return Ok(leader);

@@ -56,8 +56,9 @@ pub async fn optimistic<T, E: From<Error>>(
         }
         let now = clock.now();
         if now >= end {
-            let message =
-                format!("others were faster for {limit:?}; let fewer write, or take a lock around it");
+            let message = format!(
+                "other clients wrote first for {limit:?}; let fewer clients write, or take a lock around it"
+            );
             return Err(Error::new(ErrorKind::TimedOut, message).into());
         }
         pause(clock, longest).await;

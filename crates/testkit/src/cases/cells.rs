@@ -25,7 +25,10 @@ pub(super) async fn what_has_no_cells_says_so<F: Fixture>(fixture: Arc<F>) {
     let cell = client.cell("none");
     let error = cell.get().await.expect_err("refused");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::None));
-    assert!(error.to_string().contains("has no cells"), "{error}");
+    let says = error.to_string();
+    assert!(says.starts_with("cell \"none\": ") && says.contains("has no cells"), "{says}");
+    let says = client.election("none").campaign("x").await.expect_err("refused").to_string();
+    assert!(says.starts_with("election \"none\": ") && says.contains("has no cells"), "{says}");
     assert_eq!(cell.set_if(Version::ABSENT, "x").await.expect_err("refused").kind(), ErrorKind::Unsupported);
     assert_eq!(cell.watch().next().await.expect_err("refused").kind(), ErrorKind::Unsupported);
 }
@@ -45,7 +48,7 @@ pub(super) async fn of_all_who_saw_one_version_one_sets_the_cell<F: Fixture>(fix
         let [Written::Done(version)] = done[..] else { panic!("set by {done:?}") };
         assert!(*version > seen);
         seen = *version;
-        assert_eq!(clients[0].cell("race").get().await.expect("answers").expect("set").version, seen);
+        assert_eq!(clients[0].cell("race").get().await.expect("answers").version, seen);
     }
 }
 
@@ -61,10 +64,10 @@ pub(super) async fn a_cell_that_was_deleted_never_has_an_old_version_again<F: Fi
             assert_eq!(same.delete_if(*stale).await.expect("answers"), Written::Changed);
         }
         assert_eq!(same.set_if(Version::ABSENT, "first").await.expect("answers"), Written::Changed);
-        assert_eq!(same.get().await.expect("answers"), Some(now.clone()));
+        assert_eq!(same.get().await.expect("answers"), now);
         old.push(now.version);
         assert_eq!(same.delete_if(now.version).await.expect("answers"), Written::Done(Version::ABSENT));
-        assert_eq!(cell.get().await.expect("answers"), None);
+        assert_eq!(cell.get().await.expect("answers"), CellState::ABSENT);
         for stale in &old {
             assert_eq!(cell.set_if(*stale, "from the grave").await.expect("answers"), Written::Changed);
             assert_eq!(cell.delete_if(*stale).await.expect("answers"), Written::Changed);
@@ -81,8 +84,7 @@ pub(super) async fn cells_answer_as_one_at_one_place_would<F: Fixture>(fixture: 
         let (cell, history) = (clients[number % 3].cell("linear"), history.clone());
         tasks.spawn(async move {
             for round in 0..20 {
-                let found = history.get(&cell).await.expect("answers");
-                let seen = found.map_or(Version::ABSENT, |found| found.version);
+                let seen = history.get(&cell).await.expect("answers").version;
                 let value = format!("{number} {round}");
                 history.set_if(&cell, seen, value.as_bytes()).await.expect("answers");
             }
@@ -109,7 +111,7 @@ pub(super) async fn no_update_of_a_cell_is_lost<F: Fixture>(fixture: Arc<F>) {
         });
     }
     tasks.join_all().await;
-    assert_eq!(clients[0].cell("count").get().await.expect("answers").expect("set").value, b"30");
+    assert_eq!(clients[0].cell("count").get().await.expect("answers").text().expect("text"), Some("30"));
 }
 
 pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixture>(fixture: Arc<F>) {
@@ -122,9 +124,11 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
             let mut versions = Vec::new();
             loop {
                 let now = changes.next().await.expect("answers");
-                let Some(now) = now else { continue };
+                if !now.is_set() {
+                    continue;
+                }
                 versions.push(now.version);
-                if now.value == b"last" {
+                if now.bytes() == Some(b"last") {
                     return versions;
                 }
             }
@@ -140,24 +144,74 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
     }
     // A change between two calls is not missed, and one that ends a wait is told once.
     let mut changes = reader.cell("news").watch();
-    assert_eq!(changes.next().await.expect("answers").expect("set").value, b"last");
+    assert_eq!(changes.next().await.expect("answers").bytes(), Some(&b"last"[..]));
     for polls in 0..6 {
         let _ = timeout(Duration::from_millis(10), cut::after_polls(changes.next(), polls)).await;
         let now = set(&cell, &polls.to_string()).await;
         let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
-        assert_eq!(told, Some(now));
+        assert_eq!(told, now);
     }
     // And a deletion is a change.
-    let now = cell.get().await.expect("answers").expect("set");
+    let now = cell.get().await.expect("answers");
     cell.delete_if(now.version).await.expect("answers");
-    assert_eq!(timeout(PATIENCE, changes.next()).await.expect("told").expect("answers"), None);
+    let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
+    assert_eq!(told, CellState::ABSENT);
+}
+
+pub(super) async fn a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_set_and_deleted<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let (writer, reader) = (fixture.client().await, fixture.client().await);
+    let cell = writer.cell("unset");
+    let mut states = reader.cell("unset").watch();
+    assert_eq!(states.next().await.expect("answers"), CellState::ABSENT);
+    for text in ["one", "two"] {
+        // A watcher that has seen the absence waits, and does not end.
+        assert!(timeout(Duration::from_millis(50), states.next()).await.is_err(), "no change to tell");
+        let version = cell.set(text).await.expect("answers");
+        let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
+        assert_eq!((told.version, told.text().expect("it is text")), (version, Some(text)));
+        assert!(cell.delete().await.expect("answers"));
+        let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
+        assert_eq!(told, CellState::ABSENT);
+    }
+    assert!(!cell.delete().await.expect("answers"), "it was not set any more");
+}
+
+pub(super) async fn a_cell_that_all_set_and_delete_without_looking_has_versions_that_only_rise<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let clients = [fixture.client().await, fixture.client().await];
+    let mut writers = JoinSet::new();
+    for number in 0..4 {
+        let cell = clients[number % 2].cell("blind");
+        writers.spawn(async move {
+            let mut versions = Vec::new();
+            for round in 0..6 {
+                versions.push(cell.set(format!("{number} {round}")).await.expect("its turn comes"));
+                if round % 3 == 2 {
+                    cell.delete().await.expect("its turn comes");
+                }
+            }
+            assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
+            versions
+        });
+    }
+    let mut all: Vec<_> = writers.join_all().await.concat();
+    let last = clients[0].cell("blind").set("last").await.expect("answers");
+    assert!(all.iter().all(|version| *version < last), "{last:?} after {all:?}");
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 4 * 6, "two writes have one version");
+    let found = clients[1].cell("blind").get().await.expect("answers");
+    assert_eq!(found, CellState::new(last, b"last".to_vec()));
 }
 
 pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixture>(fixture: Arc<F>) {
     let (writer, reader) = (fixture.client().await, fixture.client().await);
     let before = set(&writer.cell("dark"), "before").await;
     let mut changes = reader.cell("dark").watch();
-    assert_eq!(changes.next().await.expect("answers"), Some(before.clone()));
+    assert_eq!(changes.next().await.expect("answers"), before);
     // What is no outage is told at once, and misses nothing either.
     let watching = tokio::spawn(async move {
         loop {
@@ -173,13 +227,12 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Corrupt), "{error}");
     fixture.mend_cells().await;
     let fresh = fixture.client().await;
-    let found = fresh.cell("dark").get().await.expect("answers").expect("set");
+    let found = fresh.cell("dark").get().await.expect("answers");
     assert!(error.effect() == Effect::Unknown || found == before, "said to have done nothing: {error}");
     let after = set(&fresh.cell("dark"), "after").await;
     assert!(after.version > before.version);
     let told = timeout(PATIENCE, watching).await.expect("told").expect("no panic");
-    let told = told.expect("set").version;
-    assert!(told == found.version || told == after.version, "{told:?}");
+    assert!(told.version == found.version || told.version == after.version, "{told:?}");
 }
 
 pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: Fixture>(fixture: Arc<F>) {
@@ -201,8 +254,14 @@ pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: 
     });
     updated_once.await;
     assert_eq!(calls.load(Ordering::Relaxed), 1);
-    let found = fixture.client().await.cell("unheard").get().await.expect("answers").expect("set");
-    assert_eq!(str::from_utf8(&found.value), Ok("before+once+again"));
+    let blind = fixture.client().await.cell("unheard");
+    let found = blind.get().await.expect("answers");
+    assert_eq!(found.text().expect("it is text"), Some("before+once+again"));
+    // To set without looking is no different: the write could come after another client's, and undo it.
+    let setting = blind.clone();
+    silenced(&*fixture, "unheard", "+blind", async move { setting.set("+blind").await.map(drop) }).await;
+    let written = fixture.client().await.cell("unheard").get().await.expect("answers");
+    assert_eq!(written.text().expect("it is text"), Some("+blind"));
 }
 
 /// Lets `write`, in which `word` stands, reach the server and the cell, and not its answer; and sees that it says so.
@@ -218,8 +277,8 @@ pub(super) async fn silenced<F: Fixture>(
     let writing = tokio::spawn(write);
     let is_there = async {
         loop {
-            let found = looking.get().await.expect("answers").map(|found| found.value).unwrap_or_default();
-            if str::from_utf8(&found).expect("text").contains(word) {
+            let found = looking.get().await.expect("answers");
+            if found.text().expect("text").is_some_and(|text| text.contains(word)) {
                 return;
             }
             assert!(!writing.is_finished(), "nobody was told, and it does not wait");
@@ -238,8 +297,8 @@ pub(super) async fn any_bytes_are_a_value_and_any_name_is_a_cell<F: Fixture>(fix
     let all: Vec<u8> = (0..=255).collect();
     for value in [Vec::new(), vec![0], b"\r\n".to_vec(), all, vec![b'x'; Cell::MAX_BYTES]] {
         let now = client.cell("bytes").update(|_| value.clone()).await.expect("answers");
-        let found = other.cell("bytes").get().await.expect("answers").expect("set");
-        assert!(found == now && found.value == value, "{} bytes", value.len());
+        let found = other.cell("bytes").get().await.expect("answers");
+        assert!(found == now && found.value.as_ref() == Some(&value), "{} bytes", value.len());
     }
     let error = client.cell("bytes").set_if(Version::ABSENT, vec![0; Cell::MAX_BYTES + 1]).await;
     let error = error.expect_err("too long");
@@ -259,14 +318,14 @@ pub(super) async fn any_bytes_are_a_value_and_any_name_is_a_cell<F: Fixture>(fix
         &"x".repeat(512),
     ];
     for name in names {
-        assert_eq!(client.cell(name).get().await.expect("answers"), None, "{name:?}");
+        assert_eq!(client.cell(name).get().await.expect("answers"), CellState::ABSENT, "{name:?}");
         assert!(
             matches!(client.cell(name).set_if(Version::ABSENT, name).await, Ok(Written::Done(_))),
             "{name:?}"
         );
     }
     for name in names {
-        assert_eq!(other.cell(name).get().await.expect("answers").expect("set").value, name.as_bytes());
+        assert_eq!(other.cell(name).get().await.expect("answers").text().expect("it is text"), Some(name));
     }
     for bad in ["", "nul\0", &"x".repeat(513)] {
         assert_eq!(client.cell(bad).get().await.expect_err("refused").kind(), ErrorKind::Invalid);
@@ -278,13 +337,13 @@ pub(super) async fn a_lock_and_a_cell_of_one_name_are_unrelated<F: Fixture>(fixt
     for name in ["both", "both/inner"] {
         let now = set(&client.cell(name), "value").await;
         let guard = hold(&other, name).await;
-        assert_eq!(client.cell(name).get().await.expect("answers"), Some(now.clone()));
+        assert_eq!(client.cell(name).get().await.expect("answers"), now);
         let next = set(&client.cell(name), "other").await;
         assert!(guard.is_certain() && next.version > now.version);
         let tried = client.lock(name).ttl(LONG).try_acquire().await.expect("answers");
         assert!(tried.is_none(), "held");
         guard.release().await.expect("held");
-        assert_eq!(client.cell(name).get().await.expect("answers"), Some(next));
+        assert_eq!(client.cell(name).get().await.expect("answers"), next);
         hold(&client, name).await.release().await.expect("held");
     }
 }

@@ -71,8 +71,10 @@ pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fix
     assert!(next.term() > leading.term());
     timeout(PATIENCE, leading.lost()).await.expect("the former leader is told");
     let told = main.election("service").leader().await.expect("answers").expect("somebody leads");
-    assert_eq!((told.term, told.value.as_slice()), (next.term(), &b"standby"[..]));
-    assert_eq!(leading.resign().await.expect_err("it did not lead any more").kind(), ErrorKind::Lost);
+    assert_eq!((told.term, told.text().expect("it is text")), (next.term(), "standby"));
+    let error = leading.resign().await.expect_err("it did not lead any more");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().starts_with("election \""), "{error}");
     let told = main.election("service").leader().await.expect("answers").expect("somebody leads");
     assert_eq!(told.term, next.term());
 }
@@ -81,8 +83,14 @@ pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fi
     let client = fixture.client().await;
     client.cell("foreign").set_if(Version::ABSENT, "not a leader").await.expect("answers");
     let election = client.election("foreign").ttl(LONG);
-    assert_eq!(election.leader().await.expect_err("refused").kind(), ErrorKind::Corrupt);
-    assert_eq!(election.campaign("x").await.expect_err("refused").kind(), ErrorKind::Corrupt);
+    for error in [
+        election.leader().await.expect_err("refused"),
+        election.campaign("x").await.expect_err("refused"),
+        election.observe().next().await.expect_err("refused"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().starts_with("election \"foreign\": "), "{error}");
+    }
     nothing_left(&client, "foreign").await;
     // A later leader has said so already: one that was paused in between does not say that it leads.
     client.cell("late").set_if(Version::ABSENT, format!("{}\nlater", u64::MAX)).await.expect("answers");

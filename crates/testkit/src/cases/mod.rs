@@ -238,6 +238,8 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             ["V4"] every_watcher_of_a_cell_is_told_of_the_latest_value, unless no_cells;
             ["V5"] an_outage_costs_a_watcher_of_a_cell_nothing_but_time, unless no_cells;
             ["V5"] a_cell_whose_write_was_not_answered_is_not_written_again, unless no_cells_on_a_wire;
+            ["V4"] a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_set_and_deleted, unless no_cells;
+            ["V2"] a_cell_that_all_set_and_delete_without_looking_has_versions_that_only_rise, unless no_cells;
             [] no_update_of_a_cell_is_lost, unless no_cells;
             [] any_bytes_are_a_value_and_any_name_is_a_cell, unless no_cells;
             [] a_lock_and_a_cell_of_one_name_are_unrelated, unless no_cells;

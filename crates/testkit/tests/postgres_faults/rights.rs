@@ -1,6 +1,6 @@
 //! What a user may not do, and names that try to.
 
-use latchwork::{ErrorKind, connect};
+use latchwork::{Client, Error, ErrorKind, Result, connect};
 use testkit::rows::forgotten;
 use testkit::rows::forgotten_tokens::{self, OF_INSERT, OF_SESSION};
 
@@ -16,8 +16,7 @@ async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_t
     scene.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let error = connect(&url_of(&scene, "app", "")).await.expect_err("there are no tables");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    let tables = error.to_string().split_once("run:\n").expect("what to run").1.to_owned();
-    scene.server.psql(&tables);
+    scene.server.psql(&without_grants(&sql_of(&error)));
     let error = connect(&url_of(&scene, "app", "")).await.expect("they are there");
     let error = error.lock("x").acquire().await.expect_err("not granted");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -25,6 +24,63 @@ async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_t
     let client = scene.connect(&url_of(&scene, "app", "")).await;
     take(&client.lock("x")).await.release().await.expect("held");
     scene.judge(&[client], SOON).await;
+}
+
+/// The part of an error that a superuser pastes into psql.
+#[track_caller]
+fn sql_of(error: &Error) -> String {
+    // Without its schema, the name of a table is wrong.
+    assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Invalid), "{error}");
+    let sql = error.sql().unwrap_or_else(|| panic!("no SQL: {error}"));
+    assert!(error.to_string().ends_with(&format!("run:\n{sql}")), "{error}");
+    sql.to_owned()
+}
+
+fn without_grants(sql: &str) -> String {
+    sql.lines().filter(|line| !line.starts_with("GRANT")).collect::<Vec<_>>().join("\n")
+}
+
+async fn lock_once(url: &str) -> Result<Client> {
+    let client = connect(url).await?;
+    client.lock("x").acquire().await?.release().await?;
+    Ok(client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sql_of_an_error_pasted_by_a_superuser_lets_the_user_lock_and_use_cells() {
+    let scene = Scene::new();
+    scene.server.psql("REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE SCHEMA team");
+    for (number, options) in [
+        "",
+        "table=jobs",
+        "table=team.jobs",
+        "table=nowhere.jobs",
+        "scheme=insert",
+        "scheme=insert&table=mutexes",
+        "scheme=insert&table=team.mutexes",
+        "scheme=session&fenced=always",
+        "scheme=session&fenced=always&table=team.jobs",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // The first finds no tables, the second finds those of the first, which it may not use.
+        for user in [format!("app {number}"), format!("order \"{number}\"")] {
+            scene.server.psql(&format!("CREATE USER \"{}\"", user.replace('"', "\"\"")));
+            let user = user.replace(' ', "%20").replace('"', "%22");
+            let url = url_of(&scene, &user, options);
+            let error = lock_once(&url).await.expect_err("it may not");
+            scene.server.psql(&sql_of(&error));
+            let client = lock_once(&url).await.unwrap_or_else(|error| panic!("{options}: {error}"));
+            if !options.contains("session") {
+                let cell = client.cell("x");
+                let error = cell.update(|_| b"one".to_vec()).await.expect_err("it may not");
+                scene.server.psql(&sql_of(&error));
+                let set = cell.update(|_| b"one".to_vec()).await.expect("it may");
+                cell.delete_if(set.version).await.expect("it may");
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

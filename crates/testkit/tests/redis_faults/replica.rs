@@ -40,7 +40,7 @@ async fn a_master_that_is_demoted_is_unreachable_until_it_is_master_again() {
     follow(&scene.server, "127.0.0.1 1");
 
     // First from the connection it has, then from a new one: another server may have the address by now.
-    for says in ["it is a replica", "grants no locks"] {
+    for says in ["the server is a replica", "grants no locks"] {
         let error = clients[2].lock(LOCK).try_acquire().await.expect_err("read only");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
         assert!(error.to_string().contains(says) && error.to_string().contains("name the master"), "{error}");

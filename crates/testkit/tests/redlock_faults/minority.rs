@@ -26,7 +26,7 @@ async fn two_of_five_may_be_dead_and_three_may_not() {
     let (begun, lock) = (now(), client.lock(LOCK).ttl(LONG).wait(limit));
     let error = lock.acquire().await.expect_err("two are no majority");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    assert!(error.to_string().contains("2 of 5 masters answered, 3 must"), "{error}");
+    assert!(error.to_string().contains("2 of 5 masters answered, 3 are needed"), "{error}");
     println!("refused after {:?}", now().since(begun));
     assert!(now().since(begun) < limit * 3 / 2, "within the wait limit");
     let alive = &scene.masters[3..];

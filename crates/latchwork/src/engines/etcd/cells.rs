@@ -23,14 +23,14 @@ impl Etcd {
         format!("{}{}.cell", self.options().namespace, name.as_str()).into_bytes()
     }
 
-    async fn read_cell(&self, link: &Link, name: &LockName) -> Result<Option<CellState>> {
+    async fn read_cell(&self, link: &Link, name: &LockName) -> Result<CellState> {
         let range = RangeRequest { key: self.cell_key(name), ..RangeRequest::default() };
         let found: RangeResponse = link.call(self.options(), RANGE, range).await?;
         Ok(found
             .kvs
             .into_iter()
             .next()
-            .map(|kv| CellState { version: version(kv.mod_revision), value: kv.value }))
+            .map_or(CellState::ABSENT, |kv| CellState::new(version(kv.mod_revision), kv.value)))
     }
 }
 
@@ -44,13 +44,13 @@ impl Cells for Etcd {
         Duration::from_secs(10)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         let link = self.session.link().await?;
         self.read_cell(&link, name).await
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
-        Ok(Version::of(&Cells::read(self, name).await?) != seen)
+        Ok(Cells::read(self, name).await?.version != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
@@ -86,7 +86,7 @@ impl Cells for Etcd {
         let watch = link.watches.watch(&link, self.cell_key(name), Bell::Waiter(bell.clone()));
         watch.until_created().await;
         // What happened before the server began to watch is not told.
-        let now = Version::of(&self.read_cell(&link, name).await?);
+        let now = self.read_cell(&link, name).await?.version;
         while now == seen && !watch.seen().is_changed {
             bell.notified().await;
         }

@@ -18,13 +18,14 @@ pub(super) fn unreachable(place: &str, why: impl fmt::Display) -> Error {
 
 /// The server speaks, but not as expected.
 pub(super) fn strange(place: &str) -> Error {
-    Error::new(ErrorKind::Unreachable, format!("etcd at {place} answered something else than was asked"))
+    Error::new(ErrorKind::Unreachable, format!("etcd at {place} sent an unexpected reply"))
         .with_effect(Effect::Unknown)
 }
 
 /// Somebody wrote by hand where only permits stand. What is without a lease would stand in the way for ever.
 pub(super) fn no_permit() -> Error {
-    let message = "etcd: a key among the permits of this lock is none of ours, or has no lease; delete it";
+    let message =
+        "etcd: a key among the permits of this lock was not written by Latchwork, or has no lease; delete it";
     Error::new(ErrorKind::Corrupt, message)
 }
 
@@ -107,8 +108,8 @@ pub(super) fn failed(status: &Status, place: &str) -> Error {
 /// The first question, which changes nothing, was not answered.
 pub(super) fn not_greeted(status: &Status, place: &str, is_secured: bool) -> Error {
     let hint = match (hint(status), is_secured) {
-        ("", true) => "; does it want a certificate, cert= and key= in the URL?",
-        ("", false) => "; has it just been stopped, or does it speak TLS, etcd+tls:// in the URL?",
+        ("", true) => "; does the server require a client certificate (cert= and key= in the URL)?",
+        ("", false) => "; was the server just stopped, or does this port need TLS (etcd+tls:// in the URL)?",
         (hint, _) => hint,
     };
     match failed(status, place) {
@@ -129,11 +130,15 @@ fn said(status: &Status) -> String {
 
 fn hint(status: &Status) -> &'static str {
     match status.message() {
-        text if text.contains("space exceeded") => "; compact and defragment it, then disarm its alarm",
+        text if text.contains("space exceeded") => {
+            "; compact and defragment the cluster, then disarm its alarm"
+        }
         text if text.contains("no leader") => "; is a majority of its members running?",
-        text if text.contains("user name is empty") => "; it wants a user: etcd://user:password@host",
+        text if text.contains("user name is empty") => {
+            "; the cluster requires a user: write etcd://user:password@host"
+        }
         text if text.contains("permission denied") => {
-            "; the user needs read and write on the keys below namespace= in the URL"
+            "; the user needs read and write permission on the keys below namespace= in the URL"
         }
         _ => "",
     }

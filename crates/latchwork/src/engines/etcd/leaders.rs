@@ -37,9 +37,11 @@ impl Leaders {
     }
 }
 
-fn leader(holder: Contender) -> Option<CellState> {
-    let version = Version::new(u128::try_from(holder.revision).unwrap_or_default());
-    holder.tells.map(|value| CellState { version, value })
+fn leader(holder: Option<Contender>) -> CellState {
+    holder.map_or(CellState::ABSENT, |holder| {
+        let version = Version::new(u128::try_from(holder.revision).unwrap_or_default());
+        holder.tells.map_or(CellState::ABSENT, |value| CellState::new(version, value))
+    })
 }
 
 impl Cells for Leaders {
@@ -48,17 +50,17 @@ impl Cells for Leaders {
         self.0.look_in(unchanged_for)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         let link = self.0.session.link().await?;
-        Ok(self.holder(&link, name).await?.and_then(leader))
+        Ok(leader(self.holder(&link, name).await?))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
-        Ok(Version::of(&self.read(name).await?) != seen)
+        Ok(self.read(name).await?.version != seen)
     }
 
     async fn write_if(&self, _: &LockName, _: Version, _: Option<&[u8]>) -> Result<Written> {
-        Err(failure::unsupported("etcd: to set who leads; whoever leads has to be elected"))
+        Err(failure::unsupported("etcd: the leader cannot be set; it must be elected"))
     }
 
     /// Watches the key of whoever holds; those behind it do not matter. If nobody holds, all who might come.
@@ -75,7 +77,7 @@ impl Cells for Leaders {
         // What happened before the server began to watch is not told.
         let now = self.holder(&link, name).await?;
         let is_same = now.as_ref().map(|now| now.revision) == first.map(|first| first.revision);
-        let version = now.and_then(leader).map_or(Version::ABSENT, |state| state.version);
+        let version = leader(now).version;
         while is_same && version == seen && !watch.seen().is_changed {
             bell.notified().await;
         }

@@ -221,9 +221,10 @@ impl Link {
     pub(super) async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let turn = self.turn.lock().await;
         match self.is_closed() {
-            true => {
-                Err(failure::unreachable(&self.place, "it did not answer others; is it hung, or cut off?"))
-            }
+            true => Err(failure::unreachable(
+                &self.place,
+                "it left other requests unanswered; is it hung, or cut off?",
+            )),
             false => Ok(turn),
         }
     }
@@ -312,7 +313,10 @@ where
 }
 
 fn not_secured(place: &str, error: &std::io::Error) -> Error {
-    failure::unreachable(place, format!("{error}; does it speak TLS, and is ca= in the URL its authority?"))
+    failure::unreachable(
+        place,
+        format!("{error}; does this port speak TLS, and did the authority of ca= sign its certificate?"),
+    )
 }
 
 /// A request that was dropped before its answer came: the core waited long enough. The member may be cut off without a

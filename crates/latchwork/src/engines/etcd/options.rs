@@ -43,7 +43,7 @@ impl Options {
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         if !url.path().trim_matches('/').is_empty() {
-            let why = "takes no path; a prefix of all keys is namespace=app/ in the URL";
+            let why = "takes no path; set a prefix for all keys with namespace=app/";
             return Err(invalid(url, why.to_owned()));
         }
         let mut members = url.hosts().map(|host| member(url, host)).collect::<Result<Vec<_>>>()?;

@@ -112,7 +112,10 @@ impl Session {
         let failure = failure.expect("a cluster has members");
         Err(match members.len() {
             1 => failure,
-            _ => unreachable(&self.options.place(), format!("no member can be used; the last: {failure}")),
+            _ => unreachable(
+                &self.options.place(),
+                format!("no member can be used; the last error: {failure}"),
+            ),
         })
     }
 

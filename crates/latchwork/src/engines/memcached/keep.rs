@@ -129,6 +129,6 @@ impl Step {
 
 /// Somebody changes what is stored as fast as it is read.
 pub(super) fn changes() -> Error {
-    let message = "memcached: the lock was changed by another while it was looked at";
+    let message = "memcached: another client changed the lock meanwhile";
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }

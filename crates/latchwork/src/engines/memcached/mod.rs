@@ -266,7 +266,8 @@ impl Engine for Memcached {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease || claim.owner.is_some() {
-            let message = "memcached knows only plain exclusive claims with a lease: one key holds one value";
+            let message =
+                "memcached supports only plain exclusive locks with a lease: one key holds one value";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let (key, server, link) = self.place(&claim.name).await?;
@@ -317,7 +318,7 @@ impl Engine for Memcached {
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let Filter::Name(name) = filter else {
             let message =
-                "memcached cannot list its keys, and long names are only there as hashes; name the lock";
+                "memcached cannot list its keys, and long names are stored as hashes; name the lock";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let (key, _, link) = self.place(name).await?;

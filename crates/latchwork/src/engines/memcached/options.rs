@@ -41,12 +41,12 @@ impl Options {
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         if url.user().is_some() || url.password().is_some() {
-            let why = "users and passwords are not supported; let a network of its own, or a client's certificate \
-                       (memcached+tls:// with cert= and key=), decide who may lock";
+            let why = "users and passwords are not supported; protect the server by a private network, or by client certificates \
+                       (memcached+tls:// with cert= and key=)";
             return Err(invalid(url, why.to_owned()));
         }
         if !url.path().trim_matches('/').is_empty() {
-            return Err(invalid(url, "takes no path; prefix= goes before every key".to_owned()));
+            return Err(invalid(url, "takes no path; set a prefix for all keys with prefix=".to_owned()));
         }
         let config = tls(url)?.map(Arc::new);
         let hosts: Vec<_> = url.hosts().collect();
@@ -72,7 +72,7 @@ impl Place {
         let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let named = |config: &Arc<ClientConfig>| match ServerName::try_from(host.clone()) {
             Ok(name) => Ok((config.clone(), name)),
-            Err(_) => Err(invalid(url, format!("{host} is no name that a certificate could have"))),
+            Err(_) => Err(invalid(url, format!("{host} cannot be a name in a certificate"))),
         };
         let tls = tls.map(named).transpose()?;
         Ok(Self { host, port, text, tls })
@@ -84,7 +84,7 @@ fn prefix(url: &EngineUrl) -> Result<String> {
     let is_fine = |c: char| !c.is_control() && c != ' ' && c != '%';
     if prefix.len() > LONGEST_PREFIX || !prefix.chars().all(is_fine) {
         let why =
-            format!("prefix= takes up to {LONGEST_PREFIX} bytes without spaces, % and control characters");
+            format!("prefix= takes up to {LONGEST_PREFIX} bytes, without spaces, % or control characters");
         return Err(invalid(url, why));
     }
     Ok(prefix.to_owned())

@@ -98,18 +98,18 @@ impl Server {
 
     fn not_met(&self, trouble: NotMet) -> Error {
         let speaks = match self.place.tls {
-            Some(_) => "does it speak memcached's protocol on this port?",
-            None => "does it speak memcached's protocol, in plain text, on this port?",
+            Some(_) => "does this port speak memcached's protocol?",
+            None => "does this port speak memcached's protocol, in plain text?",
         };
         match trouble {
             NotMet::Io(error) => self.unreachable(format!("{error}; {speaks}")),
             NotMet::Trouble(Trouble::Strange(Strange(why))) => {
-                self.unreachable(format!("it sent what cannot be understood: {why}; {speaks}"))
+                self.unreachable(format!("it sent a reply that is not memcached's: {why}; {speaks}"))
             }
             NotMet::Trouble(Trouble::Unauthenticated) => {
                 let message = format!(
-                    "memcached at {} wants a password (-Y), which is not supported; give locks a server without one, \
-                     or one that asks for clients' certificates",
+                    "memcached at {} requires a password (-Y), which is not supported; use a server without one, or one \
+                     that requires client certificates",
                     self.place.text
                 );
                 Error::new(ErrorKind::Denied, message)
@@ -118,7 +118,9 @@ impl Server {
     }
 
     fn not_secured(&self, error: &io::Error) -> Error {
-        self.unreachable(format!("{error}; does it speak TLS, and is ca= in the URL its authority?"))
+        self.unreachable(format!(
+            "{error}; does this port speak TLS, and did the authority of ca= sign its certificate?"
+        ))
     }
 
     fn unreachable(&self, why: impl std::fmt::Display) -> Error {

@@ -33,7 +33,7 @@ impl Stored {
             Some(value) => {
                 self.last += 1;
                 let version = Version::new(self.last);
-                self.states.insert(name.clone(), CellState { version, value: value.to_vec() });
+                self.states.insert(name.clone(), CellState::new(version, value.to_vec()));
                 version
             }
             None => {
@@ -52,8 +52,9 @@ impl Cells for Memory {
         Duration::from_secs(60 * 60)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
-        self.play(Verb::Cell, |state, _| state.cells.states.get(name).cloned()).await
+    async fn read(&self, name: &LockName) -> Result<CellState> {
+        self.play(Verb::Cell, |state, _| state.cells.states.get(name).cloned().unwrap_or(CellState::ABSENT))
+            .await
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {

@@ -68,7 +68,7 @@ impl MysqlCells {
 }
 
 fn strange() -> Error {
-    Error::new(ErrorKind::Corrupt, "the table of cells does not have what we wrote")
+    Error::new(ErrorKind::Corrupt, "the table of cells holds something that Latchwork did not write")
 }
 
 impl Cells for MysqlCells {
@@ -77,11 +77,11 @@ impl Cells for MysqlCells {
         sql::look_at_cell_in(unchanged_for)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         match self.look(OfCells::Read, name).await?.map(<[Value; 2]>::try_from) {
-            None => Ok(None),
+            None => Ok(CellState::ABSENT),
             Some(Ok([Value::Int(version), Value::Bytes(value)])) => {
-                Ok(Some(CellState { version: Version::new(version as u128), value }))
+                Ok(CellState::new(Version::new(version as u128), value))
             }
             Some(_) => Err(strange()),
         }

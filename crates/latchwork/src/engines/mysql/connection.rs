@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::failure::{failed, refused};
+use super::grants::Account;
 use super::options::{Options, Scheme};
 use super::wire::{Param, Prepared, Reply, Trouble, Wire};
+use crate::engines::sql::Value;
 use crate::engines::sql::session::Moving;
 use crate::engines::unheard::Unheard;
 use crate::{Error, ErrorKind, Result};
@@ -120,6 +122,27 @@ impl Connection {
         let answer = asked.await;
         unheard.heard();
         answer.map_err(|trouble| failed(&trouble, &self.options))
+    }
+
+    /// Adds to a refusal the statements by which an administrator gives this user what it lacks.
+    pub(super) async fn with_grants(
+        &self,
+        error: Error,
+        sql: impl FnOnce(&Options, &Account) -> String,
+    ) -> Error {
+        if error.kind() != ErrorKind::Denied || error.sql().is_some() {
+            return error;
+        }
+        // The server grants to an account, which is not what the user connects from.
+        let reply = self.command("SELECT CURRENT_USER()").await;
+        let account = reply.ok().and_then(|reply| match reply.rows.first()?.first()? {
+            Value::Bytes(text) => Account::parse(str::from_utf8(text).ok()?),
+            _ => None,
+        });
+        match account {
+            Some(account) => error.with_sql(sql(&self.options, &account)),
+            None => error,
+        }
     }
 
     /// Ends it at once, even with a request in flight.

@@ -1,5 +1,6 @@
 //! What a failed statement means: whether the server may have acted, and what the caller can do about it.
 
+use super::grants;
 use super::options::Options;
 use super::wire::Trouble;
 use crate::engines::sql::InTheWay;
@@ -19,6 +20,8 @@ pub(super) mod code {
     /// Access denied: to the database, by password, to a table, a column or a command, from this host, or
     /// because the account is locked.
     pub(super) const DENIED: [u16; 9] = [1044, 1045, 1142, 1143, 1227, 1130, 1698, 3118, 4151];
+    /// To a database. The server says nothing else of one that is not there.
+    pub(super) const NOT_GRANTED: u16 = 1044;
     pub(super) const TOO_MANY_CONNECTIONS: [u16; 3] = [1040, 1203, 1226];
     pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;
     pub(super) const NEEDS_ROW_FORMAT: u16 = 1665;
@@ -47,16 +50,17 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
         Trouble::Refused { code, words } => (*code, words),
         Trouble::Ended(why) => {
             let hint = if why.contains("UnknownIssuer") {
-                "; ca= in the URL names the authority to trust"
+                "; name the authority to trust with ca= in the URL"
             } else {
                 ""
             };
             return Error::new(ErrorKind::Unreachable, format!("{engine} at {place}: {why}{hint}"));
         }
         Trouble::Unable(why) => {
-            return Error::new(ErrorKind::Denied, format!("{engine} at {place} and user {user:?}: {why}"));
+            return Error::new(ErrorKind::Denied, format!("{engine} at {place}, user {user:?}: {why}"));
         }
     };
+    let sql = if code == code::NOT_GRANTED { grants::to_enter(options, words) } else { None };
     let (kind, hint) = match code {
         code::DEADLOCK | code::WAITED_TOO_LONG | code::DUPLICATE => {
             let message = format!("{engine} at {place}: {words}");
@@ -64,26 +68,27 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
             let in_the_way = if stays { InTheWay::Stays } else { InTheWay::Passed };
             return Error::new(ErrorKind::Unreachable, message).with_source(in_the_way);
         }
-        1045 | 1698 => (ErrorKind::Denied, "; look at user and password in the URL"),
-        code if code::DENIED.contains(&code) => {
-            (ErrorKind::Denied, "; docs/engines/mysql.md has the grant this user needs")
+        1045 | 1698 => (ErrorKind::Denied, "; check user and password in the URL"),
+        code::NOT_GRANTED if sql.is_none() => {
+            (ErrorKind::Denied, "; docs/engines/mysql.md says which rights this user needs")
         }
+        1227 => (ErrorKind::Denied, "; docs/engines/mysql.md says which rights this user needs"),
+        code if code::DENIED.contains(&code) => (ErrorKind::Denied, ""),
         code if code::NO_DATABASE.contains(&code) => {
-            (ErrorKind::Invalid, "; the path of the URL names the database, and it must be there")
+            (ErrorKind::Invalid, "; name a database that exists in the path of the URL")
         }
-        code if code::READ_ONLY.contains(&code) => {
-            (ErrorKind::Unreachable, "; it takes no writes, as a replica; name the primary")
-        }
+        code if code::READ_ONLY.contains(&code) => (
+            ErrorKind::Unreachable,
+            "; the server is a replica, or set to read-only; name the primary in the URL",
+        ),
         code if code::TOO_MANY_CONNECTIONS.contains(&code) => {
-            (ErrorKind::Unreachable, "; max_connections on the server, or fewer clients")
+            (ErrorKind::Unreachable, "; raise max_connections on the server, or run fewer clients")
         }
         code::TOO_MANY_STATEMENTS => {
-            (ErrorKind::Unreachable, "; max_prepared_stmt_count on the server, or fewer clients")
+            (ErrorKind::Unreachable, "; raise max_prepared_stmt_count on the server, or run fewer clients")
         }
         code::TOO_LONG => (ErrorKind::Invalid, "; a column of the table is too short for this name or owner"),
-        code::NEEDS_ROW_FORMAT => {
-            (ErrorKind::Invalid, "; locks need binlog_format=ROW or MIXED on the server")
-        }
+        code::NEEDS_ROW_FORMAT => (ErrorKind::Invalid, "; set binlog_format=ROW or MIXED on the server"),
         code if code::THE_END.contains(&code) || code::INTERRUPTED.contains(&code) => {
             (ErrorKind::Unreachable, "")
         }
@@ -93,5 +98,9 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
         ErrorKind::Denied => format!("{engine} at {place} refuses user {user:?}: {words} ({code}){hint}"),
         _ => format!("{engine} at {place}: {words} ({code}){hint}"),
     };
-    Error::new(kind, message)
+    let error = Error::new(kind, message);
+    match sql {
+        Some(sql) => error.with_sql(sql),
+        None => error,
+    }
 }

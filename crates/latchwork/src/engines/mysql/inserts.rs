@@ -21,13 +21,16 @@ const FROM: &str = "SYSDATE(6) + INTERVAL ($3 - $4) MICROSECOND";
 pub(super) fn tables(table: &str) -> [String; 2] {
     [
         format!(
-            "CREATE TABLE IF NOT EXISTS {table} (unique_mutex VARBINARY(512) NOT NULL, holder_id VARBINARY(255) NOT NULL, \
-             create_time DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), UNIQUE KEY (unique_mutex)) ENGINE=InnoDB"
+            "CREATE TABLE IF NOT EXISTS {table} (
+  unique_mutex VARBINARY(512) NOT NULL, holder_id VARBINARY(255) NOT NULL,
+  create_time DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), UNIQUE KEY (unique_mutex)
+) ENGINE=InnoDB"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {table}_token (unique_mutex VARBINARY(512) NOT NULL, token BIGINT NOT NULL, \
-             holder_id VARBINARY(255) NOT NULL, since BIGINT NOT NULL, note VARBINARY(1024) NOT NULL, \
-             PRIMARY KEY (unique_mutex)) ENGINE=InnoDB"
+            "CREATE TABLE IF NOT EXISTS {table}_token (
+  unique_mutex VARBINARY(512) NOT NULL, token BIGINT NOT NULL, holder_id VARBINARY(255) NOT NULL,
+  since BIGINT NOT NULL, note VARBINARY(1024) NOT NULL, PRIMARY KEY (unique_mutex)
+) ENGINE=InnoDB"
         ),
     ]
 }

@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use super::cells::{self, OfCells};
 use super::connection::{Asked, Connection};
 use super::failure::{code, refused};
+use super::grants::{self, Account};
 use super::inserts;
 use super::options::{Options, Scheme};
 use super::texts::{Text, tables};
@@ -75,7 +76,7 @@ impl Lane {
             // The session that draws a token makes the table.
             Scheme::Session => Vec::new(),
         };
-        let statements = prepare_or_make(&connection, texts, &tables).await?;
+        let statements = prepare_or_make(&connection, texts, &tables, grants::of_locks).await?;
         std::mem::forget(half_open);
         Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
     }
@@ -146,7 +147,10 @@ impl Lane {
             }
             Ok(answers)
         };
-        self.connection.answer(waiting).await
+        match self.connection.answer(waiting).await {
+            Err(error) => Err(self.connection.with_grants(error, grants::of_locks).await),
+            answers => answers,
+        }
     }
 
     /// A statement on cells.
@@ -168,7 +172,10 @@ impl Lane {
         }
         let (text, prepared) = &statements[statement as usize];
         let asked = self.connection.execute(*prepared, &text.values(values));
-        self.connection.answer(asked).await
+        match self.connection.answer(asked).await {
+            Err(error) => Err(self.connection.with_grants(error, grants::of_cells).await),
+            reply => reply,
+        }
     }
 
     /// The slot of a sweep's statement. `None`: it is not a statement of a sweep.
@@ -188,7 +195,10 @@ impl Lane {
         let table = &self.connection.options().table;
         let asked = self.connection.command("SELECT @@max_allowed_packet");
         let made = [cells::table(table)];
-        let statements = prepare_or_make(&self.connection, OfCells::texts(table), &made).await?;
+        let statements = {
+            let texts = OfCells::texts(table);
+            prepare_or_make(&self.connection, texts, &made, grants::of_cells).await?
+        };
         let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
         let longest = match reply.rows.first() {
             Some([Value::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
@@ -255,17 +265,27 @@ fn statements_used(options: &Options) -> &'static [Statement] {
     }
 }
 
-/// Prepares statements; makes their tables if they are missing.
-async fn prepare_or_make(connection: &Connection, texts: Vec<Text>, tables: &[String]) -> Result<Statements> {
+/// Prepares statements; makes their tables if they are missing. `sql` is for an administrator, if this user may
+/// not.
+async fn prepare_or_make(
+    connection: &Connection,
+    texts: Vec<Text>,
+    tables: &[String],
+    sql: fn(&Options, &Account) -> String,
+) -> Result<Statements> {
     let prepared = match prepare(connection, &texts).await {
         Err(Trouble::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
-            make(connection, tables).await?;
-            prepare(connection, &texts).await
+            match make(connection, tables).await {
+                Ok(()) => prepare(connection, &texts).await,
+                Err(trouble) => Err(trouble),
+            }
         }
         prepared => prepared,
     };
-    let prepared = prepared.map_err(|trouble| refused(&trouble, connection.options()))?;
-    Ok(texts.into_iter().zip(prepared).collect())
+    match prepared {
+        Ok(prepared) => Ok(texts.into_iter().zip(prepared).collect()),
+        Err(trouble) => Err(connection.with_grants(refused(&trouble, connection.options()), sql).await),
+    }
 }
 
 async fn prepare(connection: &Connection, texts: &[Text]) -> Asked<Vec<Prepared>> {
@@ -277,16 +297,9 @@ async fn prepare(connection: &Connection, texts: &[Text]) -> Asked<Vec<Prepared>
     Ok(prepared)
 }
 
-async fn make(connection: &Connection, tables: &[String]) -> Result<()> {
-    let options = connection.options();
+async fn make(connection: &Connection, tables: &[String]) -> Asked<()> {
     for table in tables {
-        if let Err(trouble) = connection.command(table).await {
-            let (why, user, ddl) = (refused(&trouble, options), &options.login.user, tables.join(";\n"));
-            let message = format!(
-                "{why}\nthe tables are missing, or {user:?} may not use them, and it may not make them; let an owner run:\n{ddl};"
-            );
-            return Err(Error::new(why.kind(), message).with_effect(Effect::None));
-        }
+        connection.command(table).await?;
     }
     Ok(())
 }

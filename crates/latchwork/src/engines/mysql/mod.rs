@@ -6,6 +6,7 @@
 mod cells;
 mod connection;
 mod failure;
+mod grants;
 mod inserts;
 mod lane;
 mod link;

@@ -51,8 +51,9 @@ impl Options {
         if hosts.next().is_some() {
             return Err(invalid(url, "takes one host: the primary".to_owned()));
         }
-        let (host, port) = host_and_port(host, PORT)
-            .ok_or_else(|| invalid(url, format!("{host:?} is no host with a port from 1 to 65535")))?;
+        let (host, port) = host_and_port(host, PORT).ok_or_else(|| {
+            invalid(url, format!("{host:?} must be HOST or HOST:PORT, with a port from 1 to 65535"))
+        })?;
         let place = format!("{host}:{port}");
         let login = Login {
             host,

@@ -71,17 +71,19 @@ fn own(statement: Statement) -> Option<&'static str> {
 pub(super) fn tables(table: &str) -> [String; 2] {
     [
         format!(
-            "CREATE TABLE IF NOT EXISTS {table}_lock (name VARBINARY(512) PRIMARY KEY, token BIGINT NOT NULL, \
-             contended BIGINT NOT NULL DEFAULT 0, ticket BIGINT NOT NULL DEFAULT 0, id BINARY(16), \
-             expires BIGINT NOT NULL DEFAULT 0, since BIGINT NOT NULL DEFAULT 0, revoked BIGINT NOT NULL DEFAULT 0, \
-             note VARBINARY(1024) NOT NULL DEFAULT '', owner VARBINARY(1024)) ENGINE=InnoDB"
+            "CREATE TABLE IF NOT EXISTS {table}_lock (
+  name VARBINARY(512) PRIMARY KEY, token BIGINT NOT NULL, contended BIGINT NOT NULL DEFAULT 0,
+  ticket BIGINT NOT NULL DEFAULT 0, id BINARY(16), expires BIGINT NOT NULL DEFAULT 0, since BIGINT NOT NULL DEFAULT 0,
+  revoked BIGINT NOT NULL DEFAULT 0, note VARBINARY(1024) NOT NULL DEFAULT '', owner VARBINARY(1024)
+) ENGINE=InnoDB"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {table}_claim (name VARBINARY(512), ticket BIGINT, id BINARY(16) NOT NULL, \
-             channel VARBINARY(64) NOT NULL, mode BIGINT NOT NULL, permits BIGINT NOT NULL, token BIGINT NOT NULL, \
-             hand_over BIGINT NOT NULL, expires BIGINT NOT NULL, since BIGINT NOT NULL, revoked BIGINT NOT NULL, \
-             note VARBINARY(1024) NOT NULL, owner VARBINARY(1024), PRIMARY KEY (name, ticket), UNIQUE KEY (name, id)) \
-             ENGINE=InnoDB"
+            "CREATE TABLE IF NOT EXISTS {table}_claim (
+  name VARBINARY(512), ticket BIGINT, id BINARY(16) NOT NULL, channel VARBINARY(64) NOT NULL, mode BIGINT NOT NULL,
+  permits BIGINT NOT NULL, token BIGINT NOT NULL, hand_over BIGINT NOT NULL, expires BIGINT NOT NULL,
+  since BIGINT NOT NULL, revoked BIGINT NOT NULL, note VARBINARY(1024) NOT NULL, owner VARBINARY(1024),
+  PRIMARY KEY (name, ticket), UNIQUE KEY (name, id)
+) ENGINE=InnoDB"
         ),
     ]
 }

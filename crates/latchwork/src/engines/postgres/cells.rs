@@ -8,6 +8,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::Server;
 use super::connection::Connection;
+use super::grants;
 use super::texts::NOW;
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::engines::sql;
@@ -21,7 +22,7 @@ const WRITE: &str = include_str!("sql/write_cell.sql");
 pub(super) struct PostgresCells(pub(super) Arc<Server>);
 
 /// What makes the table.
-fn table(table: &str) -> String {
+pub(super) fn table(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table}_cell (name bytea PRIMARY KEY, version bigint NOT NULL, value bytea);"
     )
@@ -50,13 +51,16 @@ impl PostgresCells {
         values: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<tokio_postgres::Row>> {
         let text = text.replace("{cell}", &format!("{}_cell", self.table())).replace("{now}", NOW);
-        if let Some(rows) = connection.query(&text, values).await? {
+        let sql = || grants::of_cells(&self.0.shared.options);
+        // The statements for the tables of locks would not help.
+        let denied = |error: Error| if error.sql().is_some() { error.with_sql(sql()) } else { error };
+        if let Some(rows) = connection.query(&text, values).await.map_err(denied)? {
             return Ok(rows);
         }
-        connection.make_tables(&table(self.table())).await?;
+        connection.make_tables(&table(self.table()), sql()).await?;
         let gone =
             || Error::new(ErrorKind::Unreachable, "postgres: the table of cells was made, and is gone again");
-        connection.query(&text, values).await?.ok_or_else(gone)
+        connection.query(&text, values).await.map_err(denied)?.ok_or_else(gone)
     }
 
     /// Runs a statement that only reads.
@@ -92,11 +96,11 @@ impl Cells for PostgresCells {
         }
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         let link = self.0.link().await?;
         let (_beside, connection) = link.beside().await;
         let row = self.look(connection, READ, name).await?;
-        Ok(row.map(|row| CellState { version: version(row.get(0)), value: row.get(1) }))
+        Ok(row.map_or(CellState::ABSENT, |row| CellState::new(version(row.get(0)), row.get(1))))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {

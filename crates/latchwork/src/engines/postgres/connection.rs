@@ -14,10 +14,10 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_
 use tokio_postgres::{AsyncMessage, Client, Row};
 
 use super::Shared;
-use super::failure::{failed, refused};
+use super::failure::{failed, not_connected, not_made, refused};
 use super::options::{Options, Scheme};
 use super::texts::{text, types};
-use super::{inserts, texts};
+use super::{grants, inserts, texts};
 use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
 use crate::engines::cell_news::{CellNews, CellNewsDriven};
@@ -117,7 +117,7 @@ impl Connection {
         let connected = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
-            .map_err(|trouble| refused(trouble, options))?;
+            .map_err(|trouble| not_connected(trouble, options))?;
         let (client, driver) = drive(driven, connected);
         let statements = Statements::Texts(Vec::new());
         // If opening is cancelled, the connection must not stay until every statement sent on it has waited
@@ -135,7 +135,8 @@ impl Connection {
         let shared = self.shared.clone();
         match self.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
-                self.make_tables(&self.tables()).await?;
+                let sql = grants::of_locks(&shared.options).unwrap_or_default();
+                self.make_tables(&self.tables(), sql).await?;
                 self.prepare().await.map_err(|error| refused(&error, &shared.options))
             }
             prepared => prepared.map_err(|error| refused(&error, &shared.options)),
@@ -191,7 +192,9 @@ impl Connection {
         }
     }
 
-    pub(super) async fn make_tables(&self, tables: &str) -> Result<()> {
+    /// # Errors
+    /// What the server says. If the user may not make them, with `sql` for an administrator.
+    pub(super) async fn make_tables(&self, tables: &str, sql: String) -> Result<()> {
         let options = &self.shared.options;
         for _ in 0..3 {
             // All of it is one transaction.
@@ -206,13 +209,7 @@ impl Connection {
                                 | &SqlState::DUPLICATE_OBJECT
                         )
                     ) => {}
-                Err(error) => {
-                    let (why, user) = (refused(&error, options), &options.user);
-                    let message = format!(
-                        "{why}\nthe tables are missing, and {user:?} may not make them; let an owner run:\n{tables}"
-                    );
-                    return Err(Error::new(why.kind(), message));
-                }
+                Err(error) => return Err(not_made(&error, options, sql)),
                 Ok(()) => return Ok(()),
             }
         }

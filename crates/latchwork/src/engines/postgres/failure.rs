@@ -2,6 +2,7 @@
 
 use tokio_postgres::error::SqlState;
 
+use super::grants;
 use super::options::Options;
 use super::wire::Trouble;
 use crate::engines::sql::InTheWay;
@@ -15,6 +16,29 @@ pub(super) fn failed(trouble: impl Into<Trouble>, options: &Options) -> Error {
     refused(trouble, options).with_effect(if is_refused { Effect::None } else { Effect::Unknown })
 }
 
+/// A connection that was never made.
+pub(super) fn not_connected(trouble: impl Into<Trouble>, options: &Options) -> Error {
+    let trouble = trouble.into();
+    let lacks_the_right = is_privilege(&trouble);
+    let error = refused(trouble, options);
+    if lacks_the_right { error.with_sql(grants::to_connect(options)) } else { error }
+}
+
+/// Tables that could not be made. `sql` makes them, and lets this user use them.
+pub(super) fn not_made(trouble: impl Into<Trouble>, options: &Options, sql: String) -> Error {
+    let trouble = trouble.into();
+    let no_schema =
+        matches!(&trouble, Trouble::Refused { code, .. } if code == SqlState::INVALID_SCHEMA_NAME.code());
+    let helps = no_schema || is_privilege(&trouble);
+    let error = refused(trouble, options);
+    if helps { error.with_sql(sql) } else { error }
+}
+
+/// A right that an administrator can grant is missing.
+fn is_privilege(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Refused { code, .. } if code == SqlState::INSUFFICIENT_PRIVILEGE.code())
+}
+
 /// A connection that was never made, or a transaction that never ended: nothing was done.
 pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
     let (place, user) = (&options.place, &options.user);
@@ -26,20 +50,22 @@ pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
         }
     };
     let state = SqlState::from_code(&code);
+    let sql = if state == SqlState::INSUFFICIENT_PRIVILEGE { grants::of_locks(options) } else { None };
     if let Some(in_the_way) = conflict(&state) {
         let message = format!("postgres at {place}: {words}");
         return Error::new(ErrorKind::Unreachable, message).with_source(in_the_way);
     }
     let (kind, hint) = match state {
+        SqlState::INSUFFICIENT_PRIVILEGE if sql.is_some() => (ErrorKind::Denied, ""),
         SqlState::INSUFFICIENT_PRIVILEGE => {
-            (ErrorKind::Denied, "; docs/engines/postgres.md has the grant this user needs")
+            (ErrorKind::Denied, "; docs/engines/postgres.md says which rights this user needs")
         }
-        _ if code.starts_with("28") => (ErrorKind::Denied, "; look at user and password in the URL"),
+        _ if code.starts_with("28") => (ErrorKind::Denied, "; check user and password in the URL"),
         SqlState::INVALID_CATALOG_NAME => {
-            (ErrorKind::Invalid, "; the URL names a database that is not there")
+            (ErrorKind::Invalid, "; create it, or name another database in the path of the URL")
         }
         SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => {
-            (ErrorKind::Invalid, "; a pooler stands between; pooler=yes in the URL gets along with it")
+            (ErrorKind::Invalid, "; a connection pooler stands in between; put pooler=yes in the URL")
         }
         SqlState::STRING_DATA_RIGHT_TRUNCATION => {
             (ErrorKind::Invalid, "; a column of the table is too short for this name or owner")
@@ -47,9 +73,11 @@ pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
         SqlState::INVALID_COLUMN_REFERENCE | SqlState::UNDEFINED_COLUMN => {
             (ErrorKind::Invalid, "; docs/engines/postgres.md says what the table must have")
         }
-        SqlState::READ_ONLY_SQL_TRANSACTION => {
-            (ErrorKind::Unreachable, "; it is a standby; name the primary")
-        }
+        SqlState::READ_ONLY_SQL_TRANSACTION => (
+            ErrorKind::Unreachable,
+            "; the server is a standby, or set to read-only; name the primary in the URL",
+        ),
+        SqlState::INVALID_SCHEMA_NAME => (ErrorKind::Invalid, ""),
         _ if is_the_end(&code) || code.starts_with("53") => (ErrorKind::Unreachable, ""),
         _ => (ErrorKind::Corrupt, ""),
     };
@@ -57,15 +85,19 @@ pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
         ErrorKind::Denied => format!("postgres at {place} refuses user {user:?}: {words}{hint}"),
         _ => format!("postgres at {place}: {words} ({code}){hint}"),
     };
-    Error::new(kind, message)
+    let error = Error::new(kind, message);
+    match sql {
+        Some(sql) => error.with_sql(sql),
+        None => error,
+    }
 }
 
 /// What to do about a handshake that failed. The library only has words for why.
 fn tls_hint(source: &str) -> &'static str {
     match source {
-        source if source.contains("UnknownIssuer") => "; ca= in the URL names the authority to trust",
+        source if source.contains("UnknownIssuer") => "; name the authority to trust with ca= in the URL",
         source if source.contains("does not support TLS") => {
-            "; postgres:// in the URL sends everything in the clear"
+            "; use postgres:// instead of postgres+tls:// to send everything unencrypted"
         }
         _ => "",
     }

@@ -15,10 +15,14 @@ const TOKENS: TokenTable = TokenTable {
 /// What makes the tables.
 pub(super) fn tables(table: &str) -> String {
     format!(
-        "CREATE TABLE IF NOT EXISTS {table} (unique_mutex varchar(512) NOT NULL UNIQUE, holder_id varchar(255) NOT NULL, \
-         create_time timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 50);\n\
-         CREATE TABLE IF NOT EXISTS {table}_token (unique_mutex text COLLATE \"C\" PRIMARY KEY, token bigint NOT NULL, \
-         holder_id text COLLATE \"C\" NOT NULL, since bigint NOT NULL, note text NOT NULL) WITH (fillfactor = 50);"
+        "CREATE TABLE IF NOT EXISTS {table} (
+  unique_mutex varchar(512) NOT NULL UNIQUE, holder_id varchar(255) NOT NULL,
+  create_time timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS {table}_token (
+  unique_mutex text COLLATE \"C\" PRIMARY KEY, token bigint NOT NULL, holder_id text COLLATE \"C\" NOT NULL,
+  since bigint NOT NULL, note text NOT NULL
+) WITH (fillfactor = 50);"
     )
 }
 

@@ -7,6 +7,7 @@ mod bounded;
 mod cells;
 mod connection;
 mod failure;
+mod grants;
 mod inserts;
 mod link;
 mod options;

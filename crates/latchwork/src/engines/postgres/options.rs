@@ -56,6 +56,7 @@ pub(super) struct Options {
     /// The server, as it may be shown.
     pub(super) place: String,
     pub(super) user: String,
+    pub(super) database: String,
     pub(super) scheme: Scheme,
     /// `scheme=insert`: a row is over at this age.
     pub(super) age: Option<Duration>,
@@ -80,12 +81,14 @@ impl Options {
         if hosts.next().is_some() {
             return Err(invalid(url, "takes one host: the primary".to_owned()));
         }
-        let (host, port) = host_and_port(host, PORT)
-            .ok_or_else(|| invalid(url, format!("{host:?} is no host with a port from 1 to 65535")))?;
+        let (host, port) = host_and_port(host, PORT).ok_or_else(|| {
+            invalid(url, format!("{host:?} must be HOST or HOST:PORT, with a port from 1 to 65535"))
+        })?;
         let (user, database) = (url.user().unwrap_or("postgres"), url.path().trim_matches('/'));
         let mut config = Config::new();
         config.host(&host).port(port).user(user).application_name("latchwork");
-        config.dbname(if database.is_empty() { user } else { database });
+        let database = if database.is_empty() { user } else { database };
+        config.dbname(database);
         if let Some(password) = url.password() {
             config.password(password);
         }
@@ -98,7 +101,7 @@ impl Options {
         };
         let table = table(url, if age.is_some() { "latchwork_mutex" } else { "latchwork" })?;
         let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
-        let (place, user) = (format!("{host}:{port}"), user.to_owned());
-        Ok(Self { config, tls, address: (host, port), place, user, scheme, age, table, pooler })
+        let (place, user, database) = (format!("{host}:{port}"), user.to_owned(), database.to_owned());
+        Ok(Self { config, tls, address: (host, port), place, user, database, scheme, age, table, pooler })
     }
 }

@@ -12,14 +12,16 @@ pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000):
 /// What makes the tables.
 pub(super) fn tables(table: &str) -> String {
     format!(
-        "CREATE TABLE IF NOT EXISTS {table}_lock (name bytea PRIMARY KEY, token bigint NOT NULL, \
-         contended bigint NOT NULL DEFAULT 0, ticket bigint NOT NULL DEFAULT 0, id bytea, \
-         expires bigint NOT NULL DEFAULT 0, since bigint NOT NULL DEFAULT 0, revoked bigint NOT NULL DEFAULT 0, \
-         note bytea NOT NULL DEFAULT '', owner bytea) WITH (fillfactor = 50);\n\
-         CREATE TABLE IF NOT EXISTS {table}_claim (name bytea, ticket bigint, id bytea NOT NULL, channel bytea NOT NULL, \
-         mode bigint NOT NULL, permits bigint NOT NULL, token bigint NOT NULL, hand_over bigint NOT NULL, \
-         expires bigint NOT NULL, since bigint NOT NULL, revoked bigint NOT NULL, note bytea NOT NULL, owner bytea, \
-         PRIMARY KEY (name, ticket), UNIQUE (name, id)) WITH (fillfactor = 50);"
+        "CREATE TABLE IF NOT EXISTS {table}_lock (
+  name bytea PRIMARY KEY, token bigint NOT NULL, contended bigint NOT NULL DEFAULT 0, ticket bigint NOT NULL DEFAULT 0,
+  id bytea, expires bigint NOT NULL DEFAULT 0, since bigint NOT NULL DEFAULT 0, revoked bigint NOT NULL DEFAULT 0,
+  note bytea NOT NULL DEFAULT '', owner bytea
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS {table}_claim (
+  name bytea, ticket bigint, id bytea NOT NULL, channel bytea NOT NULL, mode bigint NOT NULL, permits bigint NOT NULL,
+  token bigint NOT NULL, hand_over bigint NOT NULL, expires bigint NOT NULL, since bigint NOT NULL,
+  revoked bigint NOT NULL, note bytea NOT NULL, owner bytea, PRIMARY KEY (name, ticket), UNIQUE (name, id)
+) WITH (fillfactor = 50);"
     )
 }
 

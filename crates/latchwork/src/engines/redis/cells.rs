@@ -17,9 +17,9 @@ const DIGITS: usize = 16;
 pub(super) const CHANNEL: &str = "latchwork:cell:";
 
 impl Redis {
-    async fn read_cell(&self, link: &Link, key: &str) -> Result<Option<CellState>> {
+    async fn read_cell(&self, link: &Link, key: &str) -> Result<CellState> {
         match link.command(Command::of(&["GET", key]), self.options()).await? {
-            Value::Nil => Ok(None),
+            Value::Nil => Ok(CellState::ABSENT),
             Value::BulkString(stored) => parse(&stored),
             _ => Err(strange()),
         }
@@ -27,11 +27,11 @@ impl Redis {
 }
 
 /// The version, and the value behind a sign that it is set.
-fn parse(stored: &[u8]) -> Result<Option<CellState>> {
+fn parse(stored: &[u8]) -> Result<CellState> {
     let (digits, rest) = stored.split_at_checked(DIGITS).ok_or_else(strange)?;
     match rest {
-        [b'-'] => Ok(None),
-        [b'=', value @ ..] => Ok(Some(CellState { version: version(digits)?, value: value.to_vec() })),
+        [b'-'] => Ok(CellState::ABSENT),
+        [b'=', value @ ..] => Ok(CellState::new(version(digits)?, value.to_vec())),
         _ => Err(strange()),
     }
 }
@@ -46,14 +46,14 @@ impl Cells for Redis {
         Duration::from_secs(10)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         let key = Keys::of(&self.options().prefix, name)?.cell();
         let link = self.session.link().await?;
         self.read_cell(&link, &key).await.map_err(|error| error.with_effect(crate::Effect::None))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
-        Ok(Version::of(&Cells::read(self, name).await?) != seen)
+        Ok(Cells::read(self, name).await?.version != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
@@ -80,7 +80,7 @@ impl Cells for Redis {
         let link = self.session.link().await?;
         let channel = [CHANNEL, &key].concat();
         let listen = link.subscribe(&channel, self.options());
-        let look = async { Ok(Version::of(&self.read_cell(&link, &key).await?) != seen) };
+        let look = async { Ok(self.read_cell(&link, &key).await?.version != seen) };
         let (leaves, left) = (link.clone(), channel.clone());
         let end = move || async move { leaves.unsubscribe(&left).await };
         link.cells.until_told(&channel, listen, look, end).await
@@ -93,10 +93,13 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_read_back_and_all_else_refused() {
-        let state = parse(b"0000000000000007=a=b").unwrap().expect("set");
-        assert_eq!((state.version, state.value.as_slice()), (Version::new(7), &b"a=b"[..]));
-        assert_eq!(parse(b"0000000000000007-").unwrap(), None);
-        assert_eq!(parse(b"0000000000000007=").unwrap().expect("set").value, b"");
+        for (stored, state) in [
+            (&b"0000000000000007=a=b"[..], CellState::new(Version::new(7), b"a=b".to_vec())),
+            (b"0000000000000007=", CellState::new(Version::new(7), Vec::new())),
+            (b"0000000000000007-", CellState::ABSENT),
+        ] {
+            assert_eq!(parse(stored).unwrap(), state);
+        }
         for bad in [&b""[..], b"7=a", b"0000000000000007", b"000000000000000x=a", b"0000000000000007-x"] {
             assert!(parse(bad).is_err());
         }

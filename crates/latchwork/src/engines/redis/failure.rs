@@ -115,19 +115,19 @@ pub(super) fn unanswered(failure: Failure, trouble: &Trouble, options: &Options)
 fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
     let (place, user) = (&options.place, options.login.user.as_deref().unwrap_or("default"));
     let hint = match (failure, code(trouble)) {
-        (_, Some("OOM")) => "it has reached its maxmemory; raise that, or give locks a server of their own",
-        (_, Some("READONLY")) => "it is a replica; name the master",
+        (_, Some("OOM")) => "the server has reached maxmemory; raise it, or use a separate server for locks",
+        (_, Some("READONLY")) => "the server is a replica; name the master in the URL",
         (Failure::Connection, _) if options.address.speaks_tls() => tls_hint(trouble),
         (Failure::Connection, _) if matches!(trouble, Trouble::TimedOut(_)) => {
-            "does it speak plain text on this port, or is it hung?"
+            "does this port need TLS (rediss:// in the URL), or is the server hung?"
         }
-        (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md has the grant this user needs",
-        (Failure::Denied, _) => "look at user and password in the URL",
-        (Failure::NoDatabase, _) => "the URL names a database that it does not have",
+        (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md lists the ACL rules this user needs",
+        (Failure::Denied, _) => "check user and password in the URL",
+        (Failure::NoDatabase, _) => "the server does not have the database that the URL names",
         (Failure::NoMore, _) => {
-            "this key holds no number that greater ones can follow; delete it, if no lock ever gave such a number out"
+            "the number in this key leaves no room for greater ones; delete the key if no lock ever gave such a number out"
         }
-        (Failure::Cluster, _) => "a cluster's nodes are not supported yet; use a server of its own",
+        (Failure::Cluster, _) => "Redis Cluster is not supported yet; use a server outside of a cluster",
         _ => "",
     };
     let mut message = match failure {
@@ -144,9 +144,9 @@ fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
 fn tls_hint(trouble: &Trouble) -> &'static str {
     match trouble {
         Trouble::TimedOut(_) => "does it speak TLS on this port?",
-        trouble if has(trouble, "UnknownIssuer") => "ca= in the URL names the authority to trust",
+        trouble if has(trouble, "UnknownIssuer") => "name the authority to trust with ca= in the URL",
         trouble if has(trouble, "CertificateRequired") => {
-            "it wants to know who this client is: cert= and key= in the URL"
+            "the server requires a client certificate: set cert= and key= in the URL"
         }
         trouble if has(trouble, "InvalidContentType") => "does it speak TLS on this port?",
         _ => "",

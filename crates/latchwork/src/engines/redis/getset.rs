@@ -73,7 +73,7 @@ impl GetSet {
         if options.scheme != Scheme::GetSet {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "this engine is for scheme=getset; Redis::connect has the others",
+                "this engine is for scheme=getset only; connect with Redis::connect for the others",
             ));
         }
         let shared = Shared { session: Session::new(options), claims: Mutex::default() };
@@ -184,7 +184,7 @@ impl Engine for GetSet {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease || claim.owner.is_some() {
-            let message = "scheme=getset knows only plain exclusive claims";
+            let message = "scheme=getset supports only plain exclusive locks";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let now = wall_millis();
@@ -249,7 +249,7 @@ impl Engine for GetSet {
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let Filter::Name(name) = filter else {
-            let message = "scheme=getset leaves no mark by which its keys can be found; name the lock";
+            let message = "the keys of scheme=getset cannot be listed; name the lock";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let Some(value) = self.value(name).await? else { return Ok(Vec::new()) };

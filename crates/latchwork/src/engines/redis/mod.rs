@@ -80,7 +80,7 @@ impl Redis {
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url)?;
         if options.scheme == Scheme::GetSet {
-            let message = "scheme=getset is an engine of its own: GetSet::connect";
+            let message = "scheme=getset is a separate engine; connect with GetSet::connect";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let session = Arc::new(Session::new(options));
@@ -313,11 +313,10 @@ impl Engine for Redis {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.lifetime != Lifetime::Lease {
-            return Err(Error::new(ErrorKind::Unsupported, "redis: only claims with a lease"));
+            return Err(Error::new(ErrorKind::Unsupported, "redis supports only claims with a lease"));
         }
         if claim.mode != Mode::Exclusive && self.options().scheme != Scheme::Set {
-            let message =
-                "scheme=setnx knows only exclusive claims; scheme=set shares its keys and knows all";
+            let message = "scheme=setnx supports only exclusive locks; scheme=set uses the same keys and supports all kinds";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let keys = Keys::of(&self.options().prefix, &claim.name)?;

@@ -117,7 +117,7 @@ fn address(url: &EngineUrl) -> Result<(Place, String)> {
         return Err(invalid(url, why.to_owned()));
     }
     let (host, port) = host_and_port(host, PORT)
-        .ok_or_else(|| invalid(url, "the port is no number from 1 to 65535".to_owned()))?;
+        .ok_or_else(|| invalid(url, "the port must be a number from 1 to 65535".to_owned()))?;
     let place = format!("{host}:{port}");
     let address = match tls {
         Some(config) => Place::Tls { host, port, config },

@@ -106,7 +106,7 @@ pub(super) struct Sharer {
 }
 
 pub(super) fn strange() -> Error {
-    let message = "redis: the reply is none that its scripts give; is there a proxy in between?";
+    let message = "redis: unexpected reply to a script; is there a proxy in between?";
     Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
 }
 

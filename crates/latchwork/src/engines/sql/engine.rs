@@ -158,7 +158,7 @@ impl<D: Database> Rows<D> {
         }
         let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
             // Another client created it, and it was forgotten since.
-            return Err(Error::new(ErrorKind::Unreachable, "the row of a lock is gone again")
+            return Err(Error::new(ErrorKind::Unreachable, "the row of the lock was deleted meanwhile")
                 .with_source(InTheWay::Passed));
         };
         match work.on(queue, mine).await? {
@@ -329,7 +329,7 @@ impl<D: Database> Engine for Rows<D> {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.lifetime != Lifetime::Lease {
-            let message = format!("{}: only claims with a lease", self.database.promises().engine);
+            let message = format!("{} supports only claims with a lease", self.database.promises().engine);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let verdict = self.claim_or_queue(claim).await;

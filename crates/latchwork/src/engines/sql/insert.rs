@@ -370,7 +370,8 @@ impl<D: Database> Engine for Inserts<D> {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease {
-            let message = "scheme=insert has room for one holder, with a lease; scheme=row knows more";
+            let message =
+                "scheme=insert supports only exclusive locks with a lease; scheme=row supports all kinds";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let verdict = self.claim_or_look(claim).await;

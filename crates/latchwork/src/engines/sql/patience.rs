@@ -95,5 +95,5 @@ impl WaitingRenewals {
 
 /// The error for a renewal that did not wait for its row.
 pub(super) fn kept_by_another() -> Error {
-    Error::new(ErrorKind::Busy, "another transaction keeps the row of this lock")
+    Error::new(ErrorKind::Busy, "another transaction has locked the row of this lock")
 }

@@ -22,11 +22,11 @@ const DURABLE: &str = "PRAGMA synchronous = FULL";
 const FAST: &str = "PRAGMA synchronous = NORMAL";
 
 impl Shared {
-    fn read_cell(&self, db: &Connection, name: &LockName) -> rusqlite::Result<Option<CellState>> {
+    fn read_cell(&self, db: &Connection, name: &LockName) -> rusqlite::Result<CellState> {
         db.prepare_cached(TABLE)?.execute([])?;
-        let read =
-            |row: &rusqlite::Row<'_>| Ok(CellState { version: version(row.get(0)?), value: row.get(1)? });
-        db.prepare_cached(READ)?.query_row([name.as_str()], read).optional()
+        let read = |row: &rusqlite::Row<'_>| Ok(CellState::new(version(row.get(0)?), row.get(1)?));
+        let found = db.prepare_cached(READ)?.query_row([name.as_str()], read).optional()?;
+        Ok(found.unwrap_or(CellState::ABSENT))
     }
 
     fn look_at_cell(&self, db: &Connection, name: &LockName) -> rusqlite::Result<Version> {
@@ -69,7 +69,7 @@ impl Cells for Sqlite {
         Duration::from_millis(25)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         let name = name.clone();
         self.write(move |shared, db| Ok((shared.read_cell(db, &name)?, Rings::new()))).await
     }

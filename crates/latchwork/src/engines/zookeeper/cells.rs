@@ -19,9 +19,8 @@ struct Found {
 }
 
 impl Found {
-    fn state(self) -> Option<CellState> {
-        let version = self.version();
-        self.data.map(|value| CellState { version, value })
+    fn state(self) -> CellState {
+        CellState { version: self.version(), value: self.data }
     }
 
     fn version(&self) -> Version {
@@ -114,14 +113,14 @@ impl Cells for ZooKeeper {
         Duration::from_secs(60 * 60)
     }
 
-    async fn read(&self, name: &LockName) -> Result<Option<CellState>> {
+    async fn read(&self, name: &LockName) -> Result<CellState> {
         let session = self.shared.session().await?;
         let found = self.shared.find_cell(&session, &self.shared.cell_path(name)).await?;
-        Ok(found.and_then(Found::state))
+        Ok(found.map_or(CellState::ABSENT, Found::state))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
-        Ok(Version::of(&Cells::read(self, name).await?) != seen)
+        Ok(Cells::read(self, name).await?.version != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {

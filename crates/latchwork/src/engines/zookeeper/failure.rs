@@ -40,14 +40,15 @@ fn told(trouble: &Trouble, options: &Options) -> Error {
         }
         trouble if *trouble == Trouble::EPHEMERAL_PARENT => {
             let message = format!(
-                "zookeeper at {place}: a node on the way to this lock ends with its session and cannot have locks below \
-                 it; is it a lock of scheme=single?"
+                "zookeeper at {place}: a node on the path of this lock is ephemeral, and cannot have locks below it; is it \
+                 a lock of scheme=single?"
             );
             (ErrorKind::Corrupt, message)
         }
-        Trouble::Refused(code @ (-119 | -127 | -125)) => {
-            (ErrorKind::Unreachable, format!("zookeeper at {place} cannot do it now (error {code})"))
-        }
+        Trouble::Refused(code @ (-119 | -127 | -125)) => (
+            ErrorKind::Unreachable,
+            format!("zookeeper at {place} cannot serve this request now (error {code})"),
+        ),
         Trouble::Refused(-6) => {
             (ErrorKind::Unsupported, format!("zookeeper at {place} is too old; it must be 3.5 or newer"))
         }
@@ -61,11 +62,11 @@ fn told(trouble: &Trouble, options: &Options) -> Error {
 /// What to do about a handshake that failed. The library only has words for why.
 fn tls_hint(why: &str) -> &'static str {
     match why {
-        why if why.contains("UnknownIssuer") => "; ca= in the URL names the authority to trust",
+        why if why.contains("UnknownIssuer") => "; name the authority to trust with ca= in the URL",
         why if why.contains("CertificateRequired") => {
-            "; it wants to know who this client is: cert= and key= in the URL"
+            "; the server requires a client certificate: set cert= and key= in the URL"
         }
-        why if why.contains("InvalidContentType") => "; does it speak TLS on this port?",
+        why if why.contains("InvalidContentType") => "; does this port speak TLS?",
         _ => "",
     }
 }

@@ -97,8 +97,8 @@ impl Shared {
             looked += level.len();
             if looked > MOST_NODES {
                 let message = format!(
-                    "zookeeper: there are more than {MOST_NODES} nodes below {:?}; name a lock, or a path behind the hosts \
-                     in the URL with fewer",
+                    "zookeeper: there are more than {MOST_NODES} nodes below {:?}; name a lock, or put a path with fewer nodes \
+                     behind the hosts in the URL",
                     self.options.chroot_shown()
                 );
                 return Err(Error::new(ErrorKind::Unsupported, message));

@@ -103,7 +103,9 @@ impl Engine for ZooKeeper {
         let (options, agreed) = (&self.shared.options, self.shared.last_session().timeout());
         let asked = options.session_ttl;
         let differs = (agreed > asked).then(|| {
-            format!("the server gives no session shorter than {agreed:?}; session-ttl={asked:?} is not kept")
+            format!(
+                "the server allows no session shorter than {agreed:?}; session-ttl={asked:?} has no effect"
+            )
         });
         promises(options.scheme, asked.max(agreed), differs.into_iter().collect())
     }
@@ -119,7 +121,7 @@ impl Engine for ZooKeeper {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.lifetime != Lifetime::Lease {
-            return Err(Error::new(ErrorKind::Unsupported, "zookeeper: only claims with a lease"));
+            return Err(Error::new(ErrorKind::Unsupported, "zookeeper supports only claims with a lease"));
         }
         match self.shared.options.scheme {
             Scheme::Sequential => self.shared.claim_in_queue(claim).await,

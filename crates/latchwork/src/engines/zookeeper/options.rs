@@ -49,7 +49,8 @@ impl Options {
             _ => {
                 return Err(invalid(
                     url,
-                    "a user needs a password, and no colon; write user:password@host".to_owned(),
+                    "a user needs a password, and its name must have no colon; write user:password@host"
+                        .to_owned(),
                 ));
             }
         };
@@ -79,8 +80,8 @@ fn chroot(url: &EngineUrl) -> Result<String> {
     let is_bad =
         |segment: &str| matches!(segment, "" | "." | "..") || segment.contains(|c: char| c.is_control());
     if chroot.split('/').skip(1).any(is_bad) || chroot == "/zookeeper" || chroot.starts_with("/zookeeper/") {
-        let why = "the path behind the hosts is where the locks are; write it without empty segments, . and .., and not \
-                   below /zookeeper";
+        let why = "the path after the hosts is where the locks are; it must have no empty segments, no . and no .., and not \
+                   be /zookeeper or below it";
         return Err(invalid(url, why.to_owned()));
     }
     Ok(chroot.to_owned())

@@ -90,8 +90,11 @@ impl Shared {
                 }
             }
         }
-        Err(Error::new(ErrorKind::Unreachable, "zookeeper: the queue of this lock never stands still")
-            .with_effect(Effect::Unknown))
+        Err(Error::new(
+            ErrorKind::Unreachable,
+            "zookeeper: the queue of this lock changed whenever it was read",
+        )
+        .with_effect(Effect::Unknown))
     }
 
     /// Whether nothing has changed for one who waits. Its watches stand, so the server would have told; that it did not

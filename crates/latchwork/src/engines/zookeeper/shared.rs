@@ -180,5 +180,5 @@ pub(super) fn state_of(id: Option<ClaimId>, data: &[u8], stat: &super::wire::Sta
 }
 
 pub(super) fn strange() -> Error {
-    Error::new(ErrorKind::Corrupt, "zookeeper: an answer does not fit its request")
+    Error::new(ErrorKind::Corrupt, "zookeeper: unexpected reply to a request")
 }

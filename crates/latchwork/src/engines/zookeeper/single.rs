@@ -17,7 +17,7 @@ const MOST_LOOKS: u32 = 100;
 impl Shared {
     pub(super) async fn claim_single(&self, claim: &Claim) -> Result<Verdict> {
         if claim.mode != Mode::Exclusive {
-            let message = "zookeeper: scheme=single has exclusive claims only; scheme=sequential has readers and writers";
+            let message = "zookeeper: scheme=single supports only exclusive locks; scheme=sequential also supports readers and writers";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let path = self.path(&names::flat_path_of(&claim.name));
@@ -27,7 +27,10 @@ impl Shared {
                 return Ok(verdict);
             }
         }
-        Err(Error::new(ErrorKind::Unreachable, "zookeeper: the node of this lock never stands still"))
+        Err(Error::new(
+            ErrorKind::Unreachable,
+            "zookeeper: the node of this lock changed whenever it was read",
+        ))
     }
 
     /// Makes the node, and reads and watches whichever is there then, in one write: what happens to it between this and

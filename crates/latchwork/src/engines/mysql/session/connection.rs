@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::super::connection::{Asked, Connection as Plain};
 use super::super::failure::{code, failed, refused};
+use super::super::grants;
 use super::super::options::Options;
 use super::super::texts::{NOW, Text};
 use super::super::wire::{Param, Prepared, Reply, Trouble};
@@ -163,19 +164,25 @@ impl Named {
         let options = self.plain.options();
         let table = format!("{}_fence", options.table);
         let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
-        match self.plain.prepare(&text).await {
+        let prepared = match self.plain.prepare(&text).await {
             Err(Trouble::Refused { code: code::NO_SUCH_TABLE, .. }) => {
-                let make = include_str!("fence.sql").replace("{fence}", &table);
-                if let Err(trouble) = self.plain.command(&make).await {
-                    let why = refused(&trouble, options);
-                    let message = format!("{why}\nthe table of tokens is missing; let an owner run:\n{make}");
-                    return Err(Error::new(why.kind(), message));
+                match self.plain.command(&self::table(&table)).await {
+                    Ok(_) => self.plain.prepare(&text).await,
+                    Err(trouble) => Err(trouble),
                 }
-                self.plain.prepare(&text).await.map_err(|trouble| refused(&trouble, options))
             }
-            prepared => prepared.map_err(|trouble| refused(&trouble, options)),
+            prepared => prepared,
+        };
+        match prepared {
+            Ok(prepared) => Ok(prepared),
+            Err(trouble) => Err(self.plain.with_grants(refused(&trouble, options), grants::of_tokens).await),
         }
     }
+}
+
+/// The statement that makes the table of tokens.
+pub(in super::super) fn table(name: &str) -> String {
+    include_str!("fence.sql").replace("{fence}", name)
 }
 
 fn is_yes(reply: &Reply) -> Option<bool> {

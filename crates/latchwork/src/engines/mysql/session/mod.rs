@@ -5,6 +5,7 @@ mod connection;
 use std::sync::Arc;
 
 use self::connection::Named;
+pub(super) use self::connection::table;
 use super::Server as Tokens;
 use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_postgres::error::SqlState;
 
-use super::super::failure::{failed, refused};
+use super::super::failure::{failed, not_connected, not_made, refused};
+use super::super::grants;
 use super::super::options::Options;
 use super::super::texts::{self, NOW};
 use super::super::wire::{Kind, Param, Prepared, Reply, Row, Trouble, Wire};
@@ -57,7 +58,8 @@ struct Fence {
 /// # Errors
 /// [`ErrorKind::Unsupported`] if so; or what the server says.
 pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
-    let connected = async || Wire::open(options, None).await.map_err(|trouble| refused(trouble, options));
+    let connected =
+        async || Wire::open(options, None).await.map_err(|trouble| not_connected(trouble, options));
     let (first, second) = (connected().await?, connected().await?);
     let before = backend_number(&first, "", options).await?;
     let beside = backend_number(&second, "BEGIN; ", options).await?;
@@ -97,7 +99,8 @@ impl Advisory {
     /// # Errors
     /// What the server says; [`ErrorKind::Unsupported`] if it is a standby, or older than 14.
     pub(super) async fn open(options: Arc<Options>, terms: &Terms, moving: &Arc<Moving>) -> Result<Self> {
-        let wire = Wire::open(&options, Some(moving)).await.map_err(|trouble| refused(trouble, &options))?;
+        let wire =
+            Wire::open(&options, Some(moving)).await.map_err(|trouble| not_connected(trouble, &options))?;
         let unfit = |why: &str| {
             let message = format!("postgres at {}: {why}", options.place);
             Error::new(ErrorKind::Unsupported, message)
@@ -138,24 +141,30 @@ impl Advisory {
         }
     }
 
+    /// A token that was not drawn. The lock itself needs no right.
+    fn not_drawn(&self, trouble: Trouble) -> Error {
+        let denied = self.failed(trouble);
+        match denied.kind() {
+            ErrorKind::Denied => denied.with_sql(grants::of_tokens(&self.options)),
+            _ => denied,
+        }
+    }
+
     /// Makes the table of tokens if it is missing.
     async fn prepare_fence(&self) -> Result<Fence> {
         let table = format!("{}_fence", self.options.table);
         match fence(&self.wire, &table).await {
             Err(Trouble::Refused { code, .. }) if code == *SqlState::UNDEFINED_TABLE.code() => {
-                let make = format!(
-                    "CREATE TABLE IF NOT EXISTS {table} (name bytea PRIMARY KEY, token bigint NOT NULL)"
-                );
                 // Two that make it at once: one of them fails, and finds it.
-                let made = self.wire.query(&make).await;
+                let made = self.wire.query(&self::table(&table)).await;
                 fence(&self.wire, &table).await.map_err(|trouble| {
-                    let why = refused(made.err().unwrap_or(trouble), &self.options);
-                    let message =
-                        format!("{why}\nthe table of tokens is missing; let an owner run:\n{make};");
-                    Error::new(why.kind(), message)
+                    let sql = grants::of_tokens(&self.options);
+                    not_made(made.err().unwrap_or(trouble), &self.options, sql)
                 })
             }
-            fence => fence.map_err(|trouble| refused(trouble, &self.options)),
+            fence => {
+                fence.map_err(|trouble| not_made(trouble, &self.options, grants::of_tokens(&self.options)))
+            }
         }
     }
 
@@ -171,6 +180,11 @@ impl Advisory {
         let reply = self.wire.execute(statement, &[Param::Int(key.number())]).await;
         yes(&reply.map_err(|trouble| self.failed(trouble))?)
     }
+}
+
+/// The statement that makes the table of tokens.
+pub(in super::super) fn table(name: &str) -> String {
+    format!("CREATE TABLE IF NOT EXISTS {name} (name bytea PRIMARY KEY, token bigint NOT NULL);")
 }
 
 /// All of it is on its way when this returns.
@@ -242,6 +256,7 @@ impl Connection for Advisory {
         let fence = Box::pin(self.fence()).await?;
         let trying = self.wire.execute(fence.try_lock, &[key, Param::Bytes(name.as_str().as_bytes())]);
         self.tell(note);
+        let unsure = |trouble| self.not_drawn(trouble).with_effect(Effect::Unknown);
         match trying.await.map_err(unsure)?.first() {
             Some(row) => Ok(Tried::Held(Some(token(&row)?))),
             None => Ok(Tried::Busy),
@@ -268,7 +283,7 @@ impl Connection for Advisory {
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
         let draw = self.fence().await?.draw;
         let drawn = self.wire.execute(draw, &[Param::Bytes(name.as_str().as_bytes())]).await;
-        token(&drawn.map_err(|trouble| self.failed(trouble))?.first().ok_or_else(strange)?)
+        token(&drawn.map_err(|trouble| self.not_drawn(trouble))?.first().ok_or_else(strange)?)
     }
 
     async fn is_sweep_due(&self) -> Result<bool> {
@@ -319,7 +334,7 @@ fn backend(row: &Row<'_>) -> Result<Backend> {
 
 /// What a server that says anything may have answered: it may have acted as well.
 fn strange() -> Error {
-    let message = "postgres: an answer does not fit its request";
+    let message = "postgres: unexpected reply to a request";
     Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use self::connection::Advisory;
+pub(super) use self::connection::table;
 use super::Server as Tokens;
 use super::options::{Options, Scheme};
 use crate::engine::EngineUrl;

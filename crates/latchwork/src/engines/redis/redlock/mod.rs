@@ -280,9 +280,14 @@ impl Redlock {
 
     fn no_majority(&self, answered: usize, heard: &Heard) -> Error {
         let kind = if heard.is_denied { ErrorKind::Denied } else { ErrorKind::Unreachable };
-        let why = if heard.failures.is_empty() { "the others are late" } else { &heard.failures.join("; ") };
+        let why = if heard.failures.is_empty() {
+            "the others did not answer in time"
+        } else {
+            &heard.failures.join("; ")
+        };
         let (masters, quorum) = (self.shared.nodes.len(), self.quorum());
-        let message = format!("redlock: {answered} of {masters} masters answered, {quorum} must: {why}");
+        let message =
+            format!("redlock: {answered} of {masters} masters answered, {quorum} are needed: {why}");
         Error::new(kind, message)
     }
 
@@ -394,8 +399,8 @@ impl Engine for Redlock {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         if claim.mode != Mode::Exclusive || claim.lifetime != Lifetime::Lease {
-            let message = "redlock: only exclusive claims with a lease: with permits, several could each have a part of the \
-                           masters and none a majority";
+            let message = "redlock supports only exclusive locks with a lease: with permits, several clients could each get a part of \
+                           the masters, and none a majority";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let verdict = match self.awake() {

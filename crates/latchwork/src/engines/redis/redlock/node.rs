@@ -100,7 +100,7 @@ impl Node {
     async fn pass<T>(&self, ask: &Ask, request: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(gate) = &ask.gate else { return request.await };
         let too_late =
-            || Error::new(ErrorKind::Unreachable, format!("redis at {} came too late", self.place()));
+            || Error::new(ErrorKind::Unreachable, format!("redis at {} answered too late", self.place()));
         gate.pass(request).await.unwrap_or_else(|| Err(too_late()))
     }
 }

@@ -91,7 +91,7 @@ impl Drop for Ended {
 
 /// The error of an [`end`](Connection::end) that the server did not carry out in time: whatever is held there still is.
 pub(in crate::engines) fn still_there(engine: &str, place: &str, number: i64) -> Error {
-    let message = format!("{engine} at {place}: connection {number} was told to end, and is still there");
+    let message = format!("{engine} at {place}: connection {number} was told to end, and is still open");
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }
 

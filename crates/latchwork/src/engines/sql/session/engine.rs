@@ -238,7 +238,7 @@ impl<S: Server> Sessions<S> {
     fn refuse_others(&self, claim: &Claim) -> Result<()> {
         if claim.lifetime != Lifetime::Lease || claim.mode != Mode::Exclusive {
             let engine = self.0.office.server.engine();
-            let message = format!("{engine}: only exclusive claims with a lease");
+            let message = format!("{engine} supports only exclusive locks with a lease");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(())

@@ -1,0 +1,40 @@
+//! `latch` with locks in a PostgreSQL database: what differs from a database file.
+
+#[path = "../run/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
+mod support;
+
+use serde_json::Value;
+use testkit::servers::{PostgresOptions, PostgresServer};
+
+use crate::support::{Place, end};
+
+#[test]
+fn the_sql_that_lets_a_user_lock_is_printed_as_lines_that_can_be_pasted_and_is_in_the_json() {
+    let (place, server) = (Place::new(), PostgresServer::start(PostgresOptions::default()));
+    server.psql("CREATE USER \"the app\"; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    let url = format!("postgres://the%20app@{}/postgres?table=jobs", server.address());
+    let latch = |more: &[&str]| {
+        let run = ["--url", &url, "run", "nightly", "--", "echo", "locked"];
+        end(&mut place.latch(more.iter().copied().chain(run)))
+    };
+    let refused = latch(&[]);
+    assert_eq!(refused.code, Some(69), "{refused:?}");
+    let (says, sql) = refused.err.split_once('\n').expect("lines");
+    assert!(says.starts_with("latch: postgres at ") && says.ends_with("run:"), "{says}");
+    assert!(sql.lines().count() > 3 && !refused.err.contains("\\n"), "{}", refused.err);
+    assert!(
+        sql.contains("GRANT SELECT, INSERT, UPDATE, DELETE ON jobs_lock, jobs_claim TO \"the app\";"),
+        "{sql}"
+    );
+
+    let in_json = latch(&["--json"]);
+    let event: Value = serde_json::from_str(&in_json.err).expect("one line of JSON");
+    let message = event["message"].as_str().expect("a text");
+    assert_eq!((&event["kind"], in_json.code), (&Value::from("denied"), Some(69)), "{event}");
+    assert!(message.ends_with(sql.trim_end()), "{message}");
+
+    server.psql(sql);
+    let locked = latch(&[]);
+    assert_eq!((locked.code, locked.out.as_str()), (Some(0), "locked\n"), "{locked:?}");
+}

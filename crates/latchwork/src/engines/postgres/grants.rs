@@ -1,0 +1,57 @@
+//! The SQL that an administrator runs for a user who may not make the tables, or may not use them. It can be run
+//! again: existing tables stay as they are.
+
+use super::options::{Options, Scheme};
+use super::{cells, inserts, session, texts};
+
+const LOCKS: &str = "SELECT, INSERT, UPDATE, DELETE";
+/// Nothing is ever deleted from these tables.
+const KEPT: &str = "SELECT, INSERT, UPDATE";
+
+/// The tables that locking needs; `None`: it needs no table.
+pub(super) fn of_locks(options: &Options) -> Option<String> {
+    let table = &options.table;
+    match options.scheme {
+        Scheme::Row => {
+            let names = format!("{table}_lock, {table}_claim");
+            Some(script(options, &texts::tables(table), LOCKS, &names))
+        }
+        Scheme::Insert => {
+            let names = format!("{table}, {table}_token");
+            Some(script(options, &inserts::tables(table), LOCKS, &names))
+        }
+        Scheme::Session => None,
+    }
+}
+
+/// The table of cells.
+pub(super) fn of_cells(options: &Options) -> String {
+    let table = &options.table;
+    script(options, &cells::table(table), KEPT, &format!("{table}_cell"))
+}
+
+/// The table of tokens, with `scheme=session`.
+pub(super) fn of_tokens(options: &Options) -> String {
+    let fence = format!("{}_fence", options.table);
+    script(options, &session::table(&fence), KEPT, &fence)
+}
+
+/// For a user who may not even connect.
+pub(super) fn to_connect(options: &Options) -> String {
+    let (database, user) = (quoted(&options.database), quoted(&options.user));
+    let connect = format!("GRANT CONNECT ON DATABASE {database} TO {user};");
+    of_locks(options).into_iter().fold(connect, |connect, locks| format!("{connect}\n{locks}"))
+}
+
+fn script(options: &Options, tables: &str, rights: &str, names: &str) -> String {
+    let (database, user) = (&options.database, quoted(&options.user));
+    let schema = options.table.split_once('.').map_or_else(String::new, |(schema, _)| {
+        format!("CREATE SCHEMA IF NOT EXISTS {schema};\nGRANT USAGE ON SCHEMA {schema} TO {user};\n")
+    });
+    format!("-- in the database {database:?}\n{schema}{tables}\nGRANT {rights} ON {names} TO {user};")
+}
+
+/// A name as PostgreSQL takes it, whatever is in it.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
