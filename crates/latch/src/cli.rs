@@ -31,7 +31,7 @@ pub(crate) struct Cli {
     /// For programs: one JSON document on stdout, errors and warnings as JSON lines on stderr
     #[arg(long, global = true, display_order = 500)]
     pub(crate) json: bool,
-    /// No messages about waiting; errors are still reported
+    /// No messages about waiting, and no warnings of the engine; errors are still reported
     #[arg(long, short = 'q', global = true, display_order = 501)]
     pub(crate) quiet: bool,
     #[command(subcommand)]

@@ -17,6 +17,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Warns, unless this user was warned of this, for this engine, less than a day ago. Where that cannot be
 /// remembered, the warning comes every time. Two processes that start together may both give it.
 pub(crate) fn warn_at_most_daily(voice: Voice, url: &EngineUrl, warning: &str) {
+    if voice.is_quiet {
+        return;
+    }
     let mark = folder().map(|folder| folder.join(fingerprint(&[&url.to_string(), warning])));
     if mark.as_deref().is_some_and(is_recent) {
         return;

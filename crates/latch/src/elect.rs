@@ -48,12 +48,7 @@ pub(crate) struct ElectOptions {
 }
 
 /// Runs the command; the exit code is its own if it ran to its end while leading.
-pub(crate) fn run(
-    options: &ElectOptions,
-    target: &Target,
-    voice: Voice,
-    is_quiet: bool,
-) -> Result<u8, Failure> {
+pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
     let as_run = RunOptions {
         name: options.name.clone(),
         wait: options.wait,
@@ -67,7 +62,7 @@ pub(crate) fn run(
         note: options.note.clone(),
         command: options.command.clone(),
     };
-    run::run_while(&as_run, target, (voice, is_quiet), &Held::Leading(options.value.as_bytes()))
+    run::run_while(&as_run, target, voice, &Held::Leading(options.value.as_bytes()))
 }
 
 /// Waits until this one leads.

@@ -54,7 +54,7 @@ fn main() {
         return;
     }
     let (voice, answered) = match Cli::try_parse() {
-        Ok(cli) => (Voice::new(cli.json), dispatch(&cli)),
+        Ok(cli) => (Voice::new(cli.json, cli.quiet), dispatch(&cli)),
         Err(error) => (Voice::wanted_by(std::env::args_os()), usage::answer(&error)),
     };
     let code = answered.unwrap_or_else(|failure| voice.report(&failure));
@@ -62,20 +62,20 @@ fn main() {
 }
 
 fn dispatch(cli: &Cli) -> Result<u8, Failure> {
-    let voice = Voice::new(cli.json);
+    let voice = Voice::new(cli.json, cli.quiet);
     // Only what needs an engine looks for one: the others work with any settings.
     let on = |work: &dyn Fn(&Target) -> Result<u8, Failure>| {
         let target = Target::choose(&cli.target, voice)?;
         work(&target).map_err(|failure| failure.or_hint(|| target.hint()))
     };
     match &cli.subcommand {
-        Subcommand::Run(options) => on(&|target| run::run(options, target, voice, cli.quiet)),
+        Subcommand::Run(options) => on(&|target| run::run(options, target, voice)),
         Subcommand::Status(options) => on(&|target| status::run(options, target, voice)),
         Subcommand::Ls(options) => on(&|target| ls::run(options, target, voice)),
         Subcommand::Release(options) => on(&|target| release::run(options, &cli.target, target, voice)),
         Subcommand::Revoke(options) => on(&|target| revoke::run(options, &cli.target, target, voice)),
         Subcommand::Cell(options) => on(&|target| cell::run(options, target, voice)),
-        Subcommand::Elect(options) => on(&|target| elect::run(options, target, voice, cli.quiet)),
+        Subcommand::Elect(options) => on(&|target| elect::run(options, target, voice)),
         Subcommand::Engines => engines::run(voice),
         Subcommand::Completions(options) => completions::run(options),
     }

@@ -30,13 +30,8 @@ use crate::waiting;
 use crate::{elect, environment, first_connection, keep_fd, nested};
 
 /// Runs the command; the exit code is its own if it ran to its end under the lock.
-pub(crate) fn run(
-    options: &RunOptions,
-    target: &Target,
-    voice: Voice,
-    is_quiet: bool,
-) -> Result<u8, Failure> {
-    run_while(options, target, (voice, is_quiet), &Held::Lock)
+pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+    run_while(options, target, voice, &Held::Lock)
 }
 
 /// What is held while the command runs.
@@ -50,12 +45,12 @@ pub(crate) enum Held<'a> {
 pub(crate) fn run_while(
     options: &RunOptions,
     target: &Target,
-    (voice, is_quiet): (Voice, bool),
+    voice: Voice,
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
     nested::refuse_to_wait_for_itself(options, target)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let code = runtime.block_on(hold_and_run(options, target, (voice, is_quiet), held));
+    let code = runtime.block_on(hold_and_run(options, target, voice, held));
     runtime.shutdown_background();
     code
 }
@@ -63,11 +58,11 @@ pub(crate) fn run_while(
 async fn hold_and_run(
     options: &RunOptions,
     target: &Target,
-    (voice, is_quiet): (Voice, bool),
+    voice: Voice,
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
-    let mut report = WaitReport::new(&options.name, voice, is_quiet);
+    let mut report = WaitReport::new(&options.name, voice);
     let news = report.news();
     let Connection { client, session } = connect(options, target, voice, &mut report, &mut signals).await?;
     let note = options.note.describe(&options.command);

@@ -20,13 +20,21 @@ pub(crate) trait Report: Serialize {
     fn text(&self, width: Option<usize>) -> String;
 }
 
-/// Whom to talk to.
+/// The format of what is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum Format {
     /// Sentences and tables.
     Text,
     /// One document on stdout, one object per line on stderr.
     Json,
+}
+
+/// How to talk, and how much to say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Voice {
+    pub(crate) format: Format,
+    /// `--quiet`: nothing of waits, and nothing that the engine warns of at every connection.
+    pub(crate) is_quiet: bool,
 }
 
 /// What is said on stderr, as JSON.
@@ -84,26 +92,26 @@ struct QuarantineEvent<'a> {
 }
 
 impl Voice {
-    pub(crate) fn new(json: bool) -> Self {
-        if json { Self::Json } else { Self::Text }
+    pub(crate) fn new(json: bool, is_quiet: bool) -> Self {
+        Self { format: if json { Format::Json } else { Format::Text }, is_quiet }
     }
 
     /// The voice that a command line asks for which is otherwise wrong.
     pub(crate) fn wanted_by(arguments: impl Iterator<Item = OsString>) -> Self {
-        Self::new(arguments.take_while(|word| word != "--").any(|word| word == "--json"))
+        Self::new(arguments.take_while(|word| word != "--").any(|word| word == "--json"), false)
     }
 
     /// Prints what a subcommand found out.
     pub(crate) fn print(self, report: &impl Report) -> Result<(), Failure> {
-        match self {
-            Self::Text => print(&report.text(width())),
-            Self::Json => print(&json::line(report)),
+        match self.format {
+            Format::Text => print(&report.text(width())),
+            Format::Json => print(&json::line(report)),
         }
     }
 
     /// Something a person wants to know, and a program finds in the document.
     pub(crate) fn remark(self, message: &str) {
-        if self == Self::Text {
+        if self.format == Format::Text {
             self.notice(message);
         }
     }
@@ -167,7 +175,7 @@ impl Voice {
             let hint = failure.get_hint();
             let (said, sql) = failure.apart();
             self.say(said, &Event::Error { kind: failure.kind(), message, hint, exit_code });
-            if self == Self::Text {
+            if self.format == Format::Text {
                 let sql = sql.into_iter().flat_map(str::lines).map(|line| printable(line) + "\n");
                 let hint = hint.map(|hint| format!("hint: {}\n", printable(hint)));
                 write_stderr(&sql.chain(hint).collect::<String>());
@@ -177,9 +185,9 @@ impl Voice {
     }
 
     fn say(self, message: &str, event: &Event<'_>) {
-        write_stderr(&match self {
-            Self::Text => format!("latch: {}\n", printable(message)),
-            Self::Json => json::line(event),
+        write_stderr(&match self.format {
+            Format::Text => format!("latch: {}\n", printable(message)),
+            Format::Json => json::line(event),
         });
     }
 }

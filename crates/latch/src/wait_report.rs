@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::failure::Failure;
 use crate::printable::printable;
-use crate::voice::Voice;
+use crate::voice::{Format, Voice};
 use crate::wait_view::{Outage, Quarantine, WaitView};
 
 /// Most waits are shorter than this, and are not reported.
@@ -129,10 +129,10 @@ pub(crate) struct WaitReport {
 }
 
 impl WaitReport {
-    pub(crate) fn new(name: &str, voice: Voice, is_quiet: bool) -> Self {
-        let form = match voice {
-            _ if is_quiet => Form::Nothing,
-            Voice::Text if io::stderr().is_terminal() => Form::Terminal,
+    pub(crate) fn new(name: &str, voice: Voice) -> Self {
+        let form = match voice.format {
+            _ if voice.is_quiet => Form::Nothing,
+            Format::Text if io::stderr().is_terminal() => Form::Terminal,
             _ => Form::Log,
         };
         Self {

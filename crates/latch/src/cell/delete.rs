@@ -8,7 +8,7 @@ use crate::connection::with_client;
 use crate::failure::{Failure, NOT_SET};
 use crate::json;
 use crate::target::Target;
-use crate::voice::{self, Voice};
+use crate::voice::{self, Format, Voice};
 
 /// Delete the value: the cell is not set any more
 #[derive(Args, Debug)]
@@ -30,10 +30,10 @@ pub(super) fn run(options: &DeleteOptions, target: &Target, voice: Voice) -> Res
             Written::Changed => Err(not_at(&name, seen)),
         }
     })?;
-    match voice {
-        Voice::Json => voice::print(&json::line(&CellView::new(&name, &CellState::ABSENT)))?,
-        Voice::Text if was_set => {}
-        Voice::Text => return Err(Failure::not_set(format!("the cell {name:?} is not set"))),
+    match voice.format {
+        Format::Json => voice::print(&json::line(&CellView::new(&name, &CellState::ABSENT)))?,
+        Format::Text if was_set => {}
+        Format::Text => return Err(Failure::not_set(format!("the cell {name:?} is not set"))),
     }
     Ok(if was_set { 0 } else { NOT_SET })
 }

@@ -8,7 +8,7 @@ use crate::connection::with_client;
 use crate::failure::{Failure, NOT_SET};
 use crate::json;
 use crate::target::Target;
-use crate::voice::{self, Voice};
+use crate::voice::{self, Format, Voice};
 
 /// Print the value, and nothing else
 #[derive(Args, Debug)]
@@ -21,7 +21,7 @@ pub(super) fn run(options: &GetOptions, target: &Target, voice: Voice) -> Result
     // Checked before anything is opened: a wrong name must not make a database.
     let name = LockName::new(&options.name)?;
     let state = with_client(target, voice, async |client| Ok(client.cell(&options.name).get().await?))?;
-    if voice == Voice::Json {
+    if voice.format == Format::Json {
         voice::print(&json::line(&CellView::new(&name, &state)))?;
         return Ok(if state.is_set() { 0 } else { NOT_SET });
     }

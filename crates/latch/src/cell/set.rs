@@ -11,7 +11,7 @@ use crate::connection::with_client;
 use crate::failure::Failure;
 use crate::json;
 use crate::target::Target;
-use crate::voice::{self, Voice};
+use crate::voice::{self, Format, Voice};
 
 /// Set the value, and print its version
 #[derive(Args, Debug)]
@@ -36,9 +36,9 @@ pub(super) fn run(options: &SetOptions, target: &Target, voice: Voice) -> Result
             Written::Changed => Err(not_at(&name, seen)),
         }
     })?;
-    match voice {
-        Voice::Text => voice::print(&format!("{version}\n"))?,
-        Voice::Json => {
+    match voice.format {
+        Format::Text => voice::print(&format!("{version}\n"))?,
+        Format::Json => {
             let state = CellState::new(version, value.to_vec());
             voice::print(&json::line(&CellView::new(&name, &state)))?;
         }

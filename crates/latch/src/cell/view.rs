@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::failure::{Failure, NO_OUTPUT};
 use crate::json;
 use crate::printable::printable;
-use crate::voice::Voice;
+use crate::voice::{Format, Voice};
 
 /// A cell as JSON.
 #[derive(Debug, Serialize)]
@@ -54,12 +54,12 @@ pub(super) fn show(value: &[u8]) -> Result<Reader, Failure> {
 
 /// One of several, on a line of its own.
 pub(super) fn show_line(name: &LockName, state: &CellState, voice: Voice) -> Result<Reader, Failure> {
-    match (voice, state.bytes()) {
-        (Voice::Json, _) => write(json::line(&CellView::new(name, state)).as_bytes()),
-        (Voice::Text, Some(value)) => {
+    match (voice.format, state.bytes()) {
+        (Format::Json, _) => write(json::line(&CellView::new(name, state)).as_bytes()),
+        (Format::Text, Some(value)) => {
             write(format!("{}\n", printable(&String::from_utf8_lossy(value))).as_bytes())
         }
-        (Voice::Text, None) => {
+        (Format::Text, None) => {
             voice.notice(&format!("the cell {name:?} is not set"));
             Ok(Reader::There)
         }

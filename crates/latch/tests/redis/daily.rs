@@ -17,6 +17,10 @@ fn a_warning_of_the_engine_comes_once_a_day_for_each_user() {
         ended.err.contains("warning: ")
     };
     let status = || place.latch(["status", "x"]);
+    assert!(
+        !warns(&mut place.latch(["status", "x", "--quiet"]), &url),
+        "not with --quiet, which counts for nothing"
+    );
     assert!(warns(&mut status(), &url), "the first time");
     assert!(!warns(&mut status(), &url), "not again");
     assert!(!warns(&mut place.latch(["run", "x", "--", "true"]), &url), "whatever the subcommand");
