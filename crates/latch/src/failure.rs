@@ -117,12 +117,12 @@ impl Failure {
         self
     }
 
-    /// The same failure, of which the engine or its URL is the cause.
+    /// Marks a failure of which the engine or its URL is the cause.
     pub(crate) fn of_engine(self) -> Self {
         Self { is_of_engine: true, ..self }
     }
 
-    /// The same failure, with this hint if the engine is the cause and there is no better one.
+    /// Adds this hint if the engine is the cause and there is no better one.
     pub(crate) fn or_hint(self, hint: impl FnOnce() -> String) -> Self {
         if self.hint.is_some() || !self.is_of_engine { self } else { self.hint(hint()) }
     }

@@ -12,8 +12,8 @@ use crate::fingerprint::fingerprint;
 use crate::target::Target;
 use crate::tree;
 
-/// What this run and outer ones hold: `PID.START.MARK` of each, joined by colons. An entry counts only while its
-/// process lives, so that a daemon that a run left behind may take the lock again.
+/// The locks of this run and of outer ones: `PID.START.MARK` of each, joined by colons. An entry counts only while
+/// its process lives, so that a daemon that a run left behind may take the lock again.
 pub(crate) const HELD_VARIABLE: &str = "LATCH_HELD";
 
 /// Refuses to wait for a lock that an outer run holds: that run ends only after this one.
@@ -36,7 +36,7 @@ pub(crate) fn refuse_to_wait_for_itself(options: &RunOptions, target: &Target) -
         .hint("use another name, or no second latch; a job that is to run afterwards unsets LATCH_HELD"))
 }
 
-/// Adds what is held now to what the command is told.
+/// Tells the command of the lock that is held now, after those of outer runs.
 pub(crate) fn add(command: &mut Command, name: &str, target: &Target) {
     let me = Pid::this();
     let Some((mark, start)) = mark(name, target).zip(tree::start_of(me)) else { return };

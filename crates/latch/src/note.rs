@@ -1,4 +1,4 @@
-//! What others see of a command that holds or waits.
+//! The note by which others know a command that holds or waits.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,13 +7,13 @@ use clap::Args;
 use latchwork::engine::Note;
 use nix::unistd::{User, geteuid, gethostname};
 
-/// What is shown of the program and its arguments, in characters.
+/// The longest text beside user, host and process id, in characters.
 const TEXT_LENGTH: usize = 100;
 
-/// What others see of the command.
+/// How the command is described to others.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NoteOptions {
-    /// What others see beside user and host, in latch status and ls [default: the program's name]
+    /// A text for others, beside user and host, in latch status and ls [default: the program's name]
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Also show the command's arguments to others

@@ -120,7 +120,7 @@ impl Target {
         }
     }
 
-    /// The same text for the same engine, as far as that can be told without asking it.
+    /// Equal for URLs of one engine, as far as that can be told without asking it.
     pub(crate) fn canonical(&self) -> String {
         match self.database() {
             Some(path) => fs::canonicalize(&path).unwrap_or(path).to_string_lossy().into_owned(),
@@ -128,7 +128,7 @@ impl Target {
         }
     }
 
-    /// For an error of the engine: what chose it, and what to change.
+    /// The hint for an error of the engine: the setting that chose it.
     pub(crate) fn hint(&self) -> String {
         if self.is_redacted() {
             return "the URL comes from the outer latch run, which took the password out; give the outer one its URL \

@@ -1,4 +1,4 @@
-//! What others see of a command that holds or waits.
+//! The note by which others know a command that holds or waits.
 
 use crate::support::Place;
 

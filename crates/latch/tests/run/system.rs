@@ -15,7 +15,7 @@ const SETUP: &str = "
     until_there() { for _ in $(seq 1000); do [ -e $1 ] && return; sleep 0.02; done; exit 98; }
 ";
 
-/// What a script says and does as root with an empty `/var/lib`. None where this user cannot have one.
+/// Plays a script as root with an empty `/var/lib`. None where this user cannot have one.
 fn play(script: &str) -> Option<Ended> {
     let place = Place::new();
     // A copy of `latch` that every user can run.
@@ -42,7 +42,7 @@ fn without_the_shared_folder_nobody_makes_one_and_everybody_is_told_how_to() {
 }
 
 #[test]
-fn users_of_the_group_share_locks_in_the_folder_that_the_hint_makes_whoever_comes_first() {
+fn users_of_the_group_share_locks_in_the_folder_that_the_hint_makes() {
     for (first, second) in [("alice", "bob"), ("root", "alice"), ("alice", "root")] {
         let script = format!(
             "umask 077; install -d -m 2770 -g 64000 /var/lib/latchwork; cd /var/lib/latchwork

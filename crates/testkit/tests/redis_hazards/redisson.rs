@@ -3,7 +3,7 @@
 use super::scene::{LOCK, LONG, Scene, take};
 use testkit::servers::Reply;
 
-/// What it sends to take the lock: the key, its ttl in milliseconds and its own id.
+/// The script that takes the lock: the key, its ttl in milliseconds and its own id.
 const TAKE: &str = "if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then \
                     redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil end; \
                     return redis.call('pttl', KEYS[1])";
