@@ -16,6 +16,7 @@ pub(crate) struct LockView {
     pub(crate) holders: Vec<ClaimView>,
     pub(crate) waiters: Vec<ClaimView>,
     /// How many may hold it at once, if its holders have permits.
+    #[serde(skip)]
     permits: Option<u32>,
 }
 
