@@ -19,9 +19,9 @@ pub(crate) fn shown(millis: u64) -> String {
     humantime::format_duration(Duration::from_millis(told)).to_string()
 }
 
-/// Whole seconds.
-pub(crate) fn in_seconds(span: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_secs(span.as_secs()))
+/// As [`shown`].
+pub(crate) fn rounded(span: Duration) -> String {
+    shown(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

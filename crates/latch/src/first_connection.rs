@@ -6,7 +6,7 @@ use latchwork::clock::{self, Clock, Moment};
 use latchwork::engine::EngineUrl;
 
 use crate::connection::Connection;
-use crate::duration::in_seconds;
+use crate::duration::rounded;
 use crate::failure::Failure;
 use crate::voice::Voice;
 use crate::wait_report::News;
@@ -70,7 +70,7 @@ fn is_about_tls(message: &str) -> bool {
 }
 
 fn given_up(url: &EngineUrl, newest: Option<Failure>, waited: Duration) -> Failure {
-    let waited = in_seconds(waited);
+    let waited = rounded(waited);
     match newest {
         Some(failure) => failure.after(&format!("could not connect within {waited}")),
         None => Failure::unreachable(format!(

@@ -17,6 +17,7 @@ pub(crate) struct LockView {
     /// `None`: the engine cannot tell.
     pub(crate) waiters: Option<Vec<ClaimView>>,
     /// How many may hold it at once, if its holders have permits.
+    #[serde(skip)]
     permits: Option<u32>,
 }
 

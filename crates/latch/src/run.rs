@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 
 use crate::cli::{OnLost, RunOptions};
 use crate::connection::Connection;
-use crate::duration::in_seconds;
+use crate::duration::rounded;
 use crate::failure::{self, Failure};
 use crate::guardian::Guardian;
 use crate::signals::{self, Signals};
@@ -79,7 +79,7 @@ async fn hold_and_run(
     let acquired = waiting::wait_for(acquiring, &mut report, &mut signals).await;
     let guard = acquired.map_err(|failure| match failure.code() {
         failure::TIMED_OUT if !connecting.is_zero() => {
-            let hint = format!("the first connection took {} of the wait limit", in_seconds(connecting));
+            let hint = format!("the first connection took {} of the wait limit", rounded(connecting));
             failure.or_code(options.conflict_exit_code).hint(hint)
         }
         _ => failure.or_code(options.conflict_exit_code),

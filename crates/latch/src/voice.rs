@@ -8,7 +8,7 @@ use latchwork::{LockName, Loss};
 use serde::Serialize;
 
 use crate::cli::OnLost;
-use crate::duration::in_seconds;
+use crate::duration::rounded;
 use crate::failure::{Failure, NO_OUTPUT};
 use crate::json;
 use crate::printable::printable;
@@ -163,7 +163,7 @@ impl Voice {
 
     /// The wait is over, and the lock is held.
     pub(crate) fn granted(self, name: &LockName, waited: Duration) {
-        let message = format!("got {name:?} after {}", in_seconds(waited));
+        let message = format!("got {name:?} after {}", rounded(waited));
         let event = Event::Granted { lock: name.as_str(), waited_ms: millis(waited), message: &message };
         self.say(&message, &event);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use latchwork::{LockName, clock};
 
-use crate::duration::in_seconds;
+use crate::duration::rounded;
 use crate::layout;
 use crate::printable::printable;
 
@@ -82,7 +82,7 @@ impl<'a> WaitView<'a> {
         let back = if self.is_recovered { "the server grants locks again; " } else { "" };
         match self.is_first {
             true => format!("waiting for {name:?}: {why}"),
-            false => format!("waiting for {name:?} for {}: {back}{why}", in_seconds(self.waited)),
+            false => format!("waiting for {name:?} for {}: {back}{why}", rounded(self.waited)),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> WaitView<'a> {
         let holder = self.holder.as_deref().map(printable);
         let length = |text: &str| text.chars().count();
         let line = |name: &str, holder: Option<&str>| {
-            format!("latch: waiting {} for {name}: {}", in_seconds(self.waited), self.why(holder))
+            format!("latch: waiting {} for {name}: {}", rounded(self.waited), self.why(holder))
         };
         let whole = line(&name, holder.as_deref());
         let excess = length(&whole).saturating_sub(width.unwrap_or(usize::MAX));
@@ -113,18 +113,18 @@ impl<'a> WaitView<'a> {
         if let Some(outage) = &self.outage {
             let lasts = match outage.lasts.as_secs() {
                 0 => String::new(),
-                _ => format!(" for {}", in_seconds(outage.lasts)),
+                _ => format!(" for {}", rounded(outage.lasts)),
             };
             return format!("failing{lasts}, trying again: {}", outage.message);
         }
         if let Some(quarantine) = &self.quarantine {
-            let (until, left) = (quarantine.until(), in_seconds(quarantine.left));
+            let (until, left) = (quarantine.until(), rounded(quarantine.left));
             return format!("no lock is granted until {until} ({left} left): {}", quarantine.why);
         }
         if !self.is_answered {
             return "the server has not answered yet".to_owned();
         }
-        let long = self.held_for.map_or_else(String::new, |long| format!(" for {}", in_seconds(long)));
+        let long = self.held_for.map_or_else(String::new, |long| format!(" for {}", rounded(long)));
         let more = if self.holders > 1 { format!(" and {} more", self.holders - 1) } else { String::new() };
         let permits = self.permits.map(|of| format!("{} of {of} permits ", self.holders)).unwrap_or_default();
         let held = match holder.filter(|holder| !holder.is_empty()) {

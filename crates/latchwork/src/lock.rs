@@ -210,8 +210,11 @@ impl Lock {
     /// free, nor by [`Lock::try_acquire`]. No request is sent for it: it hears what the engine answers anyway.
     ///
     /// `tell` runs in the task that acquires the lock, on that task's thread, and must not block. No mutex of this
-    /// library is locked meanwhile. If it panics, the panic goes through `acquire`, which then leaves nothing behind, as
-    /// when it is dropped. There is one function per lock; a second replaces the first.
+    /// library is locked meanwhile. If it panics, the panic goes through `acquire`, which then leaves nothing behind.
+    /// There is one function per lock; a second replaces the first.
+    ///
+    /// # Cancel safety
+    /// When `acquire` is dropped, the calls end with it; there is none about the end of a wait.
     ///
     /// # Examples
     /// ```

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use testkit::servers::{RedisOptions, RedisServer};
+use testkit::servers::{Certificates, RedisOptions, RedisServer, RedisTls};
 
 use crate::support::{Place, Running, end, eventually};
 
@@ -71,12 +71,15 @@ fn the_wait_limit_counts_from_the_start_and_an_unreachable_server_is_no_busy_loc
 #[test]
 fn what_does_not_pass_by_itself_fails_at_once() {
     let (place, server) = (Place::new(), RedisServer::start(RedisOptions::default()));
+    let certificates = Certificates::make();
+    let tls = RedisTls { ca: certificates.ca(), identity: certificates.server(), clients_need_one: false };
+    let tls = RedisServer::start(RedisOptions { tls: Some(tls), ..Default::default() });
     let address = server.address();
     for (url, options, code) in [
         (NOBODY.to_owned(), &["--no-wait"][..], 69),
         (NOBODY.to_owned(), &["--wait", "0"], 69),
         (format!("redis://user:wrong@{address}"), &[], 69),
-        (format!("rediss://{address}"), &[], 69),
+        (format!("rediss://{}", tls.address()), &[], 69),
         (format!("redis://{address}/99"), &[], 64),
         (format!("redis://{address}?quarantine=maybe"), &[], 64),
     ] {

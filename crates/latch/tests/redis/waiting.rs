@@ -54,11 +54,23 @@ fn a_waiter_whose_server_refuses_writes_says_so() {
     let waiter = waiter(&place, &format!("redis://{}?quarantine=off", server.address()), &["--ttl", "2s"]);
     eventually("it waits", || place.read("err").contains("held"));
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-    eventually("it tells of the outage", || place.read("err").contains("READONLY"));
+    eventually("it tells of the outage", || place.read("err").contains("replica"));
     server.command(&["REPLICAOF", "NO", "ONE"]);
-    eventually("it tells of its end", || place.read("err").contains("grants locks again; held"));
+    eventually("it tells of its end", || place.read("err").contains("grants locks again; "));
     server.command(&["DEL", "x"]);
     assert!(ran(&place, waiter).contains("got \"x\" after "));
+}
+
+/// A node of a cluster whose slots nobody serves.
+#[test]
+fn a_waiter_whose_cluster_is_down_says_so() {
+    let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
+    let server = RedisServer::start(RedisOptions { config, ..Default::default() });
+    let place = Place::new();
+    let waiter = waiter(&place, &format!("redis://{}?quarantine=off", server.address()), &[]);
+    eventually("it tells of the outage", || place.read("err").contains("trying again"));
+    assert!(place.read("err").contains("CLUSTERDOWN"), "{}", place.read("err"));
+    drop(waiter);
 }
 
 #[test]

@@ -51,10 +51,10 @@ fn a_password_is_shown_nowhere() {
         ["redis://u:canary@127.0.0.1:1/", "canary", "sqlite://u:canary@h/x", "memory:?canary=canary&canary=1"]
     {
         fs::write(place.path("url"), content).unwrap();
-        let ended = end(&mut place.script("x", &["--url-file", "url"], "true"));
+        let ended = end(&mut place.script("x", &["--no-wait", "--url-file", "url"], "true"));
         assert!(matches!(ended.code, Some(64 | 69)), "{ended:?}");
         show(&ended);
-        show(&end(place.script("x", &[], "true").env("LATCH_URL", content)));
+        show(&end(place.script("x", &["--no-wait"], "true").env("LATCH_URL", content)));
     }
     let ended = end(&mut place.script("x", &["--url", "memory://u:canary@h/"], "env"));
     assert!(ended.err.contains("--url-file"), "{ended:?}");

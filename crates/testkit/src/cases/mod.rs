@@ -224,6 +224,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] permits_keep_every_promise, unless no_permits;
             [] one_client_may_have_every_permit_and_its_tasks_share_what_there_is, unless no_permits;
             [] another_number_of_permits_is_refused, unless no_permits;
+            [] a_permit_that_is_not_to_be_had_says_how_many_are_held, unless no_permits;
         recipes:
             [] fifty_tasks_in_opposite_orders_never_wait_for_each_other;
             [] of_several_locks_all_are_held_or_none;

@@ -309,3 +309,25 @@ pub(super) async fn what_an_engine_cannot_share_is_refused_before_anything_is_se
         }
     }
 }
+
+pub(super) async fn a_permit_that_is_not_to_be_had_says_how_many_are_held<F: Fixture>(fixture: Arc<F>) {
+    let (one, two) = (fixture.client().await, fixture.client().await);
+    let permit = |client: &Client| client.semaphore("counted", 2).ttl(LONG);
+    let guards = [permit(&one).acquire().await.expect("free"), permit(&one).acquire().await.expect("free")];
+    for (wait, words) in
+        [(Duration::ZERO, "2 of 2 permits held"), (Duration::from_secs(1), "2 of 2 permits still held")]
+    {
+        let error = permit(&two).wait(wait).acquire().await.expect_err("none is free");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let state = two.inspect(&Filter::Name(name("counted"))).await.expect("the engine answers");
+    let permits: Vec<_> = state[0].holders.iter().map(|holder| holder.permits).collect();
+    assert_eq!(permits, [Some(2); 2]);
+    for guard in guards {
+        guard.release().await.expect("held");
+    }
+    let alone = one.lock("alone").ttl(LONG).acquire().await.expect("free");
+    let state = two.inspect(&Filter::Name(name("alone"))).await.expect("the engine answers");
+    assert_eq!(state[0].holders[0].permits, None);
+    alone.release().await.expect("held");
+}
