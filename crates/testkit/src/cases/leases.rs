@@ -121,7 +121,9 @@ pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoke
     let (holder, operator) = (fixture.client().await, fixture.client().await);
     // Where all depends on the session, only a node that was read once is watched.
     let at_once = (!F::guarantees().lives_with_session).then_some(Duration::ZERO);
-    for (contended, after) in at_once.into_iter().chain([F::STEADY / 2]).flat_map(|after| [(false, after), (true, after)]) {
+    for (contended, after) in
+        at_once.into_iter().chain([F::STEADY / 2]).flat_map(|after| [(false, after), (true, after)])
+    {
         let guard = holder.lock("told").ttl(F::STEADY).acquire().await.expect("free");
         let waiter = contended.then(|| {
             let client = operator.clone();

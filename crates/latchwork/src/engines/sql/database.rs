@@ -65,8 +65,6 @@ pub(in crate::engines) enum Statement {
     Enrol,
     /// Deletes an entry: name, ticket.
     Leave,
-    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name, now.
-    ForgetRevoked,
     /// Lets a waiting entry hold: name, ticket, token, end, since.
     Grant,
     /// A sign of life of a waiter: name, id, for how long. Where the server can tell, a row with its ticket, how long the first lease
@@ -131,6 +129,8 @@ pub(in crate::engines) enum Statement {
     Forget,
     /// Writes the row of the floor: the floor (which never falls), since, how far the sweep came.
     WriteFloor,
+    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name, now.
+    ForgetRevoked,
 }
 
 impl Statement {
@@ -178,8 +178,8 @@ impl Statement {
 
     /// The statements of a sweep of `scheme=row`, in the order of their numbers. A sweep runs once an hour,
     /// so they are not prepared in advance.
-    pub(in crate::engines) const OF_SWEEP: [Self; 5] =
-        [Self::MakeFloor, Self::LockFloor, Self::Names, Self::Forget, Self::WriteFloor];
+    pub(in crate::engines) const OF_SWEEP: [Self; 6] =
+        [Self::MakeFloor, Self::LockFloor, Self::Names, Self::Forget, Self::WriteFloor, Self::ForgetRevoked];
 }
 
 /// One statement with its values.
