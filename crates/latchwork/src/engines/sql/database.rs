@@ -65,8 +65,6 @@ pub(in crate::engines) enum Statement {
     Enrol,
     /// Deletes an entry: name, ticket.
     Leave,
-    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name.
-    ForgetRevoked,
     /// Lets a waiting entry hold: name, ticket, token, end, since.
     Grant,
     /// A sign of life of a waiter: name, id, for how long. Where the server can tell, a row with its ticket, how long the first lease
@@ -129,6 +127,8 @@ pub(in crate::engines) enum Statement {
     Forget,
     /// Raises the floor to a day ago.
     RaiseFloor,
+    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name.
+    ForgetRevoked,
 }
 
 impl Statement {
@@ -173,10 +173,17 @@ impl Statement {
         Self::OwnEntry,
     ];
 
-    /// The statements of a sweep, in the order of their numbers. A sweep runs once an hour, so they are not
-    /// prepared in advance.
-    pub(in crate::engines) const OF_SWEEP: [Self; 6] =
-        [Self::SweepDue, Self::MakeFloor, Self::LockFloor, Self::OldNames, Self::Forget, Self::RaiseFloor];
+    /// The statements of a sweep, in the order of their numbers; a revocation needs the last one, too. They are
+    /// rare, so they are not prepared in advance.
+    pub(in crate::engines) const OF_SWEEP: [Self; 7] = [
+        Self::SweepDue,
+        Self::MakeFloor,
+        Self::LockFloor,
+        Self::OldNames,
+        Self::Forget,
+        Self::RaiseFloor,
+        Self::ForgetRevoked,
+    ];
 }
 
 /// One statement with its values.

@@ -112,6 +112,11 @@ impl Entry {
         Self { ticket, hand_over, expires: 0, revoked: true, ..self }
     }
 
+    /// Whether it is only what was left by [`Entry::revoked_at_once`].
+    pub(super) fn is_word(&self) -> bool {
+        self.ticket < 0
+    }
+
     pub(super) fn holds(&self) -> bool {
         self.token != 0
     }

@@ -182,6 +182,10 @@ impl<'t, T: Transaction> Queue<'t, T> {
         }
         let Some(mine) = mine else { return Ok(Outcome::Nothing(Released::NotHeld)) };
         self.leave(mine.ticket);
+        if mine.is_word() {
+            // It stood in no queue, and another may hold the lock by its row alone.
+            return Ok(Outcome::Commit(Released::NotHeld, self.writes));
+        }
         self.settle(None).await?;
         let was_over = mine.holds() && mine.is_over(self.now);
         Ok(self.done(if was_over { Released::NotHeld } else { Released::Freed }))

@@ -46,6 +46,7 @@ impl TokenTable {
             .replace("{others}", others)
             .replace("{values}", values)
             .replace("{tokens}", &format!("{table}_{}", self.suffix))
+            .replace("{claim}", &format!("{table}_claim"))
             .replace("{name}", self.name)
             .replace("{value}", self.value)
             .replace("{shown}", self.shown)
@@ -69,6 +70,9 @@ fn template(statement: Statement) -> &'static str {
         // Every condition is checked again on the newest row: a concurrent claim may have been faster.
         Statement::Forget => "DELETE FROM {tokens} WHERE {name} = {value} AND token <= $2{is_old}{is_quiet}",
         Statement::RaiseFloor => "UPDATE {tokens} SET token = greatest(token, {day_ago}) WHERE {name} = ''",
+        Statement::ForgetRevoked => {
+            "DELETE FROM {claim} WHERE name = $1 AND ticket < 0 AND hand_over < {now}"
+        }
         _ => "",
     }
 }

@@ -65,14 +65,13 @@ impl Shared {
         let answers = session.ask_all(watching.collect()).await;
         let judged = unwatched.iter().zip(answers).map(|((at, node), answer)| {
             let id = claims[*at].id;
+            let why_gone = || self.claims.get(id).map_or(Loss::Removed, |entry| entry.why_gone());
             let loss = match answer {
-                Ok(Reply::Node { stat, .. }) if stat.czxid != node.czxid => Some(Loss::Removed),
+                Ok(Reply::Node { stat, .. }) if stat.czxid != node.czxid => Some(why_gone()),
                 Ok(Reply::Node { data, .. }) => {
                     Data::read(&data).is_some_and(|data| data.is_revoked).then_some(Loss::Revoked)
                 }
-                Err(trouble) if trouble == Trouble::NO_NODE => {
-                    Some(self.claims.get(id).map_or(Loss::Removed, |entry| entry.why_gone()))
-                }
+                Err(trouble) if trouble == Trouble::NO_NODE => Some(why_gone()),
                 Err(trouble) => {
                     return (*at, Some(Err(failure::failed(&trouble, &request(node), &self.options))));
                 }

@@ -194,6 +194,17 @@ impl MariadbServer {
         SqlSession::start(self.command_in("locks"))
     }
 
+    /// A session of the user that clients of tests are.
+    ///
+    /// # Panics
+    /// As [`MariadbServer::session`].
+    pub fn owner_session(&self) -> SqlSession {
+        let mut command = Command::new("mariadb");
+        command.args(["--no-defaults", "--user=owner", "--host=127.0.0.1", "--batch", "--skip-column-names"]);
+        command.args(["--unbuffered", "--connect-timeout=5", &format!("--port={}", self.port), "locks"]);
+        SqlSession::start(command)
+    }
+
     /// A session that continues after a statement is refused.
     ///
     /// # Panics

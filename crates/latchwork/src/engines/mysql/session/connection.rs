@@ -271,6 +271,14 @@ impl Connection for Named {
     }
 
     async fn end(&self, Backend { number: other, since }: Backend) -> Result<bool> {
+        if since == 0 {
+            let Options { engine, place, .. } = &**self.plain.options();
+            let message = format!(
+                "{engine} at {place}: connection {other} is another user's, which this one may neither see nor end; it needs the \
+                 rights PROCESS and CONNECTION ADMIN (MySQL: CONNECTION_ADMIN)"
+            );
+            return Err(Error::new(ErrorKind::Denied, message));
+        }
         let values = [Param::Int(other), Param::Int(since)];
         if self.yes(self.is_there, &values).await? != Some(true) {
             return Ok(false);
