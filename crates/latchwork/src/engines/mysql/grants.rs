@@ -4,8 +4,9 @@
 use super::options::{Options, Scheme};
 use super::{cells, inserts, session, texts};
 
+/// Locks come and go, and unused names are forgotten.
 const LOCKS: &str = "SELECT, INSERT, UPDATE, DELETE";
-/// Nothing is ever deleted from these tables.
+/// Nothing is ever deleted from the table of cells.
 const KEPT: &str = "SELECT, INSERT, UPDATE";
 
 /// The account that rights are granted to: `'app'@'10.0.0.%'`.
@@ -56,7 +57,7 @@ pub(super) fn of_cells(options: &Options, account: &Account) -> String {
 /// The table of tokens, with `scheme=session`.
 pub(super) fn of_tokens(options: &Options, account: &Account) -> String {
     let fence = format!("{}_fence", options.table);
-    script(options, &[session::table(&fence)], KEPT, &[fence], account)
+    script(options, &[session::table(&fence)], LOCKS, &[fence], account)
 }
 
 /// For a user who may not even enter the database of the URL. `None`: the tables are in another database, and

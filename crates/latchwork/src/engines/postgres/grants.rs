@@ -4,8 +4,9 @@
 use super::options::{Options, Scheme};
 use super::{cells, inserts, session, texts};
 
+/// Locks come and go, and unused names are forgotten.
 const LOCKS: &str = "SELECT, INSERT, UPDATE, DELETE";
-/// Nothing is ever deleted from these tables.
+/// Nothing is ever deleted from the table of cells.
 const KEPT: &str = "SELECT, INSERT, UPDATE";
 
 /// The tables that locking needs; `None`: it needs no table.
@@ -33,7 +34,7 @@ pub(super) fn of_cells(options: &Options) -> String {
 /// The table of tokens, with `scheme=session`.
 pub(super) fn of_tokens(options: &Options) -> String {
     let fence = format!("{}_fence", options.table);
-    script(options, &session::table(&fence), KEPT, &fence)
+    script(options, &session::table(&fence), LOCKS, &fence)
 }
 
 /// For a user who may not even connect.

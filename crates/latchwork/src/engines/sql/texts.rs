@@ -42,9 +42,6 @@ fn common(statement: Statement) -> &'static str {
         Statement::Enrol => {
             "INSERT INTO {claim} (name, {entry}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
         }
-        Statement::ForgetRevoked => {
-            "DELETE FROM {claim} WHERE name = $1 AND ticket < 0 AND hand_over < {now}"
-        }
         Statement::Leave => "DELETE FROM {claim} WHERE name = $1 AND ticket = $2",
         Statement::Grant => {
             "UPDATE {claim} SET token = $3, expires = $4, since = $5 WHERE name = $1 AND ticket = $2"
