@@ -309,7 +309,7 @@ pub struct ClaimState {
     /// expiry.
     pub expires_in: Option<Duration>,
     /// What was found, if another program holds the lock.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<Box<Foreign>>,
     /// The number of permits that the lock has, if this claim is for one of them.
     pub permits: Option<u32>,
 }
