@@ -86,26 +86,33 @@ impl<'a> WaitView<'a> {
         }
     }
 
-    /// The line of a terminal that is this wide: the name is cut first, then the holder.
+    /// The line of a terminal that is this wide: the name is cut first, then words, then the holder.
     pub(crate) fn fitted(&self, width: Option<usize>) -> String {
+        let width = width.unwrap_or(usize::MAX);
         let name = printable(&format!("{:?}", self.lock));
         let holder = self.holder.as_deref().map(printable);
-        let length = |text: &str| text.chars().count();
-        let line = |name: &str, holder: Option<&str>| {
-            format!("latch: waiting {} for {name}: {}", rounded(self.waited), self.why(holder))
-        };
-        let whole = line(&name, holder.as_deref());
-        let excess = length(&whole).saturating_sub(width.unwrap_or(usize::MAX));
-        if excess == 0 {
+        let excess = |text: &str| text.chars().count().saturating_sub(width);
+        let line =
+            |name: &str, why: String| format!("latch: waiting {} for {name}: {why}", rounded(self.waited));
+        let full = |name: &str| line(name, self.why(holder.as_deref()));
+        let whole = full(&name);
+        if excess(&whole) == 0 {
             return whole;
         }
-        let name = cut(name, excess);
-        let line_with_name = line(&name, holder.as_deref());
-        let excess = length(&line_with_name).saturating_sub(width.unwrap_or(usize::MAX));
-        match holder {
-            Some(holder) if excess > 0 => line(&name, Some(&cut(holder, excess))),
-            _ => line_with_name,
-        }
+        let shorter = cut(name.clone(), excess(&whole));
+        let text = full(&shorter);
+        let Some(holder) = holder.as_deref().filter(|_| excess(&text) > 0) else { return text };
+        let shorter = cut(name.clone(), excess(&line(&name, self.held_briefly(holder))));
+        let text = line(&shorter, self.held_briefly(holder));
+        let holder = without_end(holder, excess(&text));
+        line(&shorter, self.held_briefly(&holder))
+    }
+
+    /// The holder in fewer words.
+    fn held_briefly(&self, holder: &str) -> String {
+        let long = self.held_for.map_or_else(String::new, |long| format!(" {}", rounded(long)));
+        let place = self.place.map_or_else(String::new, |(place, of)| format!(" ({place} of {of})"));
+        format!("held{long} by {holder}{place}")
     }
 
     /// What the wait is for.
@@ -145,6 +152,15 @@ fn cut(text: String, excess: usize) -> String {
     layout::shortened(text, length.saturating_sub(excess).max(LEAST))
 }
 
+/// The text without `excess` characters at its end, as far as it is long enough: a holder begins with who it is.
+fn without_end(text: &str, excess: usize) -> String {
+    let room = text.chars().count().saturating_sub(excess).max(LEAST);
+    match text.chars().nth(room) {
+        Some(_) => text.chars().take(room - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,8 +180,17 @@ mod tests {
         let text = view.fitted(Some(100));
         assert_eq!(text.chars().count(), 100, "{text}");
         assert!(text.contains("\"orders") && text.contains("…") && text.contains("12345\""), "{text}");
-        assert!(text.ends_with("number 1 of 3 in the queue; held for 2m 5s by pid 4242 on web1"), "{text}");
+        assert!(text.ends_with("\": held 2m 5s by pid 4242 on web1 (1 of 3)"), "{text}");
         assert!(view.fitted(None).contains(&format!("{name:?}")));
+    }
+
+    #[test]
+    fn eighty_columns_have_room_for_a_name_and_a_holder() {
+        let name = LockName::new("orders/eu-central-1/warehouse-17/aisle-4/line-42").unwrap();
+        let text = view(&name, "pid 20745 on web1: ./report.sh").fitted(Some(80));
+        assert_eq!(text.chars().count(), 80, "{text}");
+        assert!(text.contains("\"orders/…") && text.contains("held 2m 5s by pid 20745 on"), "{text}");
+        assert!(text.ends_with("(1 of 3)"), "{text}");
     }
 
     #[test]
@@ -175,7 +200,9 @@ mod tests {
             .fitted(Some(100));
         assert_eq!(text.chars().count(), 100, "{text}");
         assert!(
-            text.contains("\"nightly\"") && text.contains("by pid 4242") && text.ends_with("--last"),
+            text.contains("\"nightly\"")
+                && text.contains("by pid 4242 on web1: ./rep")
+                && text.ends_with("x… (1 of 3)"),
             "{text}"
         );
     }

@@ -154,3 +154,25 @@ fn a_person_who_waits_sees_who_holds_and_the_place_in_the_queue() {
     pty.see("mine");
     assert_eq!(pty.exit_code(), Some(0), "{}", pty.screen());
 }
+
+#[test]
+fn on_a_narrow_terminal_a_long_name_does_not_hide_the_holder() {
+    let place = Place::new();
+    let name = "orders/eu-central-1/warehouse-17/aisle-4/line-42";
+    let started = place.path("started");
+    let script = format!("touch {}; sleep 60", started.display());
+    let holder = place.latch(["run", name, "--", "sh", "-c", &script]).spawn().unwrap();
+    let holder = crate::support::Running::from(holder);
+    eventually("it holds", || started.exists());
+    let mut shell = Command::new("sh");
+    let latch = format!("stty cols 80 rows 24; exec {} run {name} -- true", env!("CARGO_BIN_EXE_latch"));
+    shell.args(["-c", &latch]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    let mut pty = Pty::start(&shell);
+    pty.see("for \"orders/");
+    pty.see("…");
+    pty.see("42\": held ");
+    pty.see(&format!("by pid {}", holder.id()));
+    holder.signal(Signal::SIGTERM);
+    pty.see("latch: got ");
+    assert_eq!(pty.exit_code(), Some(0), "{}", pty.screen());
+}
