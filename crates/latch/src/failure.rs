@@ -124,7 +124,8 @@ impl Failure {
 
     /// Adds this hint if the engine is the cause and there is no better one.
     pub(crate) fn or_hint(self, hint: impl FnOnce() -> String) -> Self {
-        if self.hint.is_some() || !self.is_of_engine { self } else { self.hint(hint()) }
+        let has_advice = self.hint.is_some() || self.sql.is_some();
+        if has_advice || !self.is_of_engine { self } else { self.hint(hint()) }
     }
 }
 

@@ -64,7 +64,7 @@ fn the_wait_limit_counts_from_the_start_and_an_unreachable_server_is_no_busy_loc
     let ended = end(&mut job(&place, &loading, &["--wait", "1s", "--quiet"]));
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.err.contains("could not connect within 1s") && ended.err.contains("LOADING"), "{ended:?}");
-    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    assert!(!ended.err.contains("waiting"), "{ended:?}");
 }
 
 /// Each of these would wait forever if it were tried again.

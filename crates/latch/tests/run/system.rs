@@ -47,9 +47,9 @@ fn users_of_the_group_share_locks_in_the_folder_that_the_hint_makes() {
         let script = format!(
             "umask 077; install -d -m 2770 -g 64000 /var/lib/latchwork; cd /var/lib/latchwork
             {first} run x -- sh -c 'touch up; sleep 0.5; echo first' & until_there up
-            {second} run x -- echo second; wait
+            {second} run -q x -- echo second; wait
             {second} run y -- sh -c 'touch again; sleep 0.5; echo third' & until_there again
-            {first} run y -- echo fourth; wait"
+            {first} run -q y -- echo fourth; wait"
         );
         let Some(ended) = play(&script) else { return };
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{first} {second}: {ended:?}");
