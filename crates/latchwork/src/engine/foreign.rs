@@ -121,11 +121,11 @@ mod tests {
             [Revoke::AtLeaseEnd, Revoke::Now, Revoke::NowAlsoForeign].map(|how| how.check(holder).is_ok())
         };
         assert_eq!(allowed(&holder), [true, true, true]);
-        holder.foreign = Some(Foreign::new("string", b"hello"));
+        holder.foreign = Some(Box::new(Foreign::new("string", b"hello")));
         assert_eq!(allowed(&holder), [false, false, true]);
         let refused = Revoke::Now.check(&holder).expect_err("nobody asked for it").to_string();
         assert!(refused.contains("no lease") && refused.contains("hello"), "{refused}");
-        holder.foreign = Some(Foreign::not_a_lock("hash"));
+        holder.foreign = Some(Box::new(Foreign::not_a_lock("hash")));
         assert_eq!(allowed(&holder), [false, false, false]);
     }
 }

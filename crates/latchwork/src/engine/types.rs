@@ -299,7 +299,7 @@ pub struct ClaimState {
     /// expiry.
     pub expires_in: Option<Duration>,
     /// What was found, if another program holds the lock.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<Box<Foreign>>,
 }
 
 impl ClaimState {

@@ -258,7 +258,7 @@ fn state_of(contender: &Contender) -> ClaimState {
     state.token = u64::try_from(contender.revision).ok();
     state.note = Note::new(&contender.note);
     let value = contender.tells.as_deref().unwrap_or_default();
-    state.foreign = (!contender.is_ours).then(|| Foreign::new("key", value));
+    state.foreign = (!contender.is_ours).then(|| Box::new(Foreign::new("key", value)));
     state
 }
 

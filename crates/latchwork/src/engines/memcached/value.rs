@@ -55,7 +55,7 @@ pub(super) fn holder(value: &[u8], mut left: Option<u64>) -> ClaimState {
         None => {
             let mut stranger = ClaimState::new(stranger_id(value));
             stranger.note = Note::new("a client that is not latchwork");
-            stranger.foreign = Some(Foreign::new("item", value));
+            stranger.foreign = Some(Box::new(Foreign::new("item", value)));
             stranger
         }
     };

@@ -307,7 +307,7 @@ impl GetSet {
         let mut holder = ClaimState::new(ours.unwrap_or_else(|| stranger_id(value)));
         holder.note = Note::new(if time.is_some() { NO_NAME } else { NO_TIME });
         holder.expires_in = left.map(Duration::from_millis);
-        holder.foreign = ours.is_none().then(|| Foreign::new("string", value));
+        holder.foreign = ours.is_none().then(|| Box::new(Foreign::new("string", value)));
         Some(holder)
     }
 }

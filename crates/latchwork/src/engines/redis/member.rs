@@ -88,7 +88,7 @@ pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     let first_value = without_attempt(value);
     let granted = is_granted_to(fence, first_value).then(|| waiter(&fence[TOKEN..], token(fence))).flatten();
     let mut state = granted.map_or_else(
-        || ClaimState { foreign: Some(Foreign::new("string", value)), ..stranger(first_value) },
+        || ClaimState { foreign: Some(Box::new(Foreign::new("string", value))), ..stranger(first_value) },
         |state| ClaimState { token: token(fence), ..state },
     );
     if value.starts_with(b"!") {

@@ -45,8 +45,8 @@ impl State {
             (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))?;
         match self.kind.as_deref() {
             None => {}
-            Some("string") => holder.foreign = Some(Foreign::new("string", b"")),
-            Some(kind) => holder.foreign = Some(Foreign::not_a_lock(kind.to_owned())),
+            Some("string") => holder.foreign = Some(Box::new(Foreign::new("string", b""))),
+            Some(kind) => holder.foreign = Some(Box::new(Foreign::not_a_lock(kind.to_owned()))),
         }
         Some(holder)
     }

@@ -122,7 +122,7 @@ impl Row {
         let mut state = ClaimState::new(self.holder.id);
         state.token = self.token.map(|token| token as u64);
         state.owner = self.holder.owner.clone();
-        state.foreign = self.is_foreign().then(|| Foreign::new("row", self.text.as_bytes()));
+        state.foreign = self.is_foreign().then(|| Box::new(Foreign::new("row", self.text.as_bytes())));
         state.note = match (&self.note, self.is_foreign()) {
             (Some(note), _) => Note::new(note),
             (None, true) => Note::new(&format!("holder_id {}", self.text)),

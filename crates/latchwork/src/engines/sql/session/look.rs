@@ -66,7 +66,7 @@ impl<S: Server> Sessions<S> {
 pub(super) fn state_of(seen: &Seen) -> ClaimState {
     let mut state = ClaimState::new(id_of(seen.backend));
     state.note = seen.note.clone();
-    state.foreign = seen.stranger.as_ref().map(|name| Foreign::named("connection", name));
+    state.foreign = seen.stranger.as_ref().map(|name| Box::new(Foreign::named("connection", name)));
     state
 }
 
