@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub(super) struct SharedStore {
     /// `None` while a blocking thread has it. Locked only for as long as an inline statement takes.
-    store: Mutex<Option<Store>>,
+    store: Mutex<Option<Box<Store>>>,
     returned: Notify,
 }
 
@@ -30,13 +30,13 @@ enum Attempt<T> {
 
 /// The connection on its way to a blocking thread. Its drop puts it back, also if the thread never ran.
 struct Taken {
-    store: Option<Store>,
+    store: Option<Box<Store>>,
     from: Arc<SharedStore>,
 }
 
 impl SharedStore {
     pub(super) fn new(store: Store) -> Arc<Self> {
-        Arc::new(Self { store: Mutex::new(Some(store)), returned: Notify::new() })
+        Arc::new(Self { store: Mutex::new(Some(Box::new(store))), returned: Notify::new() })
     }
 
     /// Runs `work` with the connection: inline if it need not wait, else on a blocking thread. `work` answers `None`
