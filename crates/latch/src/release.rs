@@ -64,6 +64,6 @@ fn teach(options: &ReleaseOptions, place: &TargetOptions, lock: Option<&LockView
         Some(_) => "nobody holds it now".to_owned(),
         None => "who holds it is not known: the engine does not answer".to_owned(),
     };
-    let message = format!("to take the lock {:?} away from its holder is latch revoke; {who}", options.name);
+    let message = format!("latch revoke takes the lock {:?} away from its holder; {who}", options.name);
     Failure::new(USAGE, message).hint(shell_command::revoke(&options.as_revoke(), place))
 }

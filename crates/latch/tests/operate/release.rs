@@ -137,6 +137,6 @@ fn a_lock_without_a_lease_comes_free_only_with_now() {
 fn an_engine_that_does_not_answer_still_gets_the_lesson() {
     let place = Place::new();
     std::fs::write(place.path("locks.db"), "this is no database ".repeat(100)).unwrap();
-    assert_clean_error(&end(&mut place.latch(["release", "x"])), 64, "is latch revoke");
+    assert_clean_error(&end(&mut place.latch(["release", "x"])), 64, "latch revoke takes");
     assert_clean_error(&end(&mut place.latch(["release", "x", "--force"])), 69, "locks.db");
 }

@@ -101,7 +101,7 @@ async fn no_error_no_debug_text_and_no_event_tells_a_password() {
     keeps_the_secret(&format!("{parsed:?} {parsed}"));
     let client = latchwork::connect(&url).await.expect("the right password");
     let life = life_of(&client, &server).await.expect("an eventful life");
-    assert!(life.contains("engine no longer knows it") && life.contains("refuses user"), "{life}");
+    assert!(life.contains("an operator took it away") && life.contains("refuses user"), "{life}");
     keeps_the_secret(&life);
     let failures = failures().await;
     assert!(failures.contains("WRONGPASS") || failures.contains("AuthenticationFailed"), "{failures}");

@@ -33,7 +33,8 @@ impl<S: Server> Sessions<S> {
             how.check(&state_of(seen)).map_err(|error| error.about(&lock.name))?;
         }
         if how == Revoke::AtLeaseEnd {
-            let why = "it can only end a holder's connection, at once and with all its locks; take it away now instead";
+            let why =
+                "it can only end a holder's connection, at once and with all its locks; say so with --now";
             return Err(self.unsupported(why));
         }
         let mut done = Revoked::NotHeld;
