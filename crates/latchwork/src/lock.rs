@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{self, ClientHandle, LeaseTerms, Outcome, Patience, Terms, defaults};
+use crate::core::{self, ClientHandle, Holder, LeaseTerms, Outcome, Patience, Terms, defaults};
 use crate::engine::{Lifetime, Mode, Note};
 use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result};
 
@@ -207,7 +207,8 @@ impl Lock {
     /// Takes the lock if it is free.
     ///
     /// # Guarantees
-    /// Never overtakes those who wait on a fair engine, and never waits for another holder.
+    /// Never overtakes those who wait on a fair engine, and never waits for another holder. If nothing but an
+    /// earlier claim of this client, whose release failed, is in the way, the release is repeated first, at once.
     ///
     /// # Cancel safety
     /// May be dropped at any time; a grant that crossed with the drop is given back in the background.
@@ -216,7 +217,8 @@ impl Lock {
     /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for what the engine cannot do, and
     /// whatever the engine says. That somebody else holds the lock is no error but `None`; unless a claim whose reply is
     /// missing could not be withdrawn: then it is [`ErrorKind::Busy`], with
-    /// [`may_be_held_until`](Error::may_be_held_until).
+    /// [`may_be_held_until`](Error::may_be_held_until). That an earlier claim of this client could not be given back is
+    /// an error too, of the kind that its release failed with (most often [`ErrorKind::Unreachable`]).
     ///
     /// # Examples
     /// ```
@@ -401,15 +403,22 @@ impl Lock {
         Ok(())
     }
 
-    fn not_held(&self, wait: Wait, holder: Option<Note>, left: Option<Moment>) -> Error {
-        let by = holder.filter(|note| !note.as_str().is_empty());
-        let by = by.map_or_else(String::new, |note| format!(" by {}", note.as_str()));
+    fn not_held(&self, wait: Wait, holder: Holder, left: Option<Moment>) -> Error {
+        let (state, why) = match holder {
+            Holder::Elsewhere(Some(note)) if !note.as_str().is_empty() => {
+                (format!("held by {}", note.as_str()), "")
+            }
+            Holder::Elsewhere(_) => ("held".to_owned(), ""),
+            Holder::Task => ("held by another task of this client".to_owned(), ""),
+            Holder::WaitingTask => {
+                ("not free".to_owned(), ": another task of this client waits for it first")
+            }
+        };
         let error = match wait {
-            Wait::UpTo(limit) => Error::new(
-                ErrorKind::TimedOut,
-                format!("still held{by} after waiting {limit:?}; raise the wait limit"),
-            ),
-            _ => Error::new(ErrorKind::Busy, format!("held{by}")),
+            Wait::UpTo(limit) => {
+                Error::new(ErrorKind::TimedOut, format!("still {state} after waiting {limit:?}{why}"))
+            }
+            _ => Error::new(ErrorKind::Busy, format!("{state}{why}")),
         };
         let error = match left {
             Some(until) => error.with_effect(Effect::Unknown).may_be_held(until, self.core.clock.now()),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::task::{Context, Poll, Waker};
 
 use super::active::Part;
+use super::pending_release::PendingRelease;
 use super::{Core, local};
 use crate::engine::{Boxed, Claim};
 use crate::locked::locked;
@@ -18,10 +19,19 @@ const MISSES: u8 = 2;
 pub(super) struct Duty {
     pub(super) claim: Arc<Claim>,
     pub(super) part: Part,
+    purpose: Purpose,
     state: AtomicU8,
     /// How often the task was woken since it was last polled.
     misses: AtomicU8,
     task: Mutex<Task>,
+}
+
+/// What its requests are for.
+pub(super) enum Purpose {
+    /// To get the lock.
+    Claim,
+    /// To give it back.
+    Release(Option<Arc<PendingRelease>>),
 }
 
 /// The task that has the duty, and its request in flight.
@@ -36,23 +46,32 @@ const DONE: u8 = 1;
 const TAKEN_OVER: u8 = 2;
 
 impl Duty {
-    /// Registers a duty whose request was found unanswered. `None` on tokio's clock, where no sweeper looks
-    /// for stalled tasks.
+    /// Registers a duty whose request was found unanswered.
     pub(super) fn register(
         core: &Core,
         claim: &Arc<Claim>,
         part: Part,
+        purpose: Purpose,
         waker: &Waker,
         request: Option<Arc<dyn Seize>>,
-    ) -> Option<Arc<Self>> {
-        if core.clock.lives_in_the_runtime() {
-            return None;
-        }
+    ) -> Arc<Self> {
         let task = Mutex::new(Task { waker: Some(waker.clone()), request });
         let (state, misses) = (AtomicU8::new(ACTIVE), AtomicU8::new(0));
-        let duty = Arc::new(Self { claim: claim.clone(), part, state, misses, task });
+        let duty = Arc::new(Self { claim: claim.clone(), part, purpose, state, misses, task });
         local::register(core, &duty);
-        Some(duty)
+        duty
+    }
+
+    /// Whether its task tries to get the lock.
+    pub(super) fn is_claim(&self) -> bool {
+        matches!(self.purpose, Purpose::Claim)
+    }
+
+    pub(super) fn pending_release(&self) -> Option<Arc<PendingRelease>> {
+        match &self.purpose {
+            Purpose::Claim => None,
+            Purpose::Release(pending) => pending.clone(),
+        }
     }
 
     pub(super) fn is_active(&self) -> bool {

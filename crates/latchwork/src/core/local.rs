@@ -12,11 +12,13 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 
 use super::active::{Active, Part};
+use super::drive::Holder;
 use super::duty::Duty;
 use super::grip::Grip;
+use super::pending_release::PendingRelease;
 use super::ticket::{Inherited, Strays};
 use super::turn::{Closed, Found, Turn, TurnSlot};
-use super::{Core, Hold, Patience, Tenure, Terms, Ticket, sweeper};
+use super::{Core, Hold, Patience, Tenure, Terms, Ticket, defaults, no_answer, no_answer_in_time, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
 use crate::locked::locked;
@@ -50,6 +52,8 @@ struct Queue {
     offers: Vec<(u64, Waiting)>,
     /// Requests that other tasks of this client wait for. Some may be done.
     duties: Vec<Arc<Duty>>,
+    /// Releases that keep the name closed although no task has the lock.
+    releases: Vec<Arc<PendingRelease>>,
     shared: Option<Shared>,
     /// To be rung when the last reader of this client has given back.
     drained: Option<Arc<Notify>>,
@@ -86,29 +90,64 @@ impl Local {
     }
 }
 
-/// Stands in line until it is this task's turn. `None` if that is not within its patience.
+/// How standing in line ended.
+pub(crate) enum Stood {
+    /// It is this task's turn.
+    Turn(Turn),
+    /// It was not within its patience.
+    InVain(Holder),
+}
+
+/// Stands in line until it is this task's turn, or its patience ends.
+///
+/// # Errors
+/// Nothing but a release that failed, or stays unanswered, keeps the name closed.
 pub(crate) async fn stand_in_line(
     core: &Arc<Core>,
     name: &LockName,
     terms: &Arc<Terms>,
     patience: Patience,
-) -> Result<Option<Turn>> {
-    let mut place = match step_up(core, name, terms, patience) {
-        Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
-        Some(Standing::With(shared)) if terms.owner.is_none() => {
-            return Ok(Some(Turn::Pass(Grip::Shared(shared))));
+) -> Result<Stood> {
+    let mut limit = None;
+    let mut place = loop {
+        match step_up(core, name, terms, patience) {
+            Standing::First(ticket) => return Ok(Stood::Turn(Turn::Drive(ticket))),
+            Standing::With(shared) if terms.owner.is_none() => {
+                return Ok(Stood::Turn(Turn::Pass(Grip::Shared(shared))));
+            }
+            Standing::With(shared) => return nest(shared).map(Stood::Turn),
+            Standing::Behind(place) => break place,
+            Standing::InVain(holder) => return Ok(Stood::InVain(holder)),
+            Standing::Closed(release) => {
+                // As long as any request may take, and once for all releases that are met.
+                let limit = *limit.get_or_insert_with(|| core.clock.now().after(defaults::REQUEST_LIMIT));
+                if !Box::pin(release.repeat_now(core, limit)).await {
+                    return Err(release.error(core, name, no_answer));
+                }
+            }
         }
-        Some(Standing::With(shared)) => return nest(shared).map(Some),
-        Some(Standing::Behind(place)) => place,
-        None => return Ok(None),
     };
     sweeper::start(core);
     let turn = poll_fn(|context| place.poll(context));
-    Ok(match patience {
+    let turn = match patience {
         // Boxed, so that those who wait without a limit stay small: a timer is larger than the rest.
         Patience::Until(end) => Box::pin(core.until(end, turn)).await,
         _ => Some(turn.await),
-    })
+    };
+    turn.map_or_else(|| in_vain(core, name, terms.mode), |turn| Ok(Stood::Turn(turn)))
+}
+
+/// Why it was not this task's turn within its patience.
+fn in_vain(core: &Core, name: &LockName, mode: Mode) -> Result<Stood> {
+    let shard = core.local.shard(name);
+    let Some(queue) = shard.queues.get(name) else { return Ok(Stood::InVain(Holder::WaitingTask)) };
+    let release = queue.releases.first().filter(|_| queue.without_releases().admits(mode)).cloned();
+    let holder = queue.holder();
+    drop(shard);
+    match release {
+        Some(release) => Err(release.error(core, name, no_answer_in_time)),
+        None => Ok(Stood::InVain(holder)),
+    }
 }
 
 /// Where a task finds itself when it comes.
@@ -116,6 +155,10 @@ enum Standing<'a> {
     First(Ticket),
     Behind(Place<'a>),
     With(Arc<Tenure>),
+    /// It does not wait, and others have the lock or come before it.
+    InVain(Holder),
+    /// It does not wait, and nothing but this release keeps it from asking.
+    Closed(Arc<PendingRelease>),
 }
 
 fn step_up<'a>(
@@ -123,33 +166,35 @@ fn step_up<'a>(
     name: &'a LockName,
     terms: &Arc<Terms>,
     patience: Patience,
-) -> Option<Standing<'a>> {
+) -> Standing<'a> {
     let mut shard = core.local.shard(name);
     let Shard { queues, contended } = &mut *shard;
     let queue = match queues.entry(name.clone()) {
         Entry::Occupied(queue) => queue.into_mut(),
         Entry::Vacant(free) => {
-            return Some(Standing::First(free.insert(Queue::default()).ticket(core, name, terms)));
+            return Standing::First(free.insert(Queue::default()).ticket(core, name, terms));
         }
     };
     if let Some(tenure) = queue.nested_by(terms) {
-        return Some(Standing::With(tenure));
+        return Standing::With(tenure);
     }
     if queue.waiting.is_empty()
         && let Some(tenure) = queue.joined_by(terms, core.clock)
     {
-        return Some(Standing::With(tenure));
+        return Standing::With(tenure);
     }
     let is_admitted = match patience {
-        Patience::None => queue.is_worth_a_try(terms.mode),
+        Patience::None => queue.is_worth_a_try(queue.active, terms.mode),
         _ => queue.waiting.is_empty() && queue.active.admits(terms.mode),
     };
     if is_admitted {
-        return Some(Standing::First(queue.ticket(core, name, terms)));
+        return Standing::First(queue.ticket(core, name, terms));
     }
     if patience == Patience::None {
-        return None;
+        return queue.kept_from_trying(terms.mode);
     }
+    // The server may be back long before the janitor's next request.
+    queue.releases.iter().for_each(|release| release.hurry());
     let slot = Arc::<TurnSlot>::default();
     queue.arrivals += 1;
     queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), slot: slot.clone() });
@@ -157,7 +202,7 @@ fn step_up<'a>(
     if !core.clock.lives_in_the_runtime() && !contended.contains(name) {
         contended.insert(name.clone());
     }
-    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals, slot, is_served: false }))
+    Standing::Behind(Place { core, name, arrival: queue.arrivals, slot, is_served: false })
 }
 
 impl Queue {
@@ -176,13 +221,42 @@ impl Queue {
 
     /// Whether a task that does not wait should ask: others of this client that read do not stand in a reader's way, whether
     /// they hold or not, and hold up every writer.
-    fn is_worth_a_try(&self, mode: Mode) -> bool {
+    fn is_worth_a_try(&self, active: Active, mode: Mode) -> bool {
         match mode {
             Mode::Read => {
-                self.active.lets_read() && self.waiting.values().all(|waiting| waiting.terms.mode == mode)
+                active.lets_read() && self.waiting.values().all(|waiting| waiting.terms.mode == mode)
             }
-            _ => self.waiting.is_empty() && !self.active.is_read() && self.active.admits(mode),
+            _ => self.waiting.is_empty() && !active.is_read() && active.admits(mode),
         }
+    }
+
+    /// For a task that does not wait, and is not to ask now. Those who wait behind a release alone have not got the
+    /// lock either.
+    fn kept_from_trying<'a>(&self, mode: Mode) -> Standing<'a> {
+        let active = self.without_releases();
+        let is_open = match mode {
+            Mode::Read => active.lets_read(),
+            _ => !active.is_read() && active.admits(mode),
+        };
+        match self.releases.first().filter(|_| is_open) {
+            Some(release) => Standing::Closed(release.clone()),
+            None => Standing::InVain(self.holder()),
+        }
+    }
+
+    /// What is out, but for claims that no task has any more.
+    fn without_releases(&self) -> Active {
+        let mut active = self.active;
+        self.releases.iter().for_each(|release| active.remove(release.part));
+        active
+    }
+
+    /// Whether a task of this client holds the lock, or only wants it.
+    fn holder(&self) -> Holder {
+        let mut held = self.without_releases();
+        let asking = self.duties.iter().filter(|duty| duty.is_claim() && duty.is_active());
+        asking.for_each(|duty| held.remove(duty.part));
+        if held.is_empty() { Holder::WaitingTask } else { Holder::Task }
     }
 
     /// The tenure that a guard of the same owner can join.
@@ -248,8 +322,11 @@ impl Queue {
     }
 
     /// Something is over. Returns whom to ring if it was the last reader.
-    fn end(&mut self, part: Part) -> Option<Arc<Notify>> {
+    fn end(&mut self, Ended { part, release }: Ended<'_>) -> Option<Arc<Notify>> {
         self.active.remove(part);
+        if let Some(release) = release {
+            self.releases.retain(|other| !Arc::ptr_eq(other, release));
+        }
         self.duties.retain(|duty| duty.is_active());
         if self.active.is_read() { None } else { self.drained.take() }
     }
@@ -341,6 +418,27 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Something that counted among the claims of its client, and does no longer.
+#[derive(Clone, Copy)]
+struct Ended<'a> {
+    part: Part,
+    release: Option<&'a Arc<PendingRelease>>,
+}
+
+/// Tells the queue about a release that keeps the name closed although no task has the lock.
+pub(super) fn announce(core: &Core, name: &LockName, release: Arc<PendingRelease>) {
+    if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
+        queue.releases.push(release);
+    }
+}
+
+/// The release of a claim was answered or given up.
+pub(super) fn released(core: &Arc<Core>, name: &LockName, part: Part, release: Option<&Arc<PendingRelease>>) {
+    move_up(core, name, Some(Ended { part, release }));
+    // Only now: a task that tries looks at the queue again.
+    release.into_iter().for_each(|release| release.over());
+}
+
 /// Tells the queue about a request that it waits for.
 pub(super) fn register(core: &Core, duty: &Arc<Duty>) {
     let name = &duty.claim.name;
@@ -402,18 +500,18 @@ pub(crate) fn hand_duty(
         woken.into_iter().for_each(Waker::wake);
         return None;
     }
-    move_up(core, name, Some(part));
+    move_up(core, name, Some(Ended { part, release: None }));
     None
 }
 
 /// Gives everybody in line their turn whose turn it is, now that `ended` is over, and forgets a name that nobody wants.
-fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Part>) {
+fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Ended<'_>>) {
     loop {
         let (next, drained) = {
             let mut shard = core.local.shard(name);
             let Entry::Occupied(mut entry) = shard.queues.entry(name.clone()) else { return };
             let queue = entry.get_mut();
-            let drained = ended.take().and_then(|part| queue.end(part));
+            let drained = ended.take().and_then(|ended| queue.end(ended));
             let next = queue.next_up(core, name);
             if next.is_none() && queue.is_empty() {
                 entry.remove();

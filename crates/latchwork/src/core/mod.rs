@@ -20,6 +20,7 @@ mod lease;
 mod limits;
 mod local;
 mod machine;
+mod pending_release;
 mod request;
 mod shield;
 mod sweeper;
@@ -29,7 +30,7 @@ mod tenure;
 mod ticket;
 mod turn;
 
-pub(crate) use drive::{Outcome, acquire};
+pub(crate) use drive::{Holder, Outcome, acquire};
 pub(crate) use grip::Grip;
 pub(crate) use handle::ClientHandle;
 pub(crate) use hold::Hold;
@@ -159,7 +160,8 @@ impl Drop for Core {
 }
 
 fn no_answer_in_time() -> Error {
-    let message = "the engine did not answer within the wait limit; raise the limit, or look at the engine";
+    let message =
+        "the engine did not answer within the wait limit; is it, or a process that uses it, stopped?";
     Error::new(ErrorKind::TimedOut, message).with_effect(Effect::Unknown)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::active::Part;
-use super::duty::{Duty, Seizable, Seize};
+use super::duty::{Duty, Purpose, Seizable, Seize};
 use super::finish::Finish;
 use super::local::hand_duty;
 use super::{Core, Patience, Terms, defaults};
@@ -25,6 +25,8 @@ pub(crate) struct Ticket {
     /// What it counts as among the claims of its client.
     part: Part,
     claim: Option<Arc<Claim>>,
+    /// Whether the server may know the claim. If not, there is nothing to release.
+    is_sent: bool,
     strays: Strays,
     /// Rings when the readers of this client are done that hold an older claim.
     readers: Option<Arc<Notify>>,
@@ -45,7 +47,8 @@ pub(crate) type Strays = Option<Moment>;
 impl Ticket {
     pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, inherited: Inherited) -> Self {
         let Inherited { claim, strays } = inherited;
-        Self { core: Some(core), name, part, claim, strays, readers: None, duty: None }
+        let is_sent = claim.is_some();
+        Self { core: Some(core), name, part, claim, is_sent, strays, readers: None, duty: None }
     }
 
     /// Called when the task runs and is about to poll a request of its claim. False if its duty was taken
@@ -57,7 +60,7 @@ impl Ticket {
     /// Called when the task has to wait. From now on the sweeper can detect that the task is not polled.
     pub(super) fn wait(&mut self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) {
         if let (None, Some(core), Some(claim)) = (&self.duty, &self.core, &self.claim) {
-            self.duty = Duty::register(core, claim, self.part, waker, request());
+            self.duty = Some(Duty::register(core, claim, self.part, Purpose::Claim, waker, request()));
         }
     }
 
@@ -122,6 +125,16 @@ impl Ticket {
         let _ = self.run(core.until(limit, readers.notified())).await;
     }
 
+    /// The claim is about to be sent. Returns whether it was sent before.
+    pub(super) fn sends(&mut self) -> bool {
+        std::mem::replace(&mut self.is_sent, true)
+    }
+
+    /// The request failed without any effect.
+    pub(super) fn did_nothing(&mut self, was_sent: bool) {
+        self.is_sent = was_sent;
+    }
+
     /// Requests of its claim may still be under way, and take effect for as long as a lease.
     pub(crate) fn expect_strays(&mut self) {
         if let (Some(core), Some(claim)) = (&self.core, &self.claim) {
@@ -184,15 +197,18 @@ impl Ticket {
     /// Gives duty and claim to the next local waiter; what nobody takes comes back.
     fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
         let core = self.use_up()?;
-        let left = Inherited { claim: self.claim.take(), strays: self.strays };
+        let claim = self.claim.take().filter(|_| self.is_sent);
+        let left = Inherited { claim, strays: self.strays };
         let (claim, strays) = hand_duty(&core, &self.name, self.part, left)?;
         Some((Finish::new(core, self.name.clone(), self.part, strays), claim))
     }
 }
 
 /// Whether the engine said in time that nothing is left.
-async fn release(finish: Finish, claim: Arc<Claim>) -> bool {
+async fn release(mut finish: Finish, claim: Arc<Claim>) -> bool {
     let core = finish.core().clone();
+    // Its caller may not wait for the answer.
+    finish.announce(&claim);
     let now = core.clock.now();
     let limit = now.after(defaults::UNDO_LIMIT);
     core.until(limit, finish.release(claim, now)).await.is_some_and(|answer| answer.is_ok())

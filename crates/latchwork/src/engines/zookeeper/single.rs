@@ -27,7 +27,8 @@ impl Shared {
                 return Ok(verdict);
             }
         }
-        Err(Error::new(ErrorKind::Unreachable, "zookeeper: the node of this lock never stands still"))
+        Err(Error::new(ErrorKind::Unreachable, "zookeeper: the node of this lock never stands still")
+            .with_effect(Effect::Unknown))
     }
 
     /// Makes the node, and reads and watches whichever is there then, in one write: what happens to it between this and
