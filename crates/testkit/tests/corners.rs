@@ -90,6 +90,24 @@ async fn tries_at_one_time_repeat_a_failed_release_once() {
     assert!(lock.try_acquire().await.expect("answers").is_some(), "the first try after the outage");
 }
 
+/// The wait limit passes while the claim is under way. It goes on in the background, and no task wants it.
+#[tokio::test(start_paused = true)]
+async fn a_try_waits_for_a_claim_that_no_task_waits_for() {
+    let memory = Memory::new();
+    let lock = Client::new(memory.clone()).lock("a");
+    // No request takes longer than ten seconds: then the claim is given back, and the lock is open.
+    for span in [5 * SECOND, 60 * SECOND] {
+        memory.delay(Verb::Claim, span);
+        let error = lock.clone().wait(SECOND).acquire().await.expect_err("no answer");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
+        memory.delay(Verb::Claim, Duration::ZERO);
+        let waiting = lock.clone().wait(SECOND).acquire().await.expect_err("it is under way");
+        assert!(waiting.may_be_held_until().is_some(), "{waiting}");
+        let tried = lock.try_acquire().await.expect("it was given back");
+        tried.expect("no task has it").release().await.expect("held");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_dropped_before_anything_was_sent_leaves_the_lock_open() {
     let (engine, faults) = Flaky::new(Memory::new());
@@ -100,8 +118,8 @@ async fn an_attempt_that_is_dropped_before_anything_was_sent_leaves_the_lock_ope
     let error = lock.try_acquire().await.expect_err("refused");
     assert_eq!((error.effect(), error.may_be_held_until()), (Effect::None, None), "{error}");
     faults.claim(None);
-    assert!(lock.try_acquire().await.expect("answers").is_some());
     assert_eq!(faults.releases(), 0, "there was nothing to release");
+    assert!(lock.try_acquire().await.expect("answers").is_some());
 }
 
 /// The claim reaches the server only when its caller has given up; its lease counts from there.

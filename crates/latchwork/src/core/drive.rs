@@ -244,6 +244,10 @@ impl Future for Asking {
 
 impl Work for Asking {
     const ADOPTED_LIMIT: Duration = defaults::REQUEST_LIMIT;
+
+    fn abandoned(&mut self) {
+        self.ticket.iter_mut().for_each(Ticket::abandon);
+    }
 }
 
 impl Drop for Asking {

@@ -2,7 +2,7 @@
 //! more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::task::{Context, Poll, Waker};
 
 use super::active::Part;
@@ -20,6 +20,8 @@ pub(super) struct Duty {
     pub(super) claim: Arc<Claim>,
     pub(super) part: Part,
     purpose: Purpose,
+    /// What tasks that try see of it, once no task waits for it.
+    pending: OnceLock<Arc<PendingRelease>>,
     state: AtomicU8,
     /// How often the task was woken since it was last polled.
     misses: AtomicU8,
@@ -27,11 +29,12 @@ pub(super) struct Duty {
 }
 
 /// What its requests are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To get the lock.
     Claim,
     /// To give it back.
-    Release(Option<Arc<PendingRelease>>),
+    Release,
 }
 
 /// The task that has the duty, and its request in flight.
@@ -57,21 +60,24 @@ impl Duty {
     ) -> Arc<Self> {
         let task = Mutex::new(Task { waker: Some(waker.clone()), request });
         let (state, misses) = (AtomicU8::new(ACTIVE), AtomicU8::new(0));
-        let duty = Arc::new(Self { claim: claim.clone(), part, purpose, state, misses, task });
+        let (claim, pending) = (claim.clone(), OnceLock::new());
+        let duty = Arc::new(Self { claim, part, purpose, pending, state, misses, task });
         local::register(core, &duty);
         duty
     }
 
     /// Whether its task tries to get the lock.
     pub(super) fn is_claim(&self) -> bool {
-        matches!(self.purpose, Purpose::Claim)
+        self.purpose == Purpose::Claim
+    }
+
+    /// Lets whatever takes the duty over know of the release that tasks wait for.
+    pub(super) fn set_pending_release(&self, pending: &Arc<PendingRelease>) {
+        let _ = self.pending.set(pending.clone());
     }
 
     pub(super) fn pending_release(&self) -> Option<Arc<PendingRelease>> {
-        match &self.purpose {
-            Purpose::Claim => None,
-            Purpose::Release(pending) => pending.clone(),
-        }
+        self.pending.get().cloned()
     }
 
     pub(super) fn is_active(&self) -> bool {

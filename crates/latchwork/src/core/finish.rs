@@ -47,12 +47,10 @@ impl Finish {
 
     /// From here on, tasks that try wait for this release, and are told of its failure.
     pub(super) fn announce(&mut self, claim: &Claim) -> Arc<PendingRelease> {
-        let Self { core, name, part, .. } = self;
+        let Self { core, name, part, duty, .. } = self;
         let announce = || {
             let held_until = may_hold_until(claim, core.clock.now());
-            let pending = Arc::new(PendingRelease::new(*part, held_until));
-            local::announce(core, name, pending.clone());
-            pending
+            local::announce(core, name, PendingRelease::new(*part, held_until), duty.as_deref())
         };
         self.pending.get_or_insert_with(announce).clone()
     }
@@ -129,8 +127,10 @@ impl Future for Releasing {
         }
         let Poll::Ready(answer) = Pin::new(&mut *request).poll(cx) else {
             if finish.duty.is_none() {
-                let (request, purpose) = (request.share(), Purpose::Release(finish.pending.clone()));
-                let duty = Duty::register(&finish.core, claim, finish.part, purpose, cx.waker(), request);
+                let request = request.share();
+                let duty =
+                    Duty::register(&finish.core, claim, finish.part, Purpose::Release, cx.waker(), request);
+                finish.pending.iter().for_each(|pending| duty.set_pending_release(pending));
                 finish.duty = Some(duty);
             }
             return Poll::Pending;
@@ -153,6 +153,12 @@ fn left_to_the_background() -> Error {
 
 impl Work for Releasing {
     const ADOPTED_LIMIT: Duration = defaults::ADOPTED_RELEASE_LIMIT;
+
+    fn abandoned(&mut self) {
+        if let Some((finish, claim)) = &mut self.rest {
+            finish.announce(claim);
+        }
+    }
 }
 
 impl Drop for Releasing {

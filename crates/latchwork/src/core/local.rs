@@ -3,6 +3,9 @@
 //! The first task drives the remote claim. Whoever is behind is handed the held lock itself, or the duty to fetch it.
 //! Readers share one claim for as long as it may be passed on; permits have a claim each.
 
+#[cfg(all(test, feature = "memory"))]
+mod tests;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::poll_fn;
@@ -321,12 +324,14 @@ impl Queue {
         wants(&first.get().terms).then(|| first.remove_entry())
     }
 
+    fn forget(&mut self, release: &Arc<PendingRelease>) {
+        self.releases.retain(|other| !Arc::ptr_eq(other, release));
+    }
+
     /// Something is over. Returns whom to ring if it was the last reader.
-    fn end(&mut self, Ended { part, release }: Ended<'_>) -> Option<Arc<Notify>> {
+    fn end(&mut self, (part, release): Ended<'_>) -> Option<Arc<Notify>> {
         self.active.remove(part);
-        if let Some(release) = release {
-            self.releases.retain(|other| !Arc::ptr_eq(other, release));
-        }
+        release.into_iter().for_each(|release| self.forget(release));
         self.duties.retain(|duty| duty.is_active());
         if self.active.is_read() { None } else { self.drained.take() }
     }
@@ -418,23 +423,36 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Something that counted among the claims of its client, and does no longer.
-#[derive(Clone, Copy)]
-struct Ended<'a> {
-    part: Part,
-    release: Option<&'a Arc<PendingRelease>>,
-}
+/// What something counted as, and the release that tasks waited for.
+type Ended<'a> = (Part, Option<&'a Arc<PendingRelease>>);
 
-/// Tells the queue about a release that keeps the name closed although no task has the lock.
-pub(super) fn announce(core: &Core, name: &LockName, release: Arc<PendingRelease>) {
+/// Tells the queue about a release that keeps the name closed although no task has the lock. `duty`: that of its task.
+pub(super) fn announce(
+    core: &Core,
+    name: &LockName,
+    release: PendingRelease,
+    duty: Option<&Duty>,
+) -> Arc<PendingRelease> {
+    let release = Arc::new(release);
     if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
-        queue.releases.push(release);
+        queue.releases.push(release.clone());
     }
+    if let Some(duty) = duty {
+        duty.set_pending_release(&release);
+        if !duty.is_active() {
+            // Taken over meanwhile: the release that took its place is announced by itself.
+            if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
+                queue.forget(&release);
+            }
+            release.over();
+        }
+    }
+    release
 }
 
-/// The release of a claim was answered or given up.
+/// The release of a claim was answered or given up, or there was nothing to release.
 pub(super) fn released(core: &Arc<Core>, name: &LockName, part: Part, release: Option<&Arc<PendingRelease>>) {
-    move_up(core, name, Some(Ended { part, release }));
+    move_up(core, name, Some((part, release)));
     // Only now: a task that tries looks at the queue again.
     release.into_iter().for_each(|release| release.over());
 }
@@ -484,6 +502,7 @@ pub(crate) fn hand_duty(
     name: &LockName,
     part: Part,
     mut left: Inherited,
+    release: Option<&Arc<PendingRelease>>,
 ) -> Option<(Arc<Claim>, Strays)> {
     if let Some(claim) = left.claim.take() {
         let mut shard = core.local.shard(name);
@@ -496,11 +515,13 @@ pub(crate) fn hand_duty(
         left.claim = Some(claim);
         let ticket = Ticket::new(core.clone(), name.clone(), part, left);
         let woken = queue.offer(arrival, heir, Turn::Drive(ticket));
+        release.into_iter().for_each(|release| queue.forget(release));
         drop(shard);
         woken.into_iter().for_each(Waker::wake);
+        release.into_iter().for_each(|release| release.over());
         return None;
     }
-    move_up(core, name, Some(Ended { part, release: None }));
+    released(core, name, part, release);
     None
 }
 
@@ -575,111 +596,4 @@ pub(crate) fn share_read(tenure: Tenure, terms: &Terms, now: Moment) -> Grip {
     }
     move_up(&core, &claim.name, None);
     Grip::Shared(shared)
-}
-
-impl Terms {
-    fn could_drive(&self, claim: &Claim) -> bool {
-        let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner, &self.tells)
-            == (claim.mode, claim.ttl, claim.lifetime, &claim.owner, &claim.tells);
-        // The server may have granted it by now. A permit of another client with a greater token may have been held before
-        // this task came, and its own would be the lower one.
-        let is_permit = matches!(self.mode, Mode::Permit { .. });
-        is_same && !is_permit && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
-    }
-
-    fn could_hold(&self, tenure: &Tenure) -> bool {
-        let claim = tenure.claim();
-        // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew. Readers
-        // share a claim instead; and a permit that is passed on would come after a greater token, of another that is held.
-        let has_owner = self.owner.is_some() || claim.owner.is_some();
-        !has_owner
-            && (tenure.token().is_some() || !self.fenced)
-            && matches!(self.mode, Mode::Exclusive | Mode::Write)
-            && (self.mode, self.lease, self.lifetime, self.pass_for)
-                == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for())
-    }
-
-    fn agrees_with(&self, other: &Self) -> bool {
-        (self.mode, self.lease, self.lifetime, self.pass_for)
-            == (other.mode, other.lease, other.lifetime, other.pass_for)
-    }
-
-    /// Whether a reader holds one claim together with others. Limits on each hold would be the first one's.
-    fn shares_reads(&self) -> bool {
-        let is_alike = self.lease.max_hold.is_none() && self.at_least.is_zero();
-        self.mode == Mode::Read && !self.pass_for.is_zero() && is_alike
-    }
-
-    /// The lease is the outermost guard's, whatever a nested one asks for.
-    fn could_nest(&self, claim: &Claim) -> bool {
-        self.owner.is_some() && self.owner == claim.owner && self.mode == claim.mode
-    }
-}
-
-#[cfg(all(test, feature = "memory"))]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::Client;
-    use crate::engines::Memory;
-
-    #[tokio::test(start_paused = true)]
-    async fn local_waiters_that_give_up_leave_nothing_in_the_queue() {
-        let client = Client::new(Memory::new());
-        let name = LockName::new("a").expect("a good name");
-        let waiting =
-            |core: &Core| core.local.shard(&name).queues.get(&name).map(|queue| queue.waiting.len());
-        let guard = client.lock("a").acquire().await.expect("free");
-        let lock = client.lock("a").wait(Duration::from_millis(5));
-        let timed_out: Vec<_> = (0..20)
-            .map(|_| {
-                let lock = lock.clone();
-                tokio::spawn(async move { lock.acquire().await.is_err() })
-            })
-            .collect();
-        let dropped: Vec<_> = (0..20)
-            .map(|_| {
-                let lock = client.lock("a");
-                tokio::spawn(async move { drop(lock.acquire().await) })
-            })
-            .collect();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(waiting(client.core()), Some(40));
-        dropped.into_iter().for_each(|task| task.abort());
-        for task in timed_out {
-            assert!(task.await.expect("no panic"));
-        }
-        assert_eq!(waiting(client.core()), Some(0));
-        guard.release().await.expect("held");
-        assert_eq!(waiting(client.core()), None, "the name is forgotten");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_restored_image_gives_nothing_back_and_can_claim_again() {
-        let memory = Memory::new();
-        let client = Client::new(memory.clone());
-        let name = LockName::new("a").expect("a good name");
-        let grip = client.lock("a").acquire().await.expect("free").into_grip();
-        grip.hold().lose(crate::Loss::Copied);
-        drop(grip);
-        client.close().await.expect("nothing to wait for");
-        assert!(client.core().local.shard(&name).queues.is_empty(), "the name is open");
-        let filter = crate::engine::Filter::Name(name.clone());
-        assert_eq!(client.inspect(&filter).await.expect("answers")[0].holders.len(), 1, "the original's");
-    }
-
-    /// The second guard's task finds the first half-way through its release: it can no longer hold with it.
-    #[tokio::test(start_paused = true)]
-    async fn who_comes_while_its_owner_lets_go_does_not_wait_for_itself_later() {
-        let client = Client::new(Memory::new());
-        let lock = client.lock("a").owner("me").wait(Duration::from_secs(5));
-        let Grip::Shared(first) = lock.acquire().await.expect("free").into_grip() else { panic!("alone") };
-        let letting_go = Arc::into_inner(first).expect("the only guard");
-        let (second, released) = tokio::join!(lock.acquire(), letting_go.release());
-        released.0.expect("held");
-        let second = second.expect("its turn");
-        let third = lock.acquire().await.expect("nested in the second");
-        assert_eq!(second.token().expect("tokens"), third.token().expect("tokens"));
-    }
 }

@@ -27,6 +27,7 @@ mod sweeper;
 #[cfg_attr(not(feature = "telemetry"), path = "silence.rs")]
 mod telemetry;
 mod tenure;
+mod terms;
 mod ticket;
 mod turn;
 
@@ -37,11 +38,11 @@ pub(crate) use hold::Hold;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use machine::Patience;
 pub(crate) use tenure::Tenure;
+pub(crate) use terms::Terms;
 pub(crate) use ticket::Ticket;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::background::Background;
 use self::keeper::Keeper;
@@ -50,8 +51,8 @@ use self::local::Local;
 use self::request::Request;
 use self::telemetry::Telemetry;
 use crate::clock::{Clock, Moment};
-use crate::engine::{Boxed, Lifetime, Mode, Note, SharedEngine};
-use crate::{Effect, Error, ErrorKind, Guarantees, OwnerId, Result};
+use crate::engine::{Boxed, SharedEngine};
+use crate::{Effect, Error, ErrorKind, Guarantees, Result};
 
 /// What one client's guards, waiters and keeper share.
 pub(crate) struct Core {
@@ -65,24 +66,6 @@ pub(crate) struct Core {
     local: Local,
     keeper: Keeper,
     background: Background,
-}
-
-/// What a task wants of a lock. Two tasks of one client can share a claim only if these agree.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) mode: Mode,
-    pub(crate) owner: Option<OwnerId>,
-    pub(crate) lease: LeaseTerms,
-    /// How long a claim may stay with this client, going from task to task. Zero: it is never passed.
-    pub(crate) pass_for: Duration,
-    pub(crate) lifetime: Lifetime,
-    /// Whether a token is needed, where the engine gives one only when asked.
-    pub(crate) fenced: bool,
-    /// How long it stays held at the least, however soon its guard lets go.
-    pub(crate) at_least: Duration,
-    pub(crate) note: Note,
-    /// What everybody may read of the holder, where the engine keeps that.
-    pub(crate) tells: Option<Arc<[u8]>>,
 }
 
 impl Core {

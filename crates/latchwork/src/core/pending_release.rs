@@ -1,4 +1,4 @@
-//! A release that failed, or whose answer an attempt did not wait for, as other tasks of the client see it.
+//! A claim that no task has any more, and whose release is not answered yet, as other tasks of the client see it.
 //!
 //! The name stays closed until the release is answered (C10). A task that only tries must not report this as
 //! "held by another": it has the release repeated at once, and reports the error if it fails again.
@@ -13,7 +13,7 @@ use crate::clock::Moment;
 use crate::locked::locked;
 use crate::{Effect, Error, LockName};
 
-/// One such release. The queue of its name lists it from the first failure until the name opens.
+/// One such release, or the claim before it. The queue of its name lists it until the name opens.
 pub(super) struct PendingRelease {
     /// What its claim counts as among the claims of its client.
     pub(super) part: Part,
@@ -31,7 +31,7 @@ struct State {
     failures: u64,
     /// The newest failure.
     failure: Option<Error>,
-    /// Whether the janitor pauses, and no request is under way.
+    /// Whether the janitor pauses, and no task has ended its pause yet.
     is_pausing: bool,
     is_over: bool,
 }
@@ -70,7 +70,8 @@ impl PendingRelease {
     /// Has the release repeated at once, unless a request is under way. However many tasks call this, there is
     /// one request at a time.
     pub(super) fn hurry(&self) {
-        if locked(&self.state).is_pausing {
+        // Once for each pause: what is notified twice would end the next pause as well.
+        if std::mem::take(&mut locked(&self.state).is_pausing) {
             self.retry.notify_one();
         }
     }

@@ -9,9 +9,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::active::Part;
+use super::drive::may_hold_until;
 use super::duty::{Duty, Purpose, Seizable, Seize};
 use super::finish::Finish;
-use super::local::hand_duty;
+use super::local::{self, hand_duty};
+use super::pending_release::PendingRelease;
 use super::{Core, Patience, Terms, defaults};
 use crate::LockName;
 use crate::clock::Moment;
@@ -32,6 +34,8 @@ pub(crate) struct Ticket {
     readers: Option<Arc<Notify>>,
     /// The claim's entry in the client's queue, once its task had to wait for the server.
     duty: Option<Arc<Duty>>,
+    /// What tasks that try see of the claim, once its task is gone and the claim is under way.
+    pending: Option<Arc<PendingRelease>>,
 }
 
 /// What a task that gives up leaves to the next.
@@ -48,7 +52,17 @@ impl Ticket {
     pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, inherited: Inherited) -> Self {
         let Inherited { claim, strays } = inherited;
         let is_sent = claim.is_some();
-        Self { core: Some(core), name, part, claim, is_sent, strays, readers: None, duty: None }
+        Self {
+            core: Some(core),
+            name,
+            part,
+            claim,
+            is_sent,
+            strays,
+            readers: None,
+            duty: None,
+            pending: None,
+        }
     }
 
     /// Called when the task runs and is about to poll a request of its claim. False if its duty was taken
@@ -130,6 +144,14 @@ impl Ticket {
         std::mem::replace(&mut self.is_sent, true)
     }
 
+    /// Its task is gone, and the claim is under way: from here on, tasks that try wait for what becomes of it.
+    pub(super) fn abandon(&mut self) {
+        let (Some(core), Some(claim)) = (&self.core, &self.claim) else { return };
+        let held_until = may_hold_until(claim, core.clock.now().after(defaults::REQUEST_LIMIT));
+        let pending = PendingRelease::new(self.part, held_until);
+        self.pending = Some(local::announce(core, &self.name, pending, self.duty.as_deref()));
+    }
+
     /// The request failed without any effect.
     pub(super) fn did_nothing(&mut self, was_sent: bool) {
         self.is_sent = was_sent;
@@ -199,8 +221,9 @@ impl Ticket {
         let core = self.use_up()?;
         let claim = self.claim.take().filter(|_| self.is_sent);
         let left = Inherited { claim, strays: self.strays };
-        let (claim, strays) = hand_duty(&core, &self.name, self.part, left)?;
-        Some((Finish::new(core, self.name.clone(), self.part, strays), claim))
+        let pending = self.pending.take();
+        let (claim, strays) = hand_duty(&core, &self.name, self.part, left, pending.as_ref())?;
+        Some((Finish::new(core, self.name.clone(), self.part, strays).with_pending(pending), claim))
     }
 }
 
