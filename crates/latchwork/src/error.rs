@@ -156,7 +156,8 @@ impl Error {
     }
 
     /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it
-    /// back before. The client goes on trying that in the background.
+    /// back before. The client goes on trying that in the background. Until it succeeds, later calls for the
+    /// same lock report this time as well.
     ///
     /// The client counts from the moment at which it gives the request up, at most 10 s after it was sent. It
     /// adds 7 s, the time for which the claim may wait in a queue, and the ttl. That is an upper bound if the
@@ -172,7 +173,7 @@ impl Error {
     }
 
     /// The sentence alone: without the lock, and without what the server may have done.
-    pub(crate) fn sentence(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
@@ -235,5 +236,27 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_repeated_for_another_claim_says_everything_once() {
+        let now = Moment::from_micros(1_000_000);
+        let error = Error::new(ErrorKind::Unreachable, "the connection broke")
+            .with_effect(Effect::Unknown)
+            .about(&LockName::new("a").expect("a good name"))
+            .may_be_held(now.after(Duration::from_secs(3)), now);
+        let again = error.again().again();
+        assert_eq!(
+            again.to_string(),
+            "lock \"a\": the connection broke (the server may have acted); the lock may be held for up to 3.0s"
+        );
+        assert_eq!(again.to_string(), error.to_string());
+        assert_eq!((again.effect(), again.lock()), (error.effect(), error.lock()));
+        assert_eq!(again.may_be_held_until(), error.may_be_held_until());
     }
 }

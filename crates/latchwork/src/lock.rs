@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::core::{self, ClientHandle, LeaseTerms, OnWaiting, Outcome, Patience, Terms, defaults};
+use crate::core::{self, ClientHandle, Holder, LeaseTerms, OnWaiting, Outcome, Patience, Terms, defaults};
 use crate::engine::{Lifetime, Mode, Note};
 use crate::{Effect, Error, ErrorKind, Guard, Held, LockName, OwnerId, Result, Waiting};
 
@@ -244,7 +244,8 @@ impl Lock {
     /// Takes the lock if it is free.
     ///
     /// # Guarantees
-    /// Never overtakes those who wait on a fair engine, and never waits for another holder.
+    /// Never overtakes those who wait on a fair engine, and never waits for another holder. If nothing but an
+    /// earlier claim of this client, whose release failed, is in the way, the release is repeated first, at once.
     ///
     /// # Cancel safety
     /// May be dropped at any time; a grant that crossed with the drop is given back in the background.
@@ -253,7 +254,8 @@ impl Lock {
     /// [`ErrorKind::Invalid`] for a bad name or ttl, [`ErrorKind::Unsupported`] for what the engine cannot do, and
     /// whatever the engine says. That somebody else holds the lock is no error but `None`; unless a claim whose reply is
     /// missing could not be withdrawn: then it is [`ErrorKind::Busy`], with
-    /// [`may_be_held_until`](Error::may_be_held_until).
+    /// [`may_be_held_until`](Error::may_be_held_until). That an earlier claim of this client could not be given back is
+    /// an error too, of the kind that its release failed with (most often [`ErrorKind::Unreachable`]).
     ///
     /// # Examples
     /// ```
@@ -269,8 +271,8 @@ impl Lock {
         Ok(match self.attempt(Patience::None).await? {
             Outcome::Held(grip) => Some(Guard::new(grip, self.core.clone())),
             Outcome::NotHeld { left: None, .. } => None,
-            Outcome::NotHeld { holder, is_quarantine, left } => {
-                return Err(self.not_held(Wait::Never, (holder, is_quarantine), left));
+            Outcome::NotHeld { holder, left } => {
+                return Err(self.not_held(Wait::Never, holder, left));
             }
         })
     }
@@ -310,9 +312,7 @@ impl Lock {
     pub(crate) async fn acquire_within(&self, patience: Patience) -> Result<Guard> {
         match self.attempt(patience).await? {
             Outcome::Held(grip) => Ok(Guard::new(grip, self.core.clone())),
-            Outcome::NotHeld { holder, is_quarantine, left } => {
-                Err(self.not_held(self.wait, (holder, is_quarantine), left))
-            }
+            Outcome::NotHeld { holder, left } => Err(self.not_held(self.wait, holder, left)),
         }
     }
 
@@ -442,23 +442,30 @@ impl Lock {
         Ok(())
     }
 
-    fn not_held(
-        &self,
-        wait: Wait,
-        (holder, is_quarantine): (Option<Note>, bool),
-        left: Option<Moment>,
-    ) -> Error {
-        let by = holder.filter(|note| !note.as_str().is_empty());
-        // A quarantine is no holder of a permit.
-        let permits = self.terms.mode.permits().filter(|_| !is_quarantine);
-        let one = if permits.is_some() { ", one" } else { "" };
-        let by = by.map_or_else(String::new, |note| format!("{one} by {}", note.as_str()));
-        let permits = permits.map_or_else(String::new, |of| format!("{of} of {of} permits "));
+    fn not_held(&self, wait: Wait, holder: Holder, left: Option<Moment>) -> Error {
+        let by = |note: Option<Note>| {
+            note.filter(|note| !note.as_str().is_empty()).map(|note| format!("by {}", note.as_str()))
+        };
+        let (permits, state, why) = match (holder, self.terms.mode.permits()) {
+            (Holder::Elsewhere(note), Some(of)) => {
+                let one = by(note).map_or_else(String::new, |by| format!(", one {by}"));
+                (format!("{of} of {of} permits "), format!("held{one}"), "")
+            }
+            (Holder::Elsewhere(note) | Holder::Quarantine(note), _) => {
+                let by = by(note).map_or_else(String::new, |by| format!(" {by}"));
+                (String::new(), format!("held{by}"), "")
+            }
+            (Holder::Task, _) => (String::new(), "held by another task of this client".to_owned(), ""),
+            (Holder::WaitingTask, _) => {
+                (String::new(), "not free".to_owned(), ": another task of this client waits for it first")
+            }
+        };
         let error = match wait {
             Wait::UpTo(limit) => {
-                Error::new(ErrorKind::TimedOut, format!("{permits}still held{by} after waiting {limit:?}"))
+                let message = format!("{permits}still {state} after waiting {limit:?}{why}");
+                Error::new(ErrorKind::TimedOut, message)
             }
-            _ => Error::new(ErrorKind::Busy, format!("{permits}held{by}")),
+            _ => Error::new(ErrorKind::Busy, format!("{permits}{state}{why}")),
         };
         let error = match left {
             Some(until) => error.with_effect(Effect::Unknown).may_be_held(until, self.core.clock.now()),

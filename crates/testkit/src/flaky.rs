@@ -20,6 +20,7 @@ pub struct Faults {
     renewal_blocks: Mutex<Duration>,
     renewal_fails: AtomicBool,
     claims: AtomicU32,
+    releases: AtomicU32,
     renewals: AtomicU32,
     renewed: AtomicU32,
 }
@@ -66,6 +67,11 @@ impl Faults {
     /// How many claims were asked for.
     pub fn claims(&self) -> u32 {
         self.claims.load(Ordering::Relaxed)
+    }
+
+    /// How many releases were asked for.
+    pub fn releases(&self) -> u32 {
+        self.releases.load(Ordering::Relaxed)
     }
 }
 
@@ -148,6 +154,7 @@ impl<E: Engine> Engine for Flaky<E> {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
+        self.faults.releases.fetch_add(1, Ordering::Relaxed);
         if self.faults.release_fails.load(Ordering::Relaxed) {
             return Err(failure(Effect::None));
         }

@@ -62,6 +62,66 @@ async fn a_waiter_that_could_not_withdraw_says_that_the_lock_may_be_held() {
     assert!(held_until(&memory).await > memory.clock().now());
 }
 
+/// The janitor pauses between two requests, and a try ends its pause.
+#[tokio::test(start_paused = true)]
+async fn tries_at_one_time_repeat_a_failed_release_once() {
+    let (engine, faults) = Flaky::new(Memory::new());
+    let lock = Client::new(engine).lock("a");
+    faults.claim(Some(Fault::ReplyLost));
+    faults.release(true);
+    let error = lock.clone().wait(SECOND).acquire().await.expect_err("no answer");
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let before = faults.releases();
+    let tries: Vec<_> = (0..100)
+        .map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.try_acquire().await.map(drop).expect_err("not given back") })
+        })
+        .collect();
+    for tried in tries {
+        let error = tried.await.expect("no panic");
+        assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+        assert_eq!(error.to_string().matches("may have acted").count(), 1, "{error}");
+    }
+    assert_eq!(faults.releases() - before, 1);
+    faults.claim(None);
+    faults.release(false);
+    assert!(lock.try_acquire().await.expect("answers").is_some(), "the first try after the outage");
+}
+
+/// The wait limit passes while the claim is under way. It goes on in the background, and no task wants it.
+#[tokio::test(start_paused = true)]
+async fn a_try_waits_for_a_claim_that_no_task_waits_for() {
+    let memory = Memory::new();
+    let lock = Client::new(memory.clone()).lock("a");
+    // No request takes longer than ten seconds: then the claim is given back, and the lock is open.
+    for span in [5 * SECOND, 60 * SECOND] {
+        memory.delay(Verb::Claim, span);
+        let error = lock.clone().wait(SECOND).acquire().await.expect_err("no answer");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
+        memory.delay(Verb::Claim, Duration::ZERO);
+        let waiting = lock.clone().wait(SECOND).acquire().await.expect_err("it is under way");
+        assert!(waiting.may_be_held_until().is_some(), "{waiting}");
+        let tried = lock.try_acquire().await.expect("it was given back");
+        tried.expect("no task has it").release().await.expect("held");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_dropped_before_anything_was_sent_leaves_the_lock_open() {
+    let (engine, faults) = Flaky::new(Memory::new());
+    let lock = Client::new(engine).lock("a");
+    faults.claim(Some(Fault::Refused));
+    faults.release(true);
+    tokio::time::timeout(SECOND, lock.acquire()).await.expect_err("it goes on asking");
+    let error = lock.try_acquire().await.expect_err("refused");
+    assert_eq!((error.effect(), error.may_be_held_until()), (Effect::None, None), "{error}");
+    faults.claim(None);
+    assert_eq!(faults.releases(), 0, "there was nothing to release");
+    assert!(lock.try_acquire().await.expect("answers").is_some());
+}
+
 /// The claim reaches the server only when its caller has given up; its lease counts from there.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_acts_late_holds_no_longer_than_its_error_said() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::grip::Grip;
 use super::lease::Lease;
-use super::local::stand_in_line;
+use super::local::{Stood, stand_in_line};
 use super::machine::{Attempt, End, Failed, Step};
 use super::request::Request;
 use super::shield::{Shield, Work};
@@ -25,13 +25,24 @@ pub(crate) enum Outcome {
     Held(Grip),
     /// It was not to be had within the caller's patience.
     NotHeld {
-        /// Who holds it, if that is known.
-        holder: Option<Note>,
-        /// Whether the server grants no locks now: then `holder` describes its quarantine.
-        is_quarantine: bool,
+        /// Why not.
+        holder: Holder,
         /// Until when this attempt may hold it all the same, if its claim could not be withdrawn.
         left: Option<Moment>,
     },
+}
+
+/// Who kept an attempt from the lock.
+#[derive(Debug)]
+pub(crate) enum Holder {
+    /// Another client, if the engine names it.
+    Elsewhere(Option<Note>),
+    /// Nobody: the server grants no locks now, and the note says why.
+    Quarantine(Option<Note>),
+    /// A task of this client holds it.
+    Task,
+    /// A task of this client waits for it, or asks the server for it, ahead of this attempt.
+    WaitingTask,
 }
 
 /// Gets the lock, or gives up within `patience` and leaves nothing behind, also when dropped at any await.
@@ -51,20 +62,17 @@ async fn attempt(watched: &mut Watched<'_>, terms: &Arc<Terms>) -> Result<Outcom
     loop {
         match stand_in_line(watched, terms).await? {
             // Boxed, so that the many who only stand in line stay small.
-            Some(Turn::Drive(ticket)) => {
+            Stood::Turn(Turn::Drive(ticket)) => {
                 if let Some(outcome) = Box::pin(drive(watched, ticket, terms)).await? {
                     return Ok(outcome);
                 }
             }
-            Some(Turn::Pass(grip)) if grip.hold().lease_loss_now().is_none() => {
+            Stood::Turn(Turn::Pass(grip)) if grip.hold().lease_loss_now().is_none() => {
                 return Ok(Outcome::Held(grip));
             }
             // Lost on the way, while this task was kept from running: given back, and stood for again.
-            Some(Turn::Pass(_)) => {}
-            None => {
-                let holder = Some(Note::new("another task of this client"));
-                return Ok(Outcome::NotHeld { holder, is_quarantine: false, left: None });
-            }
+            Stood::Turn(Turn::Pass(_)) => {}
+            Stood::InVain(holder) => return Ok(Outcome::NotHeld { holder, left: None }),
         }
     }
 }
@@ -175,22 +183,25 @@ async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut Lease) -> Moment 
 
 /// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then undoes it. It ends also
 /// when the engine never answers, or nobody in this client would get the lock again.
-fn ask(core: &Arc<Core>, claim: &Arc<Claim>, ticket: Ticket, now: Moment) -> Shield<Asking> {
+fn ask(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket, now: Moment) -> Shield<Asking> {
     let request = core.answer(core.engine.clone().claim(claim.clone()), now);
-    Shield::new(core, Asking { request, ticket: Some(ticket) })
+    let was_sent = ticket.sends();
+    Shield::new(core, Asking { request, ticket: Some(ticket), was_sent })
 }
 
 /// A claim under way.
 struct Asking {
     request: Request<Answer>,
     ticket: Option<Ticket>,
+    /// Whether the server may know the claim from an earlier request.
+    was_sent: bool,
 }
 
 impl Future for Asking {
     type Output = (Result<Answer>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { request, ticket: held } = &mut *self;
+        let Self { request, ticket: held, was_sent } = &mut *self;
         let ticket = held.as_mut().expect("polled after it was ready");
         let answer = if !ticket.begin_poll(cx.waker(), || request.share()) {
             Err(super::no_answer())
@@ -201,10 +212,10 @@ impl Future for Asking {
             };
             answer
         };
-        if let Err(error) = &answer
-            && error.effect() == Effect::Unknown
-        {
-            ticket.expect_strays();
+        match answer.as_ref().map_err(Error::effect) {
+            Ok(_) => {}
+            Err(Effect::Unknown) => ticket.expect_strays(),
+            Err(Effect::None) => ticket.did_nothing(*was_sent),
         }
         let ticket = held.take().expect("it was just there");
         Poll::Ready((answer, ticket))
@@ -213,6 +224,10 @@ impl Future for Asking {
 
 impl Work for Asking {
     const ADOPTED_LIMIT: Duration = defaults::REQUEST_LIMIT;
+
+    fn abandoned(&mut self) {
+        self.ticket.iter_mut().for_each(Ticket::abandon);
+    }
 }
 
 impl Drop for Asking {
@@ -250,8 +265,9 @@ fn give_up(
     match (end, failure) {
         (End::Busy | End::TimedOut, None) => {
             let is_quarantine = busy.as_ref().is_some_and(|busy| busy.quarantine.is_some());
-            let holder = busy.and_then(|busy| busy.holder);
-            Ok(Outcome::NotHeld { holder: holder.map(|holder| holder.note), is_quarantine, left })
+            let holder = busy.and_then(|busy| busy.holder).map(|holder| holder.note);
+            let holder = if is_quarantine { Holder::Quarantine(holder) } else { Holder::Elsewhere(holder) };
+            Ok(Outcome::NotHeld { holder, left })
         }
         (End::TooLate, _) => {
             let message = "the engine answered too late for this ttl; raise ttl or look at the engine's load";
@@ -265,7 +281,7 @@ fn give_up(
 /// Until when this attempt's claim may hold the lock, if it cannot be undone. The server counts the ttl from
 /// the moment at which it carries out the request. The request was given up by `given_up`, and may be granted
 /// at the very end of the claim's place in the queue.
-fn may_hold_until(claim: &Claim, given_up: Moment) -> Moment {
+pub(super) fn may_hold_until(claim: &Claim, given_up: Moment) -> Moment {
     claim.lease_over(given_up.after(defaults::LATE + claim.wait_lease))
 }
 

@@ -2,10 +2,11 @@
 //! more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::task::{Context, Poll, Waker};
 
 use super::active::Part;
+use super::pending_release::PendingRelease;
 use super::{Core, local};
 use crate::engine::{Boxed, Claim};
 use crate::locked::locked;
@@ -18,10 +19,22 @@ const MISSES: u8 = 2;
 pub(super) struct Duty {
     pub(super) claim: Arc<Claim>,
     pub(super) part: Part,
+    purpose: Purpose,
+    /// What tasks that try see of it, once no task waits for it.
+    pending: OnceLock<Arc<PendingRelease>>,
     state: AtomicU8,
     /// How often the task was woken since it was last polled.
     misses: AtomicU8,
     task: Mutex<Task>,
+}
+
+/// What its requests are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To get the lock.
+    Claim,
+    /// To give it back.
+    Release,
 }
 
 /// The task that has the duty, and its request in flight.
@@ -36,23 +49,35 @@ const DONE: u8 = 1;
 const TAKEN_OVER: u8 = 2;
 
 impl Duty {
-    /// Registers a duty whose request was found unanswered. `None` on tokio's clock, where no sweeper looks
-    /// for stalled tasks.
+    /// Registers a duty whose request was found unanswered.
     pub(super) fn register(
         core: &Core,
         claim: &Arc<Claim>,
         part: Part,
+        purpose: Purpose,
         waker: &Waker,
         request: Option<Arc<dyn Seize>>,
-    ) -> Option<Arc<Self>> {
-        if core.clock.lives_in_the_runtime() {
-            return None;
-        }
+    ) -> Arc<Self> {
         let task = Mutex::new(Task { waker: Some(waker.clone()), request });
         let (state, misses) = (AtomicU8::new(ACTIVE), AtomicU8::new(0));
-        let duty = Arc::new(Self { claim: claim.clone(), part, state, misses, task });
+        let (claim, pending) = (claim.clone(), OnceLock::new());
+        let duty = Arc::new(Self { claim, part, purpose, pending, state, misses, task });
         local::register(core, &duty);
-        Some(duty)
+        duty
+    }
+
+    /// Whether its task tries to get the lock.
+    pub(super) fn is_claim(&self) -> bool {
+        self.purpose == Purpose::Claim
+    }
+
+    /// Lets whatever takes the duty over know of the release that tasks wait for.
+    pub(super) fn set_pending_release(&self, pending: &Arc<PendingRelease>) {
+        let _ = self.pending.set(pending.clone());
+    }
+
+    pub(super) fn pending_release(&self) -> Option<Arc<PendingRelease>> {
+        self.pending.get().cloned()
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -10,11 +10,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::active::Part;
-use super::duty::Duty;
-use super::local::hand_duty;
+use super::drive::may_hold_until;
+use super::duty::{Duty, Purpose};
+use super::local;
+use super::pending_release::PendingRelease;
 use super::request::Request;
 use super::shield::{Shield, Work};
-use super::ticket::{Inherited, Strays};
+use super::ticket::Strays;
 use super::{Core, defaults, janitor};
 use crate::clock::Moment;
 use crate::engine::{Claim, Released};
@@ -28,11 +30,29 @@ pub(crate) struct Finish {
     strays: Strays,
     /// The release's entry in the client's queue, once its task had to wait for the server.
     duty: Option<Arc<Duty>>,
+    /// What tasks that try see of it, once they may have to.
+    pending: Option<Arc<PendingRelease>>,
 }
 
 impl Finish {
     pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, strays: Strays) -> Self {
-        Self { core, name, part, strays, duty: None }
+        Self { core, name, part, strays, duty: None, pending: None }
+    }
+
+    /// The same for a release that was taken over from its task.
+    pub(super) fn with_pending(mut self, pending: Option<Arc<PendingRelease>>) -> Self {
+        self.pending = pending;
+        self
+    }
+
+    /// From here on, tasks that try wait for this release, and are told of its failure.
+    pub(super) fn announce(&mut self, claim: &Claim) -> Arc<PendingRelease> {
+        let Self { core, name, part, duty, .. } = self;
+        let announce = || {
+            let held_until = may_hold_until(claim, core.clock.now());
+            local::announce(core, name, PendingRelease::new(*part, held_until), duty.as_deref())
+        };
+        self.pending.get_or_insert_with(announce).clone()
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -74,15 +94,18 @@ impl Finish {
     }
 
     pub(crate) fn release_in_background(self, claim: Arc<Claim>) {
-        self.spawn_release(claim, true);
+        self.spawn_release(claim, None);
     }
 
-    fn spawn_release(mut self, claim: Arc<Claim>, is_first: bool) {
+    /// `failure`: why the first release failed, if one was sent.
+    fn spawn_release(mut self, claim: Arc<Claim>, failure: Option<&Error>) {
         // From here on the client's own thread does the release, unless it has already taken it over.
         if self.duty.take_if(|duty| duty.finish()).is_none() && self.duty.is_some() {
             return;
         }
-        self.core.clone().background.spawn(janitor::give_back(self, claim, is_first));
+        let pending = self.announce(&claim);
+        failure.into_iter().for_each(|failure| pending.failed(failure));
+        self.core.clone().background.spawn(janitor::give_back(self, pending, claim, failure.is_none()));
     }
 }
 
@@ -105,13 +128,16 @@ impl Future for Releasing {
         let Poll::Ready(answer) = Pin::new(&mut *request).poll(cx) else {
             if finish.duty.is_none() {
                 let request = request.share();
-                finish.duty = Duty::register(&finish.core, claim, finish.part, cx.waker(), request);
+                let duty =
+                    Duty::register(&finish.core, claim, finish.part, Purpose::Release, cx.waker(), request);
+                finish.pending.iter().for_each(|pending| duty.set_pending_release(pending));
+                finish.duty = Some(duty);
             }
             return Poll::Pending;
         };
         let (finish, claim) = rest.take().expect("it was just there");
         match (&answer, finish.strays) {
-            (Err(_), _) => finish.spawn_release(claim, false),
+            (Err(error), _) => finish.spawn_release(claim, Some(error)),
             (Ok(_), Some(until)) => finish.release_strays(claim, until),
             (Ok(_), None) => {}
         }
@@ -127,6 +153,12 @@ fn left_to_the_background() -> Error {
 
 impl Work for Releasing {
     const ADOPTED_LIMIT: Duration = defaults::ADOPTED_RELEASE_LIMIT;
+
+    fn abandoned(&mut self) {
+        if let Some((finish, claim)) = &mut self.rest {
+            finish.announce(claim);
+        }
+    }
 }
 
 impl Drop for Releasing {
@@ -143,6 +175,6 @@ impl Drop for Finish {
         if self.duty.take().is_some_and(|duty| !duty.finish()) {
             return; // Taken over: the name opens when that release is answered.
         }
-        hand_duty(&self.core, &self.name, self.part, Inherited::default());
+        local::released(&self.core, &self.name, self.part, self.pending.as_ref());
     }
 }

@@ -3,22 +3,32 @@
 use std::sync::{Arc, Weak};
 
 use super::finish::Finish;
+use super::pending_release::PendingRelease;
 use super::{Core, defaults};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Released};
 
 /// Repeats a release until it is answered, or until the lease ends by itself. `finish` opens the name then.
-/// `is_first`: the release was not sent before.
-pub(crate) async fn give_back(finish: Finish, claim: Arc<Claim>, mut is_first: bool) {
+/// `is_first`: the release was not sent before. A task that needs the lock ends the pause between two requests.
+pub(super) async fn give_back(
+    finish: Finish,
+    pending: Arc<PendingRelease>,
+    claim: Arc<Claim>,
+    mut is_first: bool,
+) {
     let core = finish.core().clone();
     let lease_over = claim.lease_over(core.clock.now());
     let mut pause = defaults::JANITOR_FIRST_PAUSE;
-    while core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await.is_err() {
+    loop {
+        pending.asking();
+        let released = core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await;
+        let Err(failure) = released else { break };
+        pending.failed(&failure);
         let again = core.clock.now().after(pause);
         if again >= lease_over {
             return core.telemetry.cleaned_up(&claim, "given up");
         }
-        core.clock.sleep_until(again).await;
+        let _ = core.until(again, pending.is_wanted()).await;
         pause = (pause * 2).min(defaults::JANITOR_LONGEST_PAUSE);
         is_first = false;
     }

@@ -3,6 +3,9 @@
 //! The first task drives the remote claim. Whoever is behind is handed the held lock itself, or the duty to fetch it.
 //! Readers share one claim for as long as it may be passed on; permits have a claim each.
 
+#[cfg(all(test, feature = "memory"))]
+mod tests;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::poll_fn;
@@ -12,12 +15,14 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 
 use super::active::{Active, Part};
+use super::drive::Holder;
 use super::duty::Duty;
 use super::grip::Grip;
+use super::pending_release::PendingRelease;
 use super::ticket::{Inherited, Strays};
 use super::turn::{Closed, Found, Turn, TurnSlot};
 use super::watched::Watched;
-use super::{Core, Hold, Patience, Tenure, Terms, Ticket, sweeper};
+use super::{Core, Hold, Patience, Tenure, Terms, Ticket, defaults, no_answer, no_answer_in_time, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
 use crate::locked::locked;
@@ -51,6 +56,8 @@ struct Queue {
     offers: Vec<(u64, Waiting)>,
     /// Requests that other tasks of this client wait for. Some may be done.
     duties: Vec<Arc<Duty>>,
+    /// Releases that keep the name closed although no task has the lock.
+    releases: Vec<Arc<PendingRelease>>,
     shared: Option<Shared>,
     /// To be rung when the last reader of this client has given back.
     drained: Option<Arc<Notify>>,
@@ -87,26 +94,61 @@ impl Local {
     }
 }
 
-/// Stands in line until it is this task's turn. `None` if that is not within its patience.
-pub(super) async fn stand_in_line(watched: &mut Watched<'_>, terms: &Arc<Terms>) -> Result<Option<Turn>> {
+/// How standing in line ended.
+pub(crate) enum Stood {
+    /// It is this task's turn.
+    Turn(Turn),
+    /// It was not within its patience.
+    InVain(Holder),
+}
+
+/// Stands in line until it is this task's turn, or its patience ends.
+///
+/// # Errors
+/// Nothing but a release that failed, or stays unanswered, keeps the name closed.
+pub(super) async fn stand_in_line(watched: &mut Watched<'_>, terms: &Arc<Terms>) -> Result<Stood> {
     let Watched { core, name, patience, .. } = *watched;
-    let mut place = match step_up(core, name, terms, patience) {
-        Some(Standing::First(ticket)) => return Ok(Some(Turn::Drive(ticket))),
-        Some(Standing::With(shared)) if terms.owner.is_none() => {
-            return Ok(Some(Turn::Pass(Grip::Shared(shared))));
+    let mut limit = None;
+    let mut place = loop {
+        match step_up(core, name, terms, patience) {
+            Standing::First(ticket) => return Ok(Stood::Turn(Turn::Drive(ticket))),
+            Standing::With(shared) if terms.owner.is_none() => {
+                return Ok(Stood::Turn(Turn::Pass(Grip::Shared(shared))));
+            }
+            Standing::With(shared) => return nest(shared).map(Stood::Turn),
+            Standing::Behind(place) => break place,
+            Standing::InVain(holder) => return Ok(Stood::InVain(holder)),
+            Standing::Closed(release) => {
+                // As long as any request may take, and once for all releases that are met.
+                let limit = *limit.get_or_insert_with(|| core.clock.now().after(defaults::REQUEST_LIMIT));
+                if !Box::pin(release.repeat_now(core, limit)).await {
+                    return Err(release.error(core, name, no_answer));
+                }
+            }
         }
-        Some(Standing::With(shared)) => return nest(shared).map(Some),
-        Some(Standing::Behind(place)) => place,
-        None => return Ok(None),
     };
     sweeper::start(core);
     watched.queued_locally(terms);
     let turn = poll_fn(|context| place.poll(context));
-    Ok(match patience {
+    let turn = match patience {
         // Boxed, so that those who wait without a limit stay small: a timer is larger than the rest.
         Patience::Until(end) => Box::pin(core.until(end, turn)).await,
         _ => Some(turn.await),
-    })
+    };
+    turn.map_or_else(|| in_vain(core, name, terms.mode), |turn| Ok(Stood::Turn(turn)))
+}
+
+/// Why it was not this task's turn within its patience.
+fn in_vain(core: &Core, name: &LockName, mode: Mode) -> Result<Stood> {
+    let shard = core.local.shard(name);
+    let Some(queue) = shard.queues.get(name) else { return Ok(Stood::InVain(Holder::WaitingTask)) };
+    let release = queue.releases.first().filter(|_| queue.without_releases().admits(mode)).cloned();
+    let holder = queue.holder();
+    drop(shard);
+    match release {
+        Some(release) => Err(release.error(core, name, no_answer_in_time)),
+        None => Ok(Stood::InVain(holder)),
+    }
 }
 
 /// Where a task finds itself when it comes.
@@ -114,6 +156,10 @@ enum Standing<'a> {
     First(Ticket),
     Behind(Place<'a>),
     With(Arc<Tenure>),
+    /// It does not wait, and others have the lock or come before it.
+    InVain(Holder),
+    /// It does not wait, and nothing but this release keeps it from asking.
+    Closed(Arc<PendingRelease>),
 }
 
 fn step_up<'a>(
@@ -121,33 +167,35 @@ fn step_up<'a>(
     name: &'a LockName,
     terms: &Arc<Terms>,
     patience: Patience,
-) -> Option<Standing<'a>> {
+) -> Standing<'a> {
     let mut shard = core.local.shard(name);
     let Shard { queues, contended } = &mut *shard;
     let queue = match queues.entry(name.clone()) {
         Entry::Occupied(queue) => queue.into_mut(),
         Entry::Vacant(free) => {
-            return Some(Standing::First(free.insert(Queue::default()).ticket(core, name, terms)));
+            return Standing::First(free.insert(Queue::default()).ticket(core, name, terms));
         }
     };
     if let Some(tenure) = queue.nested_by(terms) {
-        return Some(Standing::With(tenure));
+        return Standing::With(tenure);
     }
     if queue.waiting.is_empty()
         && let Some(tenure) = queue.joined_by(terms, core.clock)
     {
-        return Some(Standing::With(tenure));
+        return Standing::With(tenure);
     }
     let is_admitted = match patience {
-        Patience::None => queue.is_worth_a_try(terms.mode),
+        Patience::None => queue.is_worth_a_try(queue.active, terms.mode),
         _ => queue.waiting.is_empty() && queue.active.admits(terms.mode),
     };
     if is_admitted {
-        return Some(Standing::First(queue.ticket(core, name, terms)));
+        return Standing::First(queue.ticket(core, name, terms));
     }
     if patience == Patience::None {
-        return None;
+        return queue.kept_from_trying(terms.mode);
     }
+    // The server may be back long before the janitor's next request.
+    queue.releases.iter().for_each(|release| release.hurry());
     let slot = Arc::<TurnSlot>::default();
     queue.arrivals += 1;
     queue.waiting.insert(queue.arrivals, Waiting { terms: terms.clone(), slot: slot.clone() });
@@ -155,7 +203,7 @@ fn step_up<'a>(
     if !core.clock.lives_in_the_runtime() && !contended.contains(name) {
         contended.insert(name.clone());
     }
-    Some(Standing::Behind(Place { core, name, arrival: queue.arrivals, slot, is_served: false }))
+    Standing::Behind(Place { core, name, arrival: queue.arrivals, slot, is_served: false })
 }
 
 impl Queue {
@@ -174,13 +222,42 @@ impl Queue {
 
     /// Whether a task that does not wait should ask: others of this client that read do not stand in a reader's way, whether
     /// they hold or not, and hold up every writer.
-    fn is_worth_a_try(&self, mode: Mode) -> bool {
+    fn is_worth_a_try(&self, active: Active, mode: Mode) -> bool {
         match mode {
             Mode::Read => {
-                self.active.lets_read() && self.waiting.values().all(|waiting| waiting.terms.mode == mode)
+                active.lets_read() && self.waiting.values().all(|waiting| waiting.terms.mode == mode)
             }
-            _ => self.waiting.is_empty() && !self.active.is_read() && self.active.admits(mode),
+            _ => self.waiting.is_empty() && !active.is_read() && active.admits(mode),
         }
+    }
+
+    /// For a task that does not wait, and is not to ask now. Those who wait behind a release alone have not got the
+    /// lock either.
+    fn kept_from_trying<'a>(&self, mode: Mode) -> Standing<'a> {
+        let active = self.without_releases();
+        let is_open = match mode {
+            Mode::Read => active.lets_read(),
+            _ => !active.is_read() && active.admits(mode),
+        };
+        match self.releases.first().filter(|_| is_open) {
+            Some(release) => Standing::Closed(release.clone()),
+            None => Standing::InVain(self.holder()),
+        }
+    }
+
+    /// What is out, but for claims that no task has any more.
+    fn without_releases(&self) -> Active {
+        let mut active = self.active;
+        self.releases.iter().for_each(|release| active.remove(release.part));
+        active
+    }
+
+    /// Whether a task of this client holds the lock, or only wants it.
+    fn holder(&self) -> Holder {
+        let mut held = self.without_releases();
+        let asking = self.duties.iter().filter(|duty| duty.is_claim() && duty.is_active());
+        asking.for_each(|duty| held.remove(duty.part));
+        if held.is_empty() { Holder::WaitingTask } else { Holder::Task }
     }
 
     /// The tenure that a guard of the same owner can join.
@@ -245,9 +322,14 @@ impl Queue {
         wants(&first.get().terms).then(|| first.remove_entry())
     }
 
+    fn forget(&mut self, release: &Arc<PendingRelease>) {
+        self.releases.retain(|other| !Arc::ptr_eq(other, release));
+    }
+
     /// Something is over. Returns whom to ring if it was the last reader.
-    fn end(&mut self, part: Part) -> Option<Arc<Notify>> {
+    fn end(&mut self, (part, release): Ended<'_>) -> Option<Arc<Notify>> {
         self.active.remove(part);
+        release.into_iter().for_each(|release| self.forget(release));
         self.duties.retain(|duty| duty.is_active());
         if self.active.is_read() { None } else { self.drained.take() }
     }
@@ -339,6 +421,40 @@ impl Drop for Place<'_> {
     }
 }
 
+/// What something counted as, and the release that tasks waited for.
+type Ended<'a> = (Part, Option<&'a Arc<PendingRelease>>);
+
+/// Tells the queue about a release that keeps the name closed although no task has the lock. `duty`: that of its task.
+pub(super) fn announce(
+    core: &Core,
+    name: &LockName,
+    release: PendingRelease,
+    duty: Option<&Duty>,
+) -> Arc<PendingRelease> {
+    let release = Arc::new(release);
+    if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
+        queue.releases.push(release.clone());
+    }
+    if let Some(duty) = duty {
+        duty.set_pending_release(&release);
+        if !duty.is_active() {
+            // Taken over meanwhile: the release that took its place is announced by itself.
+            if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
+                queue.forget(&release);
+            }
+            release.over();
+        }
+    }
+    release
+}
+
+/// The release of a claim was answered or given up, or there was nothing to release.
+pub(super) fn released(core: &Arc<Core>, name: &LockName, part: Part, release: Option<&Arc<PendingRelease>>) {
+    move_up(core, name, Some((part, release)));
+    // Only now: a task that tries looks at the queue again.
+    release.into_iter().for_each(|release| release.over());
+}
+
 /// Tells the queue about a request that it waits for.
 pub(super) fn register(core: &Core, duty: &Arc<Duty>) {
     let name = &duty.claim.name;
@@ -384,6 +500,7 @@ pub(crate) fn hand_duty(
     name: &LockName,
     part: Part,
     mut left: Inherited,
+    release: Option<&Arc<PendingRelease>>,
 ) -> Option<(Arc<Claim>, Strays)> {
     if let Some(claim) = left.claim.take() {
         let mut shard = core.local.shard(name);
@@ -396,22 +513,24 @@ pub(crate) fn hand_duty(
         left.claim = Some(claim);
         let ticket = Ticket::new(core.clone(), name.clone(), part, left);
         let woken = queue.offer(arrival, heir, Turn::Drive(ticket));
+        release.into_iter().for_each(|release| queue.forget(release));
         drop(shard);
         woken.into_iter().for_each(Waker::wake);
+        release.into_iter().for_each(|release| release.over());
         return None;
     }
-    move_up(core, name, Some(part));
+    released(core, name, part, release);
     None
 }
 
 /// Gives everybody in line their turn whose turn it is, now that `ended` is over, and forgets a name that nobody wants.
-fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Part>) {
+fn move_up(core: &Arc<Core>, name: &LockName, mut ended: Option<Ended<'_>>) {
     loop {
         let (next, drained) = {
             let mut shard = core.local.shard(name);
             let Entry::Occupied(mut entry) = shard.queues.entry(name.clone()) else { return };
             let queue = entry.get_mut();
-            let drained = ended.take().and_then(|part| queue.end(part));
+            let drained = ended.take().and_then(|ended| queue.end(ended));
             let next = queue.next_up(core, name);
             if next.is_none() && queue.is_empty() {
                 entry.remove();
@@ -475,111 +594,4 @@ pub(crate) fn share_read(tenure: Tenure, terms: &Terms, now: Moment) -> Grip {
     }
     move_up(&core, &claim.name, None);
     Grip::Shared(shared)
-}
-
-impl Terms {
-    fn could_drive(&self, claim: &Claim) -> bool {
-        let is_same = (self.mode, self.lease.ttl, self.lifetime, &self.owner, &self.tells)
-            == (claim.mode, claim.ttl, claim.lifetime, &claim.owner, &claim.tells);
-        // The server may have granted it by now. A permit of another client with a greater token may have been held before
-        // this task came, and its own would be the lower one.
-        let is_permit = matches!(self.mode, Mode::Permit { .. });
-        is_same && !is_permit && !claim.wait_lease.is_zero() && (claim.fenced || !self.fenced)
-    }
-
-    fn could_hold(&self, tenure: &Tenure) -> bool {
-        let claim = tenure.claim();
-        // What is passed is held alone, and nested guards would wait for it; so an owner's claim is fetched anew. Readers
-        // share a claim instead; and a permit that is passed on would come after a greater token, of another that is held.
-        let has_owner = self.owner.is_some() || claim.owner.is_some();
-        !has_owner
-            && (tenure.token().is_some() || !self.fenced)
-            && matches!(self.mode, Mode::Exclusive | Mode::Write)
-            && (self.mode, self.lease, self.lifetime, self.pass_for)
-                == (claim.mode, tenure.lease_terms(), claim.lifetime, tenure.pass_for())
-    }
-
-    fn agrees_with(&self, other: &Self) -> bool {
-        (self.mode, self.lease, self.lifetime, self.pass_for)
-            == (other.mode, other.lease, other.lifetime, other.pass_for)
-    }
-
-    /// Whether a reader holds one claim together with others. Limits on each hold would be the first one's.
-    fn shares_reads(&self) -> bool {
-        let is_alike = self.lease.max_hold.is_none() && self.at_least.is_zero();
-        self.mode == Mode::Read && !self.pass_for.is_zero() && is_alike
-    }
-
-    /// The lease is the outermost guard's, whatever a nested one asks for.
-    fn could_nest(&self, claim: &Claim) -> bool {
-        self.owner.is_some() && self.owner == claim.owner && self.mode == claim.mode
-    }
-}
-
-#[cfg(all(test, feature = "memory"))]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::Client;
-    use crate::engines::Memory;
-
-    #[tokio::test(start_paused = true)]
-    async fn local_waiters_that_give_up_leave_nothing_in_the_queue() {
-        let client = Client::new(Memory::new());
-        let name = LockName::new("a").expect("a good name");
-        let waiting =
-            |core: &Core| core.local.shard(&name).queues.get(&name).map(|queue| queue.waiting.len());
-        let guard = client.lock("a").acquire().await.expect("free");
-        let lock = client.lock("a").wait(Duration::from_millis(5));
-        let timed_out: Vec<_> = (0..20)
-            .map(|_| {
-                let lock = lock.clone();
-                tokio::spawn(async move { lock.acquire().await.is_err() })
-            })
-            .collect();
-        let dropped: Vec<_> = (0..20)
-            .map(|_| {
-                let lock = client.lock("a");
-                tokio::spawn(async move { drop(lock.acquire().await) })
-            })
-            .collect();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(waiting(client.core()), Some(40));
-        dropped.into_iter().for_each(|task| task.abort());
-        for task in timed_out {
-            assert!(task.await.expect("no panic"));
-        }
-        assert_eq!(waiting(client.core()), Some(0));
-        guard.release().await.expect("held");
-        assert_eq!(waiting(client.core()), None, "the name is forgotten");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_restored_image_gives_nothing_back_and_can_claim_again() {
-        let memory = Memory::new();
-        let client = Client::new(memory.clone());
-        let name = LockName::new("a").expect("a good name");
-        let grip = client.lock("a").acquire().await.expect("free").into_grip();
-        grip.hold().lose(crate::Loss::Copied);
-        drop(grip);
-        client.close().await.expect("nothing to wait for");
-        assert!(client.core().local.shard(&name).queues.is_empty(), "the name is open");
-        let filter = crate::engine::Filter::Name(name.clone());
-        assert_eq!(client.inspect(&filter).await.expect("answers")[0].holders.len(), 1, "the original's");
-    }
-
-    /// The second guard's task finds the first half-way through its release: it can no longer hold with it.
-    #[tokio::test(start_paused = true)]
-    async fn who_comes_while_its_owner_lets_go_does_not_wait_for_itself_later() {
-        let client = Client::new(Memory::new());
-        let lock = client.lock("a").owner("me").wait(Duration::from_secs(5));
-        let Grip::Shared(first) = lock.acquire().await.expect("free").into_grip() else { panic!("alone") };
-        let letting_go = Arc::into_inner(first).expect("the only guard");
-        let (second, released) = tokio::join!(lock.acquire(), letting_go.release());
-        released.0.expect("held");
-        let second = second.expect("its turn");
-        let third = lock.acquire().await.expect("nested in the second");
-        assert_eq!(second.token().expect("tokens"), third.token().expect("tokens"));
-    }
 }

@@ -20,29 +20,31 @@ mod lease;
 mod limits;
 mod local;
 mod machine;
+mod pending_release;
 mod request;
 mod shield;
 mod sweeper;
 #[cfg_attr(not(feature = "telemetry"), path = "silence.rs")]
 mod telemetry;
 mod tenure;
+mod terms;
 mod ticket;
 mod turn;
 mod watched;
 
-pub(crate) use drive::{Outcome, acquire};
+pub(crate) use drive::{Holder, Outcome, acquire};
 pub(crate) use grip::Grip;
 pub(crate) use handle::ClientHandle;
 pub(crate) use hold::Hold;
 pub(crate) use lease::LeaseTerms;
 pub(crate) use machine::Patience;
 pub(crate) use tenure::Tenure;
+pub(crate) use terms::Terms;
 pub(crate) use ticket::Ticket;
 pub(crate) use watched::OnWaiting;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::background::Background;
 use self::keeper::Keeper;
@@ -51,8 +53,8 @@ use self::local::Local;
 use self::request::Request;
 use self::telemetry::Telemetry;
 use crate::clock::{Clock, Moment};
-use crate::engine::{Boxed, Lifetime, Mode, Note, SharedEngine};
-use crate::{Effect, Error, ErrorKind, Guarantees, OwnerId, Result};
+use crate::engine::{Boxed, SharedEngine};
+use crate::{Effect, Error, ErrorKind, Guarantees, Result};
 
 /// What one client's guards, waiters and keeper share.
 pub(crate) struct Core {
@@ -66,26 +68,6 @@ pub(crate) struct Core {
     local: Local,
     keeper: Keeper,
     background: Background,
-}
-
-/// What a task wants of a lock. Two tasks of one client can share a claim only if these agree.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) mode: Mode,
-    pub(crate) owner: Option<OwnerId>,
-    pub(crate) lease: LeaseTerms,
-    /// How long a claim may stay with this client, going from task to task. Zero: it is never passed.
-    pub(crate) pass_for: Duration,
-    pub(crate) lifetime: Lifetime,
-    /// Whether a token is needed, where the engine gives one only when asked.
-    pub(crate) fenced: bool,
-    /// How long it stays held at the least, however soon its guard lets go.
-    pub(crate) at_least: Duration,
-    pub(crate) note: Note,
-    /// What everybody may read of the holder, where the engine keeps that.
-    pub(crate) tells: Option<Arc<[u8]>>,
-    /// The function that is told about waits.
-    pub(crate) on_waiting: Option<OnWaiting>,
 }
 
 impl Core {
@@ -163,7 +145,8 @@ impl Drop for Core {
 }
 
 fn no_answer_in_time() -> Error {
-    let message = "the engine did not answer within the wait limit; raise the limit, or look at the engine";
+    let message =
+        "the engine did not answer within the wait limit; is it, or a process that uses it, stopped?";
     Error::new(ErrorKind::TimedOut, message).with_effect(Effect::Unknown)
 }
 

@@ -21,6 +21,9 @@ pub(crate) struct Shield<W: Work> {
 pub(crate) trait Work: Future<Output: Send> + Unpin + Send + 'static {
     /// How long it may stay unanswered once its caller is gone.
     const ADOPTED_LIMIT: Duration;
+
+    /// Called when its caller is gone, before it is moved.
+    fn abandoned(&mut self);
 }
 
 impl<W: Work> Shield<W> {
@@ -42,7 +45,11 @@ impl<W: Work> Future for Shield<W> {
 
 impl<W: Work> Drop for Shield<W> {
     fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
+        if let Some(mut work) = self.work.take() {
+            // In a fork the client's queue may be locked by a thread that is not there.
+            if !self.core.is_a_copy() {
+                work.abandoned();
+            }
             self.core.background.adopt(work);
         }
     }

@@ -66,7 +66,8 @@ fn look_around(core: &Arc<Core>) -> bool {
         let claim = duty.claim.clone();
         // The server may still carry out its last request at any time.
         let strays = Some(core.clock.now().after(claim.ttl));
-        Finish::new(core.clone(), claim.name.clone(), duty.part, strays).release_in_background(claim);
+        let finish = Finish::new(core.clone(), claim.name.clone(), duty.part, strays);
+        finish.with_pending(duty.pending_release()).release_in_background(claim);
     }
     untended.is_contended
 }

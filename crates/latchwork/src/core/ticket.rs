@@ -9,9 +9,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::active::Part;
-use super::duty::{Duty, Seizable, Seize};
+use super::drive::may_hold_until;
+use super::duty::{Duty, Purpose, Seizable, Seize};
 use super::finish::Finish;
-use super::local::hand_duty;
+use super::local::{self, hand_duty};
+use super::pending_release::PendingRelease;
 use super::{Core, Patience, Terms, defaults};
 use crate::LockName;
 use crate::clock::Moment;
@@ -25,11 +27,15 @@ pub(crate) struct Ticket {
     /// What it counts as among the claims of its client.
     part: Part,
     claim: Option<Arc<Claim>>,
+    /// Whether the server may know the claim. If not, there is nothing to release.
+    is_sent: bool,
     strays: Strays,
     /// Rings when the readers of this client are done that hold an older claim.
     readers: Option<Arc<Notify>>,
     /// The claim's entry in the client's queue, once its task had to wait for the server.
     duty: Option<Arc<Duty>>,
+    /// What tasks that try see of the claim, once its task is gone and the claim is under way.
+    pending: Option<Arc<PendingRelease>>,
 }
 
 /// What a task that gives up leaves to the next.
@@ -45,7 +51,18 @@ pub(crate) type Strays = Option<Moment>;
 impl Ticket {
     pub(crate) fn new(core: Arc<Core>, name: LockName, part: Part, inherited: Inherited) -> Self {
         let Inherited { claim, strays } = inherited;
-        Self { core: Some(core), name, part, claim, strays, readers: None, duty: None }
+        let is_sent = claim.is_some();
+        Self {
+            core: Some(core),
+            name,
+            part,
+            claim,
+            is_sent,
+            strays,
+            readers: None,
+            duty: None,
+            pending: None,
+        }
     }
 
     /// Called when the task runs and is about to poll a request of its claim. False if its duty was taken
@@ -57,7 +74,7 @@ impl Ticket {
     /// Called when the task has to wait. From now on the sweeper can detect that the task is not polled.
     pub(super) fn wait(&mut self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) {
         if let (None, Some(core), Some(claim)) = (&self.duty, &self.core, &self.claim) {
-            self.duty = Duty::register(core, claim, self.part, waker, request());
+            self.duty = Some(Duty::register(core, claim, self.part, Purpose::Claim, waker, request()));
         }
     }
 
@@ -122,6 +139,24 @@ impl Ticket {
         let _ = self.run(core.until(limit, readers.notified())).await;
     }
 
+    /// The claim is about to be sent. Returns whether it was sent before.
+    pub(super) fn sends(&mut self) -> bool {
+        std::mem::replace(&mut self.is_sent, true)
+    }
+
+    /// Its task is gone, and the claim is under way: from here on, tasks that try wait for what becomes of it.
+    pub(super) fn abandon(&mut self) {
+        let (Some(core), Some(claim)) = (&self.core, &self.claim) else { return };
+        let held_until = may_hold_until(claim, core.clock.now().after(defaults::REQUEST_LIMIT));
+        let pending = PendingRelease::new(self.part, held_until);
+        self.pending = Some(local::announce(core, &self.name, pending, self.duty.as_deref()));
+    }
+
+    /// The request failed without any effect.
+    pub(super) fn did_nothing(&mut self, was_sent: bool) {
+        self.is_sent = was_sent;
+    }
+
     /// Requests of its claim may still be under way, and take effect for as long as a lease.
     pub(crate) fn expect_strays(&mut self) {
         if let (Some(core), Some(claim)) = (&self.core, &self.claim) {
@@ -184,15 +219,19 @@ impl Ticket {
     /// Gives duty and claim to the next local waiter; what nobody takes comes back.
     fn hand_on(&mut self) -> Option<(Finish, Arc<Claim>)> {
         let core = self.use_up()?;
-        let left = Inherited { claim: self.claim.take(), strays: self.strays };
-        let (claim, strays) = hand_duty(&core, &self.name, self.part, left)?;
-        Some((Finish::new(core, self.name.clone(), self.part, strays), claim))
+        let claim = self.claim.take().filter(|_| self.is_sent);
+        let left = Inherited { claim, strays: self.strays };
+        let pending = self.pending.take();
+        let (claim, strays) = hand_duty(&core, &self.name, self.part, left, pending.as_ref())?;
+        Some((Finish::new(core, self.name.clone(), self.part, strays).with_pending(pending), claim))
     }
 }
 
 /// Whether the engine said in time that nothing is left.
-async fn release(finish: Finish, claim: Arc<Claim>) -> bool {
+async fn release(mut finish: Finish, claim: Arc<Claim>) -> bool {
     let core = finish.core().clone();
+    // Its caller may not wait for the answer.
+    finish.announce(&claim);
     let now = core.clock.now();
     let limit = now.after(defaults::UNDO_LIMIT);
     core.until(limit, finish.release(claim, now)).await.is_some_and(|answer| answer.is_ok())

@@ -94,7 +94,7 @@ impl<'a> Watched<'a> {
         }
         let lasts = self.core.clock.now().since(since);
         self.tell(terms, |state| {
-            let outage = Outage { lasts, kind: error.kind(), message: error.sentence().to_owned() };
+            let outage = Outage { lasts, kind: error.kind(), message: error.message().to_owned() };
             state.behind_local_task = false;
             state.quarantine = None;
             let before = state.outage.replace(outage);

@@ -20,7 +20,7 @@
 //! | C8 | `renew` never brings a lost claim back to life. |
 //! | C9 | For a name used before: one round trip for an uncontended `claim`, one for its `release`. |
 //! | C10 | The core sends no new claim on a name before the release of the client's previous one was answered or given up; unless the two may hold together, or the new one waits behind readers. |
-//! | C11 | Every id that was sent ends in a `release` that was answered or given up, lost claims included; only a try (`wait_lease` zero) that was answered `Busy` leaves nothing to release. |
+//! | C11 | Every id that was sent ends in a `release` that was answered or given up, lost claims included; only a try (`wait_lease` zero) that was answered `Busy`, and an id whose every claim failed with [`Effect::None`](crate::Effect::None), leave nothing to release, on the server and in the engine. |
 //! | C12 | The core never claims an id again whose release was sent or whose loss was told. |
 //! | C13 | A `claim` takes over at once from an exclusive holder with its own owner ([`Claim::takes_over`]), past the queue: a greater token, and the former claim's renewals and releases find nothing. |
 //! | C14 | What the server says of a held claim between renewals is named by `news`, also if it was said between two calls. |

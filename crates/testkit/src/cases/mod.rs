@@ -201,6 +201,11 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] an_outage_costs_a_waiter_nothing_but_time;
             [] an_outage_longer_than_the_wait_limit_is_told_as_one;
             [] a_claim_that_arrives_after_its_release_is_given_back;
+            [] an_error_before_anything_was_sent_says_so;
+            [] a_try_while_the_server_is_down_reports_the_error;
+            [] a_try_reports_a_release_that_failed_and_has_it_repeated_at_once;
+            [] a_try_on_a_thread_reports_a_release_that_failed;
+            [] a_lock_is_called_held_by_another_task_only_if_one_holds_it;
             [] closing_waits_for_what_goes_on_in_the_background;
         owners:
             ["C13"] an_owner_takes_over_from_itself_past_the_queue, unless no_owners;

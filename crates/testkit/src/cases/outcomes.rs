@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork::clock::Clock;
 use latchwork::engine::Filter;
-use latchwork::{Client, Effect, ErrorKind};
+use latchwork::{Client, Effect, Error, ErrorKind, Wait, blocking};
 
 use super::support::{LONG, hold, name, nothing_left, pause, waiters};
 use crate::Fixture;
@@ -143,4 +144,177 @@ pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>
         assert!(client.inspect(&Filter::Name(name(lock))).await.expect("answers").is_empty(), "{lock}");
     }
     hold(&client, "close a").await.release().await.expect("a closed client can still be used");
+}
+
+/// No request failed within the wait limit, and one may be under way: on a busy machine this takes long.
+fn is_unanswered(error: &Error) -> bool {
+    error.kind() == ErrorKind::TimedOut && error.to_string().contains("did not answer")
+}
+
+/// An error of an engine that cannot be used, and not an answer of one that can.
+fn is_of_the_engine(error: &Error) -> bool {
+    let text = error.to_string();
+    let is_answer = matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut) && !is_unanswered(error);
+    !is_answer && !text.contains("another task of this client") && text.matches("may have acted").count() <= 1
+}
+
+pub(super) async fn an_error_before_anything_was_sent_says_so<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    hold(&client, "unsent").await.release().await.expect("held");
+    fixture.breaks().await;
+    // The connection of before may not be known to be closed yet. This claim may be sent on it.
+    client.lock("notices").try_acquire().await.expect_err("it is broken");
+    for wait in [Duration::ZERO, A_WHILE] {
+        let mut round = 0;
+        let error = loop {
+            let lock = client.lock(format!("unsent {round}")).ttl(LONG).wait(wait);
+            match lock.acquire().await.expect_err("it is broken") {
+                error if is_unanswered(&error) => round += 1,
+                error => break error,
+            }
+        };
+        let told = (error.effect(), error.may_be_held_until());
+        assert_eq!(told, (Effect::None, None), "{error}");
+        assert!(is_of_the_engine(&error), "{error}");
+        let text = error.to_string();
+        assert!(!text.contains("may have acted") && !text.contains("may be held"), "{text}");
+    }
+    fixture.mend().await;
+    nothing_left(&client, "unsent 0").await;
+}
+
+/// Tries until the lock is granted. Every answer before is an error.
+async fn granted_after_an_outage(client: &Client, lock: &str) {
+    let clock = Clock::boottime();
+    let patience = clock.now().after(LONG);
+    loop {
+        match client.lock(lock).ttl(LONG).try_acquire().await {
+            Ok(Some(guard)) => return guard.release().await.map(drop).expect("held"),
+            Ok(None) => panic!("no client holds {lock:?}"),
+            Err(error) => assert!(is_of_the_engine(&error) && clock.now() < patience, "{error}"),
+        }
+        pause(10).await;
+    }
+}
+
+pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    hold(&client, "acquired").await.release().await.expect("held");
+    let guard = hold(&client, "released").await;
+    fixture.breaks().await;
+    let error = client.lock("acquired").ttl(LONG).wait(A_WHILE).acquire().await.expect_err("it is broken");
+    assert!(is_of_the_engine(&error), "{error}");
+    guard.release().await.expect_err("it is broken");
+    for lock in ["acquired", "released"] {
+        let lock = client.lock(lock).ttl(LONG);
+        for _ in 0..3 {
+            match lock.try_acquire().await {
+                Ok(tried) => panic!("{lock:?}: the server is down, and a try says {:?}", tried.map(drop)),
+                Err(error) => assert!(is_of_the_engine(&error), "{error}"),
+            }
+            for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(30))] {
+                let error = lock.clone().wait(wait).acquire().await.expect_err("it is broken");
+                assert!(is_of_the_engine(&error), "{wait:?}: {error}");
+            }
+        }
+    }
+    fixture.mend().await;
+    for lock in ["acquired", "released"] {
+        granted_after_an_outage(&client, lock).await;
+    }
+}
+
+pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_once<F: Fixture>(
+    fixture: Arc<F>,
+) {
+    let (client, faults) = flaky(&*fixture).await;
+    let lock = client.lock("not given back").ttl(LONG);
+    for round in 0..2 {
+        faults.claim(Some(Fault::ReplyLost));
+        faults.release(true);
+        let failed = lock.clone().wait(A_WHILE).acquire().await.expect_err("no answer");
+        assert_eq!(failed.effect(), Effect::Unknown, "{failed}");
+        let check = |error: Error| {
+            let told = (error.kind(), error.effect(), error.may_be_held_until().is_some());
+            assert_eq!(told, (ErrorKind::Unreachable, Effect::Unknown, true), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("not given back") && text.contains("the connection broke"), "{text}");
+            assert!(is_of_the_engine(&error), "{text}");
+        };
+        for _ in 0..10 {
+            check(lock.try_acquire().await.expect_err("its release fails"));
+        }
+        for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(30))] {
+            check(lock.clone().wait(wait).acquire().await.expect_err("its release fails"));
+        }
+        let waiter = {
+            let lock = lock.clone().wait(LONG);
+            tokio::spawn(async move { lock.acquire().await })
+        };
+        faults.claim(None);
+        if round == 0 {
+            waiter.abort();
+            let _ = waiter.await;
+            faults.release(false);
+            let guard = lock.try_acquire().await.expect("answers");
+            guard.expect("a try has the failed release repeated first").release().await.expect("held");
+        } else {
+            pause(100).await;
+            faults.release(false);
+            waiter.await.expect("no panic").expect("in time").release().await.expect("held");
+        }
+    }
+    nothing_left(&client, "not given back").await;
+}
+
+pub(super) async fn a_try_on_a_thread_reports_a_release_that_failed<F: Fixture>(fixture: Arc<F>) {
+    let (engine, faults) = Flaky::new(fixture.engine().await);
+    let on_a_thread = move || {
+        let client = blocking::Client::new(engine).expect("a thread");
+        let lock = client.lock("not given back").ttl(LONG);
+        faults.claim(Some(Fault::ReplyLost));
+        faults.release(true);
+        lock.clone().wait(A_WHILE).acquire().map(drop).expect_err("no answer");
+        for tried in [lock.try_acquire().map(drop), lock.clone().wait(Wait::Never).acquire().map(drop)] {
+            let error = tried.expect_err("its release fails");
+            assert!(error.kind() == ErrorKind::Unreachable && is_of_the_engine(&error), "{error}");
+        }
+        faults.claim(None);
+        faults.release(false);
+        let guard = lock.try_acquire().expect("answers").expect("it is given back first");
+        guard.release().map(drop).expect("held");
+    };
+    tokio::task::spawn_blocking(on_a_thread).await.expect("no panic");
+}
+
+pub(super) async fn a_lock_is_called_held_by_another_task_only_if_one_holds_it<F: Fixture>(fixture: Arc<F>) {
+    let (client, rival) = (fixture.client().await, fixture.client().await);
+    let lock = client.lock("whose").ttl(LONG);
+    let wait = [Wait::Never, Wait::UpTo(Duration::from_millis(30))];
+    let told = async || {
+        let mut texts = Vec::new();
+        for wait in wait {
+            let error = lock.clone().wait(wait).acquire().await.expect_err("somebody has it");
+            assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{error}");
+            texts.push(error.to_string());
+        }
+        texts
+    };
+    let held = hold(&client, "whose").await;
+    for text in told().await {
+        assert!(text.contains("held by another task of this client"), "{text}");
+    }
+    held.release().await.expect("held");
+    let held = hold(&rival, "whose").await;
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { hold(&client, "whose").await }
+    });
+    waiters(&rival, "whose", 1).await;
+    for text in told().await {
+        assert!(!text.contains("held by another task of this client"), "{text}");
+        assert!(text.contains("another task of this client waits for it"), "{text}");
+    }
+    held.release().await.expect("held");
+    waiter.await.expect("no panic").release().await.expect("held");
 }

@@ -110,7 +110,7 @@ impl Link {
     /// A reply that is none to what was asked: the server refuses, or speaks of something else.
     pub(super) fn strange(&self, reply: &Reply) -> Error {
         if let Reply::Refused(why) = reply {
-            return self.broken(why).with_effect(Effect::None);
+            return self.broken(why).with_effect(effect(why));
         }
         let why = format!("a reply to something else: {}", wire::shown(&format!("{reply:?}")));
         self.lane.close(&why);
@@ -127,11 +127,35 @@ impl Link {
     }
 }
 
+/// Of a SERVER_ERROR: memcached's own words for what it did not store, or the words of a proxy whose server may
+/// have stored it.
+fn effect(why: &str) -> Effect {
+    match ["out of memory", "object too large"].iter().any(|words| why.starts_with(words)) {
+        true => Effect::None,
+        false => Effect::Unknown,
+    }
+}
+
 /// A request that was dropped before its answer came.
 struct Unheard<'a>(&'a Lane<Meta>);
 
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
         self.0.close(LATE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_memcached_itself_says_that_nothing_was_stored() {
+        for why in ["out of memory storing object", "object too large for cache"] {
+            assert_eq!(effect(why), Effect::None, "{why}");
+        }
+        for why in ["backend failure", "Connection timed out", "proxy: backend out of memory", ""] {
+            assert_eq!(effect(why), Effect::Unknown, "{why}");
+        }
     }
 }

@@ -26,6 +26,8 @@ pub(super) mod code {
     pub(super) const TOO_MANY_STATEMENTS: u16 = 1461;
     pub(super) const NEEDS_ROW_FORMAT: u16 = 1665;
     pub(super) const TOO_LONG: u16 = 1406;
+    /// An error during COMMIT: what was written before may be durable.
+    pub(super) const DURING_COMMIT: u16 = 1180;
     /// Ended by an operator, or by a limit on how long a statement may take: it alone was undone.
     pub(super) const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
     /// The connection or the server ends, or has not come up: shutdown, network, killed, idle for too long, no quorum.
@@ -34,13 +36,16 @@ pub(super) mod code {
 
 /// A statement that may have been carried out, unless the server says that it was not.
 pub(super) fn failed(trouble: &Trouble, options: &Options) -> Error {
-    let is_refused = match trouble {
+    refused(trouble, options).with_effect(effect(trouble))
+}
+
+fn effect(trouble: &Trouble) -> Effect {
+    match trouble {
+        Trouble::Refused { code, .. } if code::THE_END.contains(code) => Effect::Unknown,
+        Trouble::Refused { code: code::DURING_COMMIT, .. } | Trouble::Ended(_) => Effect::Unknown,
         // What the server itself refuses, it undoes.
-        Trouble::Refused { code, .. } => !code::THE_END.contains(code),
-        Trouble::Unable(_) => true,
-        Trouble::Ended(_) => false,
-    };
-    refused(trouble, options).with_effect(if is_refused { Effect::None } else { Effect::Unknown })
+        Trouble::Refused { .. } | Trouble::Unable(_) => Effect::None,
+    }
 }
 
 /// A connection that was never made, or a transaction that never ended: nothing was done.
@@ -102,5 +107,22 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
     match sql {
         Some(sql) => error.with_sql(sql),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_statement_did_nothing_unless_the_server_ends_or_does_not_know() {
+        let refused = |code| Trouble::Refused { code, words: String::new() };
+        for code in [1044, 1045, 1064, 1142, 1146, 1205, 1213, 1290, 1317, 1406] {
+            assert_eq!(effect(&refused(code)), Effect::None, "{code}");
+        }
+        for code in [1053, 1158, 1180, 1927] {
+            assert_eq!(effect(&refused(code)), Effect::Unknown, "{code}");
+        }
+        assert_eq!(effect(&Trouble::Ended("closed".to_owned())), Effect::Unknown);
     }
 }

@@ -8,12 +8,23 @@ use super::wire::Trouble;
 use crate::engines::sql::InTheWay;
 use crate::{Effect, Error, ErrorKind};
 
+/// statement_completion_unknown: servers that replicate by consensus say so when they do not know whether a
+/// commit was carried out.
+const UNKNOWN: &str = "40003";
+
 /// A statement that may have been carried out, unless the server says that it was not.
 pub(super) fn failed(trouble: impl Into<Trouble>, options: &Options) -> Error {
     let trouble = trouble.into();
-    // What the server itself refuses, it rolls back.
-    let is_refused = matches!(&trouble, Trouble::Refused { code, .. } if !is_the_end(code));
-    refused(trouble, options).with_effect(if is_refused { Effect::None } else { Effect::Unknown })
+    let effect = effect(&trouble);
+    refused(trouble, options).with_effect(effect)
+}
+
+fn effect(trouble: &Trouble) -> Effect {
+    match trouble {
+        // What the server itself refuses, it rolls back.
+        Trouble::Refused { code, .. } if !is_the_end(code) && code != UNKNOWN => Effect::None,
+        _ => Effect::Unknown,
+    }
 }
 
 /// A connection that was never made.
@@ -116,4 +127,21 @@ fn conflict(code: &SqlState) -> Option<InTheWay> {
 fn is_the_end(code: &str) -> bool {
     let idle = SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT;
     code.starts_with("57P") || code.starts_with("08") || code == idle.code()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_statement_did_nothing_unless_the_server_ends_or_does_not_know() {
+        let refused = |code: &str| Trouble::Refused { code: code.to_owned(), words: String::new() };
+        for code in ["42P01", "42501", "42601", "25006", "22001", "57014", "40001", "55P03", "53300"] {
+            assert_eq!(effect(&refused(code)), Effect::None, "{code}");
+        }
+        for code in ["57P01", "57P02", "08006", "08007", "25P03", "40003"] {
+            assert_eq!(effect(&refused(code)), Effect::Unknown, "{code}");
+        }
+        assert_eq!(effect(&Trouble::Ended("closed".to_owned())), Effect::Unknown);
+    }
 }

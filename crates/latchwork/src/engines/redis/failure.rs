@@ -102,14 +102,19 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
 
 /// A request that may have.
 pub(super) fn unanswered(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
-    let effect = match failure {
+    told(failure, trouble, options).with_effect(effect(failure, trouble))
+}
+
+fn effect(failure: Failure, trouble: &Trouble) -> Effect {
+    match failure {
         Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase | Failure::NoMore => {
             Effect::None
         }
-        // A script may be stopped half-way.
+        // The user may not call the script at all. Inside a script, commands before the refused one were
+        // carried out.
+        Failure::Denied if !is_from_a_script(trouble) => Effect::None,
         Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
-    };
-    told(failure, trouble, options).with_effect(effect)
+    }
 }
 
 fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
@@ -162,6 +167,11 @@ pub(super) fn code(trouble: &Trouble) -> Option<&str> {
     Some(inner.filter(|_| outer == "ERR" || outer.starts_with('@')).unwrap_or(outer))
 }
 
+/// Whether a command of a script was refused, and not the script itself. Every version names the script then.
+fn is_from_a_script(trouble: &Trouble) -> bool {
+    has(trouble, "script")
+}
+
 /// Whether its message says so.
 fn has(trouble: &Trouble, words: &str) -> bool {
     trouble.words().contains(words)
@@ -186,6 +196,36 @@ mod tests {
         assert_eq!(failed("ERR Error running script (call to f_17c1): @user_script:3: no"), Failure::Strange);
         assert_eq!(failed("WRONGTYPE Operation against a key: -OOM"), Failure::Strange);
     }
+
+    #[test]
+    fn only_what_a_server_refused_as_a_whole_did_nothing() {
+        let effect = |trouble: Trouble| effect(Failure::of(&trouble), &trouble);
+        for reply in [
+            "NOAUTH Authentication required.",
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "NOPERM No permissions to access a key",
+            "MOVED 15495 127.0.0.1:7001",
+            "CLUSTERDOWN Hash slot not served",
+            "READONLY You can't write against a read only replica.",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.",
+            "FENCE a:latchwork1:f",
+        ] {
+            assert_eq!(effect(Trouble::Refused(reply.to_owned())), Effect::None, "{reply}");
+        }
+        for reply in [
+            "NOPERM No permissions to access a key script: 17c1, on @user_script:3.",
+            "ERR Error running script (call to f_17c1): @user_script:3: @user_script: 3: -NOPERM no",
+            "ERR The user executing the script can't run this command or subcommand script: 17c1, on @user_script:3.",
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: 17c1, on @user_script:3.",
+            "UNKILLABLE whatever that is",
+        ] {
+            assert_eq!(effect(Trouble::Refused(reply.to_owned())), Effect::Unknown, "{reply}");
+        }
+        assert_eq!(effect(Trouble::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(Trouble::TimedOut("late".to_owned())), Effect::Unknown);
+    }
+
     #[test]
     fn what_refuses_a_greeting_is_repeated_only_if_it_begins_with_a_word_that_says_why() {
         let told = |reply: &str| not_greeted(Trouble::Refused(reply.to_owned()));

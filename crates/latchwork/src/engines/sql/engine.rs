@@ -18,7 +18,7 @@ use crate::engine::{
     Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::mailbox::News;
-use crate::{Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
+use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 /// How many claims are renewed in one transaction.
 const BATCH: usize = 256;
@@ -113,7 +113,9 @@ impl<D: Database> Rows<D> {
         let values = [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl)), note, owner];
         let answer = self.run(Statement::ClaimFree, values).await?;
         let Some(token) = answer.rows.first().and_then(|row| row.first()) else { return Ok(None) };
-        Ok(Some(Grant { token: Some(int(token)? as u64), valid: Valid::For(claim.ttl) }))
+        // It was granted, whatever its token is.
+        let token = int(token).map_err(|error| error.with_effect(Effect::Unknown))?;
+        Ok(Some(Grant { token: Some(token as u64), valid: Valid::For(claim.ttl) }))
     }
 
     /// A waiter's sign of life. `None`: it is not waiting any more, or whoever is ahead of it may be gone.
@@ -333,11 +335,16 @@ impl<D: Database> Engine for Rows<D> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let verdict = self.claim_or_queue(claim).await;
-        if matches!(verdict, Ok(Verdict::Granted(_))) {
-            self.database.forget(claim.id);
-            if self.sweeps.is_time() {
-                tokio::spawn(sweep::sweep_if_due(self.clone()));
+        match &verdict {
+            Ok(Verdict::Granted(_)) => {
+                self.database.forget(claim.id);
+                if self.sweeps.is_time() {
+                    tokio::spawn(sweep::sweep_if_due(self.clone()));
+                }
             }
+            // No release may follow (C11). A claim that waits is expected again when it is repeated.
+            Err(error) if error.effect() == Effect::None => self.database.forget(claim.id),
+            _ => {}
         }
         verdict
     }

@@ -21,7 +21,7 @@ use crate::engine::{
 };
 use crate::locked::locked;
 use crate::names::AsItIs;
-use crate::{Error, ErrorKind, Guarantees, LockName, Loss, Result};
+use crate::{Effect, Error, ErrorKind, Guarantees, LockName, Loss, Result};
 
 /// A waiter looks again so soon, and then half as often each time.
 const FIRST: Duration = Duration::from_millis(5);
@@ -184,8 +184,10 @@ impl<D: Database> Inserts<D> {
         let answers = repeat_passed(|| self.shared.database.run(vec![put.clone()])).await?;
         let answer = answers.into_iter().next().ok_or_else(strange)?;
         let Some([token, left]) = answer.rows.first().map(Vec::as_slice) else { return Ok(Put::Busy(None)) };
-        let valid = Valid::For(span(int(left)?).min(claim.ttl));
-        Ok(Put::Won(Grant { token: Some(int(token)? as u64), valid }))
+        // It was granted, whatever these are.
+        let read = |value| int(value).map_err(|error| error.with_effect(Effect::Unknown));
+        let valid = Valid::For(span(read(left)?).min(claim.ttl));
+        Ok(Put::Won(Grant { token: Some(read(token)? as u64), valid }))
     }
 
     async fn put_in_transaction(&self, claim: &Claim, first: Statement, values: &[Value]) -> Result<Put> {

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::database::Transaction;
 use super::in_the_way::InTheWay;
-use crate::{Error, ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, Result};
 
 /// The number of attempts when other transactions interfere.
 const TRIES: u32 = 8;
@@ -86,7 +86,9 @@ impl WaitingRenewals {
             let _place = place;
             tokio::time::timeout(LONGEST_WAIT, renewal).await
         });
-        let no_answer = || Error::new(ErrorKind::Unreachable, "the renewal was not answered");
+        let no_answer = || {
+            Error::new(ErrorKind::Unreachable, "the renewal was not answered").with_effect(Effect::Unknown)
+        };
         let renewed = waiting.await.map_err(|_| no_answer()).and_then(|done| done.map_err(|_| no_answer()));
         drop(caller);
         Some(renewed.flatten())

@@ -33,7 +33,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Mode, Released, Renewal,
     Revoke, Revoked, SharedCells, Verdict, Wake,
 };
-use crate::{Error, ErrorKind, Faults, Guarantees, OwnerId, Promise, Result};
+use crate::{Effect, Error, ErrorKind, Faults, Guarantees, OwnerId, Promise, Result};
 
 const CLAIM_FREE: &str = include_str!("claim_free.sql");
 const RELEASE_FREE: &str = include_str!("release_free.sql");
@@ -269,7 +269,12 @@ impl Engine for Sqlite {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let asked = claim.clone();
-        self.write(move |shared, db| shared.claim(db, &asked)).await
+        let verdict = self.write(move |shared, db| shared.claim(db, &asked)).await;
+        if verdict.as_ref().is_err_and(|error| error.effect() == Effect::None) {
+            // No release may follow (C11). A claim that waits is expected again when it is repeated.
+            self.shared.doorbell.forget(claim.id);
+        }
+        verdict
     }
 
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {

@@ -27,10 +27,8 @@ impl Shared {
                 return Ok(verdict);
             }
         }
-        Err(Error::new(
-            ErrorKind::Unreachable,
-            "zookeeper: the node of this lock changed whenever it was read",
-        ))
+        let message = "zookeeper: the node of this lock changed whenever it was read";
+        Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
     }
 
     /// Makes the node, and reads and watches whichever is there then, in one write: what happens to it between this and

@@ -37,7 +37,7 @@ impl Heard {
 
     pub(super) fn failed(&mut self, error: &Error) {
         self.is_denied |= error.kind() == ErrorKind::Denied;
-        self.failures.push(error.to_string());
+        self.failures.push(error.message().to_owned());
     }
 
     /// Whom most of the masters name, and at least so many. A master that was asked late may have counted further than those

@@ -291,8 +291,8 @@ impl Redlock {
         Error::new(kind, message)
     }
 
-    /// Forgets a claim that only tried and failed. Its only attempt was undone on every master that it may
-    /// have reached, so no release follows. After several attempts the undo of an earlier one may still be in
+    /// Forgets a claim that failed. Its only attempt was undone on every master that it may
+    /// have reached, so no release may follow. After several attempts the undo of an earlier one may still be in
     /// flight, and the attempt numbers must not start again.
     fn forget_undone(&self, id: ClaimId) {
         let mut claims = locked(&self.shared.claims);
@@ -407,13 +407,13 @@ impl Engine for Redlock {
             Ok(awake) => self.claim_now(claim, &awake).await,
             Err(left) => Ok(Self::quarantined(left)),
         };
-        if claim.wait_lease.is_zero() {
-            match &verdict {
-                // Nothing is left of it, and no release follows.
-                Ok(Verdict::Busy(_)) => drop(locked(&self.shared.claims).remove(&claim.id)),
-                Err(error) if error.effect() == Effect::None => self.forget_undone(claim.id),
-                _ => {}
+        // Nothing is left of it, and no release may follow (C11).
+        match &verdict {
+            Ok(Verdict::Busy(_)) if claim.wait_lease.is_zero() => {
+                locked(&self.shared.claims).remove(&claim.id);
             }
+            Err(error) if error.effect() == Effect::None => self.forget_undone(claim.id),
+            _ => {}
         }
         verdict
     }

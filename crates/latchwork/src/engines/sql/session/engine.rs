@@ -162,7 +162,8 @@ impl<S: Server> Sessions<S> {
             }
             Err(error) => {
                 if error.effect() == Effect::None {
-                    self.not_asked(claim);
+                    // No release may follow (C11).
+                    claims.forget(claim.id);
                 }
                 Err(error)
             }
@@ -211,7 +212,7 @@ impl<S: Server> Sessions<S> {
             }
         }
         let line = self.0.common().await.map_err(|error| {
-            self.not_asked(claim);
+            claims.forget(claim.id);
             error.with_effect(Effect::None)
         })?;
         if claims.is_sent_on(claim.id, key, &line) {

@@ -1,0 +1,115 @@
+//! A claim that no task has any more, and whose release is not answered yet, as other tasks of the client see it.
+//!
+//! The name stays closed until the release is answered (C10). A task that only tries must not report this as
+//! "held by another": it has the release repeated at once, and reports the error if it fails again.
+
+use std::sync::Mutex;
+
+use tokio::sync::Notify;
+
+use super::Core;
+use super::active::Part;
+use crate::clock::Moment;
+use crate::locked::locked;
+use crate::{Effect, Error, LockName};
+
+/// One such release, or the claim before it. The queue of its name lists it until the name opens.
+pub(super) struct PendingRelease {
+    /// What its claim counts as among the claims of its client.
+    pub(super) part: Part,
+    /// Until when its claim may hold the lock.
+    held_until: Moment,
+    state: Mutex<State>,
+    /// Notified at every change of the state.
+    changed: Notify,
+    /// Ends the pause of the janitor.
+    retry: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    failures: u64,
+    /// The newest failure.
+    failure: Option<Error>,
+    /// Whether the janitor pauses, and no task has ended its pause yet.
+    is_pausing: bool,
+    is_over: bool,
+}
+
+impl PendingRelease {
+    pub(super) fn new(part: Part, held_until: Moment) -> Self {
+        let (state, changed, retry) = Default::default();
+        Self { part, held_until, state, changed, retry }
+    }
+
+    /// A request is about to be sent.
+    pub(super) fn asking(&self) {
+        locked(&self.state).is_pausing = false;
+    }
+
+    pub(super) fn failed(&self, failure: &Error) {
+        let mut state = locked(&self.state);
+        state.failures += 1;
+        state.failure = Some(failure.again());
+        state.is_pausing = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// The name is open again.
+    pub(super) fn over(&self) {
+        locked(&self.state).is_over = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Resolves when a task of this client needs the lock: the pause ends.
+    pub(super) async fn is_wanted(&self) {
+        self.retry.notified().await;
+    }
+
+    /// Has the release repeated at once, unless a request is under way. However many tasks call this, there is
+    /// one request at a time.
+    pub(super) fn hurry(&self) {
+        // Once for each pause: what is notified twice would end the next pause as well.
+        if std::mem::take(&mut locked(&self.state).is_pausing) {
+            self.retry.notify_one();
+        }
+    }
+
+    /// Has the release repeated, and waits for the answer until `limit`. Returns whether the name is open.
+    pub(super) async fn repeat_now(&self, core: &Core, limit: Moment) -> bool {
+        let known = locked(&self.state).failures;
+        self.hurry();
+        let answered = async {
+            loop {
+                let changed = self.changed.notified();
+                {
+                    let state = locked(&self.state);
+                    if state.is_over {
+                        return true;
+                    }
+                    if state.failures > known {
+                        return false;
+                    }
+                }
+                changed.await;
+            }
+        };
+        core.until(limit, answered).await.unwrap_or(false)
+    }
+
+    /// Why `name` is closed. `unanswered`: the error if no request has failed, and the first is still under way.
+    pub(super) fn error(&self, core: &Core, name: &LockName, unanswered: impl FnOnce() -> Error) -> Error {
+        let error = match &locked(&self.state).failure {
+            Some(failure) => {
+                let message = format!(
+                    "an earlier claim of this client is not given back yet, and its release is repeated: {}",
+                    failure.message()
+                );
+                Error::new(failure.kind(), message)
+            }
+            None => unanswered(),
+        };
+        error.with_effect(Effect::Unknown).may_be_held(self.held_until, core.clock.now()).about(name)
+    }
+}

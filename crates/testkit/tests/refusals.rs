@@ -1,0 +1,143 @@
+//! An error after which nothing can be held does not say that the lock may be held.
+//!
+//! Nothing was sent, or the server refused the request as a whole. The conformance case
+//! `an_error_before_anything_was_sent_says_so` covers a server that is down.
+
+use std::time::Duration;
+
+use latchwork::{Client, Effect, Error, ErrorKind};
+use testkit::servers::{
+    EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, PostgresOptions, PostgresServer, RedisOptions,
+    RedisServer, ZooKeeperOptions, ZooKeeperServer,
+};
+
+const A_WHILE: Duration = Duration::from_millis(200);
+
+fn did_nothing(error: &Error, kinds: &[ErrorKind]) {
+    println!("{error}");
+    assert!(kinds.contains(&error.kind()), "{error}");
+    assert_eq!((error.effect(), error.may_be_held_until()), (Effect::None, None), "{error}");
+    let text = error.to_string();
+    assert!(!text.contains("may have acted") && !text.contains("may be held"), "{text}");
+}
+
+/// Neither a try nor an attempt that waits leaves anything behind, or says that it might.
+async fn is_refused(client: &Client, name: &str, kind: ErrorKind) {
+    let lock = client.lock(name);
+    did_nothing(&lock.try_acquire().await.expect_err("refused"), &[kind]);
+    did_nothing(&lock.clone().wait(A_WHILE).acquire().await.expect_err("refused"), &[kind]);
+    did_nothing(&lock.try_acquire().await.expect_err("refused, and not held by anybody"), &[kind]);
+    client.close().await.expect("nothing is left to release");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_was_sent_nothing() {
+    for host in ["127.0.0.1:1", "nowhere.invalid:1"] {
+        for scheme in ["redis", "redlock", "memcached", "etcd", "zookeeper", "postgres", "mysql", "mariadb"] {
+            let path = match scheme {
+                "postgres" | "mysql" | "mariadb" => "/locks",
+                _ => "",
+            };
+            let user = if path.is_empty() { "" } else { "me@" };
+            let hosts = if scheme == "redlock" { [host; 3].join(",") } else { host.to_owned() };
+            let connected = latchwork::connect(&format!("{scheme}://{user}{hosts}{path}")).await;
+            let error = connected.err().unwrap_or_else(|| panic!("{scheme}: nobody listens at {host}"));
+            did_nothing(&error, &[ErrorKind::Unreachable, ErrorKind::Invalid]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_says_of_a_refused_request_that_nothing_was_done() {
+    let server = RedisServer::start(RedisOptions::default());
+    let client = latchwork::connect(&format!("redis://{}", server.address())).await.expect("it is there");
+    // A key of the queue of another lock: nothing is sent.
+    is_refused(&client, "a:latchwork1:q", ErrorKind::Invalid).await;
+
+    let rights = ["ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-evalsha", "-eval"];
+    assert!(server.command(&rights).is("OK"));
+    let url = format!("redis://weak:secret@{}", server.address());
+    let weak = latchwork::connect(&url).await.expect("it may log in");
+    is_refused(&weak, "a", ErrorKind::Denied).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_cluster_says_of_a_refused_request_that_nothing_was_done() {
+    let config = || vec![("cluster-enabled".to_owned(), "yes".to_owned())];
+    let nodes =
+        [(); 2].map(|()| RedisServer::start(RedisOptions { config: config(), ..RedisOptions::default() }));
+    let client = latchwork::connect(&format!("redis://{}", nodes[0].address())).await.expect("a node");
+    // No node has any slot.
+    is_refused(&client, "a", ErrorKind::Unreachable).await;
+
+    for (node, slots) in nodes.iter().zip([["0", "8191"], ["8192", "16383"]]) {
+        assert!(node.command(&["CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]]).is("OK"));
+    }
+    let port = nodes[1].port().to_string();
+    assert!(nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port]).is("OK"));
+    let moved = loop {
+        // Of these, some are the other node's.
+        let mut moved = None;
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            match client.lock(name).try_acquire().await {
+                Err(error) if error.kind() == ErrorKind::Unsupported => moved = Some(name),
+                Ok(Some(guard)) => drop(guard.release().await),
+                _ => {}
+            }
+        }
+        match moved {
+            Some(name) => break name,
+            None => tokio::time::sleep(A_WHILE).await,
+        }
+    };
+    is_refused(&client, moved, ErrorKind::Unsupported).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_says_of_a_refused_request_that_nothing_was_done() {
+    let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
+    let server = EtcdServer::start(options);
+    let url = format!("etcd://app:s3cr%40t@{}?namespace=other/", server.address());
+    let client = latchwork::connect(&url).await.expect("it may log in");
+    is_refused(&client, "a", ErrorKind::Denied).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zookeeper_says_of_a_refused_request_that_nothing_was_done() {
+    let server = ZooKeeperServer::start(ZooKeeperOptions::default());
+    let at = server.members()[0].address();
+    let owner = latchwork::connect(&format!("zookeeper://one:1@{at}")).await.expect("it is there");
+    owner.lock("a").acquire().await.expect("free").release().await.expect("held");
+    let other = latchwork::connect(&format!("zookeeper://two:2@{at}")).await.expect("it is there");
+    is_refused(&other, "a", ErrorKind::Denied).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_says_of_a_refused_request_that_nothing_was_done() {
+    let server = PostgresServer::start(PostgresOptions::default());
+    let at = server.address();
+    let owner = latchwork::connect(&server.url(at, "")).await.expect("it is there");
+    owner.lock("a").acquire().await.expect("free").release().await.expect("held");
+    server.psql("CREATE ROLE weak LOGIN; GRANT SELECT ON latchwork_lock, latchwork_claim TO weak");
+    let weak = latchwork::connect(&format!("postgres://weak@{at}/postgres")).await.expect("it may log in");
+    is_refused(&weak, "a", ErrorKind::Denied).await;
+    server.psql("DROP TABLE latchwork_lock, latchwork_claim");
+    is_refused(&owner, "a", ErrorKind::Corrupt).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_says_of_a_refused_request_that_nothing_was_done() {
+    let server = MariadbServer::start(MariadbOptions::default());
+    let at = server.address();
+    let owner = latchwork::connect(&server.url(at, "")).await.expect("it is there");
+    owner.lock("a").acquire().await.expect("free").release().await.expect("held");
+    let grants = |verb: &str, side: &str| {
+        let grant = |table: &str| format!("{verb} ALL ON locks.latchwork_{table} {side} weak;");
+        server.sql(&[grant("lock"), grant("claim")].concat())
+    };
+    server.sql("CREATE USER weak");
+    grants("GRANT", "TO");
+    let weak = latchwork::connect(&format!("mariadb://weak@{at}/locks")).await.expect("it may log in");
+    grants("REVOKE", "FROM");
+    is_refused(&weak, "a", ErrorKind::Denied).await;
+}
