@@ -129,7 +129,8 @@ pub(in crate::engines) enum Statement {
     Forget,
     /// Writes the row of the floor: the floor (which never falls), since, how far the sweep came.
     WriteFloor,
-    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name, now.
+    /// Deletes what is left of holders whose lock was taken away at once and whose leases would have ended: name,
+    /// now.
     ForgetRevoked,
 }
 
