@@ -22,14 +22,15 @@ pub(crate) struct ClaimView {
     for_ms: Option<u64>,
     /// `None` for a waiter, and for a claim that lives as long as its session.
     pub(crate) lease_left_ms: Option<u64>,
-    /// What was found, if another program holds the lock.
+    /// The type and length of the holder, if another program wrote it.
     pub(crate) foreign: Option<ForeignView>,
     /// Said of a holder that has no lease.
     #[serde(skip)]
     no_lease: &'static str,
 }
 
-/// What was found of another program's holder. Its value is not shown: it may be all that is needed to release the lock.
+/// The type and length of another program's holder. Its value is not shown: it may be all that is needed to release
+/// the lock.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ForeignView {
     #[serde(rename = "type")]
@@ -86,7 +87,7 @@ impl ClaimView {
     }
 }
 
-/// What ends a hold that no lease ends.
+/// Describes the end of a hold that has no lease.
 fn no_lease(claim: &ClaimState, promised: &Guarantees) -> &'static str {
     match () {
         () if promised.outlives_wrapper => "none: held until its last process ends",

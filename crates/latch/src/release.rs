@@ -32,7 +32,7 @@ pub(crate) struct ReleaseOptions {
 }
 
 impl ReleaseOptions {
-    /// The same, as it is written now.
+    /// This command line, as it is written now.
     fn as_revoke(&self) -> RevokeOptions {
         let (name, now, reason) = (self.name.clone(), self.now, "say here why".to_owned());
         RevokeOptions { name, now, foreign: false, reason }

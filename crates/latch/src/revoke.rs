@@ -38,7 +38,7 @@ pub(crate) struct RevokeOptions {
     /// Also if the holder is another program's
     #[arg(long, requires = "now")]
     pub(crate) foreign: bool,
-    /// Why, for whoever asks later: shown in the answer; the holder is not told
+    /// The reason, for later questions: shown in the answer; the holder is not told
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) reason: String,
 }
@@ -53,7 +53,7 @@ impl RevokeOptions {
     }
 }
 
-/// What was taken from whom.
+/// The lock that was taken away, and its former holders.
 #[derive(Debug, Serialize)]
 struct Taken {
     name: String,
@@ -123,8 +123,8 @@ async fn take_as_seen(
     }
 }
 
-/// A refusal for the sake of a foreign holder says what to type if that is what is wanted. Without --now it does not: that
-/// holder gives the lock back by itself, or its lease ends.
+/// A refusal for the sake of a foreign holder says what to type if that is what is wanted. Without --now it does
+/// not: that holder gives the lock back by itself, or its lease ends.
 fn advise(failure: Failure, state: &LockState, options: &RevokeOptions, place: &TargetOptions) -> Failure {
     let is_lock =
         state.holders.iter().all(|holder| holder.foreign.as_ref().is_none_or(|found| found.is_lock));
@@ -199,7 +199,7 @@ fn danger(promised: &Guarantees, taken: &Taken) -> String {
     format!("{until}{then}")
 }
 
-/// What the lock waits for where no lease ends.
+/// Names the event that frees a lock without a lease.
 fn no_lease(promised: &Guarantees) -> &'static str {
     match promised.outlives_wrapper {
         true => {

@@ -97,8 +97,9 @@ impl Client {
     /// A holder that is another program's is not touched, unless `how` asks for such holders.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder is another program's: nothing was changed. Otherwise what
-    /// the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the process that connected.
+    /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder is another program's: nothing was changed.
+    /// Otherwise what the engine says, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) in a fork of the
+    /// process that connected.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lock may or may not have been taken away.
@@ -119,8 +120,8 @@ impl Client {
         self.revoke_because(state, how, "").await
     }
 
-    /// As [`Client::revoke`], with the reason. It goes into the event that `tracing` gets of every revocation. The holder is not
-    /// told: no engine keeps a reason.
+    /// As [`Client::revoke`], with the reason. It goes into the event that `tracing` gets of every revocation. The
+    /// holder is not told: no engine keeps a reason.
     ///
     /// # Errors
     /// As [`Client::revoke`].

@@ -18,15 +18,15 @@ pub struct Guarantees {
     pub tokens_survive_data_loss: bool,
     /// Whether waiters are served in the order of their arrival.
     pub fair: bool,
-    /// Whether it can tell who waits for a lock. Where it cannot, [`LockState::waiters`](crate::engine::LockState::waiters) is
-    /// always empty.
+    /// Whether it can tell who waits for a lock. Where it cannot,
+    /// [`LockState::waiters`](crate::engine::LockState::waiters) is always empty.
     pub lists_waiters: bool,
     /// Whether waiters are woken by the release instead of polling.
     pub pushes: bool,
     /// Whether the server tells a holder that its claim was removed, instead of leaving it to the next renewal.
     pub tells_losses: bool,
-    /// Whether a holder whose lock was taken away at once hears [`Loss::Revoked`](crate::Loss::Revoked), if it asks before its lease
-    /// would have ended. Where it does not, the claim looks removed, or its session ended.
+    /// Whether a holder whose lock was taken away at once hears [`Loss::Revoked`](crate::Loss::Revoked), if it asks
+    /// before its lease would have ended. Where it does not, the claim looks removed, or its session ended.
     pub tells_revocations: bool,
     /// Whether a claim lasts for as long as its client's session lives, renewed or not. Where it does not, a claim that
     /// nobody renews ends with its lease.

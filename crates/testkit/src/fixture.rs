@@ -107,12 +107,13 @@ pub trait Fixture: Send + Sync + Sized + 'static {
         &[]
     }
 
-    /// Lets another program hold this lock, which a client has used before: for a minute, or until what is returned is dropped.
+    /// Lets another program hold this lock, which a client has used before: for a minute, or until what is returned
+    /// is dropped.
     fn plant(&self, _lock: &str) -> impl Future<Output = Box<dyn Send>> + Send {
         async { panic!("no other program can hold a lock here") }
     }
 
-    /// What stands where [`Fixture::plant`] put it, to the last byte; empty if nothing does.
+    /// The planted holder as the server has it, to the last byte; empty if it is gone.
     fn planted(&self, _lock: &str) -> impl Future<Output = String> + Send {
         async { panic!("no other program can hold a lock here") }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{ClaimState, Revoke};
 use crate::{Error, ErrorKind, Result};
 
-/// What stands where a claim would, and was not written by Latchwork. Each engine's page says how it tells one from the
-/// other. That is never guessed from an expiry.
+/// A value, node, row or connection that stands where a claim would, and was not written by Latchwork. Each
+/// engine's page says how it tells one from the other. That is never guessed from an expiry.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Foreign {
@@ -43,7 +43,7 @@ impl Foreign {
     }
 }
 
-/// Without the value: whoever reads it in a log could release the lock with it.
+/// Omits the value: a reader of a log could release the lock with it.
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Foreign")
@@ -69,10 +69,12 @@ impl fmt::Display for Foreign {
 }
 
 impl Revoke {
-    /// Whether this may be done to `holder`. An engine asks before it takes anything away, about what it found there itself.
+    /// Whether this may be done to `holder`. An engine asks before it takes anything away, about what it found
+    /// there itself.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`] if the holder is another program's, unless such holders were asked for and it can be a lock.
+    /// [`ErrorKind::Foreign`] if the holder is another program's, unless such holders were asked for and it can be
+    /// a lock.
     pub fn check(self, holder: &ClaimState) -> Result<()> {
         let Some(foreign) = &holder.foreign else { return Ok(()) };
         let refuse = |message| Err(Error::new(ErrorKind::Foreign, message));

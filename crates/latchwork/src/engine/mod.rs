@@ -117,8 +117,8 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// An operator takes the lock away from exactly the holders named in `state`.
     ///
     /// # Contract
-    /// [`Revoke::check`] is asked about each of them as the engine finds it now, before anything is changed. What is then
-    /// removed is what was found, in one step on the server.
+    /// [`Revoke::check`] is asked about each of them as the engine finds it now, before anything is changed. What
+    /// is then removed is what was found, in one step on the server.
     fn revoke(&self, state: &LockState, how: Revoke) -> impl Future<Output = Result<Revoked>> + Send;
 
     /// The cells beside its locks, if [`Guarantees::cells`] says that it has some; and what holders tell, if it keeps that.

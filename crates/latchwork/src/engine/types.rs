@@ -305,10 +305,10 @@ pub struct ClaimState {
     pub note: Note,
     /// Since when, on the server's wall clock.
     pub since: Option<SystemTime>,
-    /// How long the lease still runs; `None` for a waiter, a claim bound to its session, or a foreign holder without an
-    /// expiry.
+    /// How long the lease still runs; `None` for a waiter, a claim bound to its session, or a foreign holder
+    /// without an expiry.
     pub expires_in: Option<Duration>,
-    /// What was found, if another program holds the lock.
+    /// The type and length of the holder, if another program wrote it.
     pub foreign: Option<Box<Foreign>>,
     /// The number of permits that the lock has, if this claim is for one of them.
     pub permits: Option<u32>,
@@ -339,10 +339,11 @@ impl ClaimState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revoke {
-    /// The holder's next renewal is refused; the lock frees when the lease ends. The holder is told in time. A holder that
-    /// is another program's is not touched.
+    /// The holder's next renewal is refused; the lock frees when the lease ends. The holder is told in time. A
+    /// holder that is another program's is not touched.
     AtLeaseEnd,
-    /// The lock is free at once; the holder learns of it at its next renewal. Refused if the holder is another program's.
+    /// The lock is free at once; the holder learns of it at its next renewal. Refused if the holder is another
+    /// program's.
     Now,
     /// As [`Revoke::Now`], also if the holder is another program's.
     NowAlsoForeign,

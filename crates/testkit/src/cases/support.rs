@@ -79,7 +79,7 @@ pub(super) fn removed<F: Fixture>() -> Loss {
     if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Removed }
 }
 
-/// What a holder is told whose lock was taken away at once.
+/// The loss that a holder reports whose lock was taken away at once.
 pub(super) fn revoked_now<F: Fixture>() -> Loss {
     if F::guarantees().tells_revocations { Loss::Revoked } else { removed::<F>() }
 }

@@ -25,7 +25,7 @@ use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promis
 const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
                        has no queue and no tokens. Use scheme=set as soon as every service that shares the lock can";
 
-/// Who holds, as far as can be told.
+/// Notes of holders that leave no name.
 const NO_NAME: &str = "a client that leaves no name";
 const NO_TIME: &str = "a value that is no time";
 
@@ -282,7 +282,7 @@ impl Engine for GetSet {
 }
 
 impl GetSet {
-    /// What stands in the key.
+    /// The value of the key.
     async fn value(&self, name: &LockName) -> Result<Option<Vec<u8>>> {
         let (session, get) = (&self.shared.session, Command::of(&["GET", &self.key(name)]));
         match session.link().await?.command(get, &session.options).await? {
@@ -291,8 +291,8 @@ impl GetSet {
         }
     }
 
-    /// Who holds, if this value stands in the key: nobody, if its time has come. All clients write times, so it is a claim of
-    /// ours only if this client remembers that it wrote it.
+    /// The holder, if this is the value of the key. `None` if its time has come. All clients write times, so it is
+    /// a claim of ours only if this client remembers that it wrote it.
     fn holder(&self, value: &[u8]) -> Option<ClaimState> {
         let time = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
         let in_millis = |value: u64| if value < 100_000_000_000 { value * 1_000 } else { value };

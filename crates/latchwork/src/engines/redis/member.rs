@@ -77,8 +77,9 @@ pub(super) fn owner(fence: &[u8]) -> Option<OwnerId> {
     fence.get(TOKEN..).and_then(|member| waiter(member, None)).and_then(|state| state.owner)
 }
 
-/// Who holds: `value` is what stands in the shared key, `fence` the newest grant of ours. A value that this grant does not name
-/// is another program's, whatever it looks like: the ids of others have the form of ours (redis-py's are UUIDs in hex).
+/// The holder: `value` is the value of the shared key, `fence` the newest grant of ours. A value that this grant
+/// does not name is another program's, whatever it looks like: the ids of others have the form of ours (redis-py's
+/// are UUIDs in hex).
 pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     let expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
     if is_granted_to_one_of(fence, value)

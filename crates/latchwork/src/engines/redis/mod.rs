@@ -409,8 +409,8 @@ impl Engine for Redis {
 }
 
 impl Redis {
-    /// Takes the lock away from the holders named in `lock`. `known_as_ours`: a majority of masters says that they are, which one
-    /// of them alone may not know.
+    /// Takes the lock away from the holders named in `lock`. `known_as_ours`: a majority of masters says that they
+    /// are, which one of them alone may not know.
     async fn take_away(&self, lock: &LockState, how: Revoke, known_as_ours: bool) -> Result<Revoked> {
         let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
         // Once for all: the scripts look for themselves whether whom they take it from still holds.
@@ -430,7 +430,7 @@ impl Redis {
                 // It has left those who hold together, who are not to be disturbed. The newest grant may still name it.
                 (None, _) if is_shared => false,
                 (None, _) if seen.state.holder().is_none_or(|seen| seen.id != holder.id) => false,
-                // Only what was looked at: a foreign value that came since is not even compared with the holder's id.
+                // The script deletes the value that was looked at, and no other.
                 (None, Revoke::Now | Revoke::NowAlsoForeign) => {
                     if seen.state.holder().is_some_and(|seen| seen.foreign.is_none()) || known_as_ours {
                         // Before the lock is free, or the holder's renewal could come in between.
@@ -488,7 +488,8 @@ impl Redis {
         }
     }
 
-    /// Refuses the holder's renewals. `at_once`: its id, if its lock is released next; that only leaves the word for it.
+    /// Refuses the holder's renewals. `at_once`: its id, if its lock is released next; that only leaves the word
+    /// for it.
     async fn revoke_value(
         &self,
         link: &Link,

@@ -27,7 +27,7 @@ pub(super) struct State {
     pub(super) free_in: i64,
     /// The newest grant: its token, and its member.
     pub(super) fence: Vec<u8>,
-    /// What stands in the shared key; empty if it is free, and `?` if there is something else than a text.
+    /// The value of the shared key; empty if the key is free, `?` if it has an empty string or no string.
     pub(super) value: Vec<u8>,
     /// Of which type that is, if it was asked.
     pub(super) kind: Option<String>,
@@ -86,7 +86,7 @@ impl Seen {
         }
     }
 
-    /// What stands in the shared key, as it is written there.
+    /// The value of the shared key, as it is written there.
     pub(super) fn value(&self) -> &[u8] {
         if self.state.kind.is_some() { b"" } else { &self.state.value }
     }

@@ -105,8 +105,8 @@ impl Entry {
         ]
     }
 
-    /// What is left of a holder whose lock was taken away at once, until it has read that. It stands before all tickets, where
-    /// no queue begins, and `hand_over` says until when its lease would have lasted.
+    /// The rest of a holder whose lock was taken away at once, until its renewal has read it. It stands before all
+    /// tickets, where no queue begins, and `hand_over` says until when its lease would have lasted.
     pub(super) fn revoked_at_once(self) -> Self {
         let (ticket, hand_over) = (-self.token, self.expires);
         Self { ticket, hand_over, expires: 0, revoked: true, ..self }

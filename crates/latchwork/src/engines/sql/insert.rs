@@ -105,8 +105,8 @@ impl Row {
         self.left.is_some_and(|left| left <= 0)
     }
 
-    /// Whether another program wrote it. Others may name themselves as claims are named; but the token that was drawn with
-    /// each row of ours names its holder, too.
+    /// Whether another program wrote it. Others may name themselves as claims are named; but the token that was
+    /// drawn with each row of ours names its holder, too.
     fn is_foreign(&self) -> bool {
         self.holder.is_foreign || self.token.is_none()
     }
@@ -446,7 +446,8 @@ impl<D: Database> Engine for Inserts<D> {
             return Ok(Revoked::NotHeld);
         }
         how.check(&row.describe()).map_err(|error| error.about(&lock.name))?;
-        // The holder that was seen, and no other that came meanwhile. A foreign one has only the name that was read.
+        // The holder that was seen, and no other that came meanwhile. A foreign one has only the name that was
+        // read.
         let revoked = if row.is_foreign() { row.text.clone() } else { holder::revoked(&row.text) };
         let [holder, revoked] = [row.text.clone(), revoked].map(Value::Text);
         let statement = if how.is_now() { Statement::Remove } else { Statement::Mark };

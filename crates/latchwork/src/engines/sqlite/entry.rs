@@ -143,8 +143,8 @@ pub(super) fn other_number(db: &Connection, claim: &Claim) -> rusqlite::Result<O
     first(db.prepare_cached(SELECT)?, values, Entry::read)
 }
 
-/// Leaves the word for a holder whose lock is taken away at once: its row stays, behind all others, until it is released. It holds
-/// nothing, and no look at the queue sees it. `from`: where it held.
+/// Leaves the word for a holder whose lock is taken away at once: its row stays, behind all others, until it is
+/// released. It holds nothing, and no look at the queue sees it.
 pub(super) fn leave_word(db: &Connection, name: &str, holder: Entry) -> rusqlite::Result<()> {
     const LAST: &str = "SELECT max(coalesce(max(ticket), 0), 1) FROM claim WHERE name = ?1";
     let last = first(db.prepare_cached(LAST)?, [name], |row| row.get::<_, i64>(0))?.unwrap_or(1);

@@ -21,11 +21,11 @@ const SELF: &str = "SELECT CRC32(HOST) FROM information_schema.PROCESSLIST WHERE
 const IS_THERE: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
 const IS_STILL_THERE: &str =
     "SELECT COUNT(*) + 0 * SLEEP(0.005) FROM information_schema.PROCESSLIST WHERE ID = ? AND CRC32(HOST) = ?";
-/// A lock that every connection of ours has for itself alone, and never gives back. The server keeps no name for a connection:
-/// this is how an operator tells it from another program's.
+/// A lock that every connection of ours has for itself alone, and never gives back. The server keeps no name for a
+/// connection: this is how an operator tells it from another program's.
 const MARK: &str = "DO GET_LOCK(CONCAT('latchwork:', CONNECTION_ID()), 0)";
-/// Who holds a lock: number, where, who, and whether it is one of ours. Other users' connections are only shown to those who
-/// may see them.
+/// The holder of a lock: number, address, user, and whether it is one of ours. Other users' connections are only
+/// shown to those who may see them.
 const SEEN: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.USER, '@', p.HOST), ''), \
                     COALESCE(IS_USED_LOCK(CONCAT('latchwork:', h.id)) = h.id, 0) \
                     FROM (SELECT IS_USED_LOCK(?) AS id) AS h LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = h.id \

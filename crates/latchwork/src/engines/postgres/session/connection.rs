@@ -226,7 +226,7 @@ fn name_of(note: &Note) -> String {
     name
 }
 
-/// Who a connection of this name is; and the name, if it is not one of ours.
+/// The note of a connection of this name; and the name, if the connection is not one of ours.
 fn read_name(name: &str) -> (Note, Option<String>) {
     match name.strip_prefix(NAME).filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
         Some(note) => (Note::new(note.trim_start()), None),

@@ -24,7 +24,7 @@ pub(in crate::engines) struct Backend {
 pub(in crate::engines) struct Seen {
     pub(in crate::engines) backend: Backend,
     pub(in crate::engines) is_held: bool,
-    /// Who it is, if it is another program's connection, by what it says of itself.
+    /// The name of another program's connection; `None` for one of ours.
     pub(in crate::engines) stranger: Option<String>,
     pub(in crate::engines) note: Note,
 }
