@@ -86,7 +86,8 @@ pub(crate) struct TargetOptions {
 pub(crate) struct RunOptions {
     /// The lock: 1 to 512 bytes, no control characters
     pub(crate) name: String,
-    /// Wait at most this long, for the server and for the lock: 30s, 5m, or a number of seconds [default: as long as it takes]
+    /// Wait at most this long, for the server and for the lock: 30s, 5m, or a number of seconds
+    /// [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait at all, neither for the server nor for the lock

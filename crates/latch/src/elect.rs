@@ -31,7 +31,8 @@ pub(crate) struct ElectOptions {
     /// What others are told of the leader: an address, a name
     #[arg(long, value_name = "VALUE", default_value = "")]
     value: OsString,
-    /// Wait at most this long, for the server and to lead: 30s, 5m, or a number of seconds [default: as long as it takes]
+    /// Wait at most this long, for the server and to lead: 30s, 5m, or a number of seconds
+    /// [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// How long a leader that vanished may lead on

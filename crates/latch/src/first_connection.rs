@@ -14,6 +14,8 @@ use crate::wait_report::News;
 /// The first pause between two attempts; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The time that an attempt has at the least, also when the wait limit is shorter than a connection takes.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// Connects. While the server cannot be reached, tries again until `end`; without an end, forever.
 ///
@@ -31,7 +33,7 @@ pub(crate) async fn connect(
         let attempt = match end {
             None => attempt.await,
             Some(end) => {
-                let left = end.since(clock.now());
+                let left = end.since(clock.now()).max(LEAST);
                 let Ok(attempt) = tokio::time::timeout(left, attempt).await else {
                     return Err(given_up(url, newest, end.since(began)));
                 };
@@ -39,7 +41,7 @@ pub(crate) async fn connect(
             }
         };
         let failure = match attempt {
-            Err(failure) if may_pass(url, &failure) => failure,
+            Err(failure) if may_pass(&failure) => failure,
             attempt => return attempt,
         };
         news.no_connection(&failure, *since.get_or_insert_with(|| clock.now()));
@@ -56,12 +58,9 @@ pub(crate) async fn connect(
     }
 }
 
-/// Whether another attempt may succeed without a change of the URL or of the server's settings. A database file is
-/// reached at once or not at all.
-fn may_pass(url: &EngineUrl, failure: &Failure) -> bool {
-    url.scheme() != "sqlite"
-        && failure.kind() == "unreachable"
-        && !failure.message().is_some_and(is_about_tls)
+/// Whether another attempt may succeed without a change of the URL or of the server's settings.
+fn may_pass(failure: &Failure) -> bool {
+    failure.kind() == "unreachable" && !failure.message().is_some_and(is_about_tls)
 }
 
 /// The library has one kind for every failed connection; a certificate that is refused stays refused.
@@ -86,20 +85,17 @@ mod tests {
 
     #[test]
     fn only_a_server_that_is_not_there_yet_is_worth_another_attempt() {
-        let redis: EngineUrl = "redis://h".parse().unwrap();
-        let file: EngineUrl = "sqlite:/x".parse().unwrap();
-        let passes = |url, message: &str| may_pass(url, &Failure::unreachable(message));
-        assert!(passes(&redis, "redis at h:6379: Connection refused (os error 111)"));
-        assert!(passes(&redis, "redis at h:6379: LOADING Redis is loading the dataset in memory"));
-        assert!(passes(&redis, "redis at h:6379: no answer in time; does it speak TLS on this port?"));
+        let passes = |message: &str| may_pass(&Failure::unreachable(message));
+        assert!(passes("redis at h:6379: Connection refused (os error 111)"));
+        assert!(passes("redis at h:6379: LOADING Redis is loading the dataset in memory"));
+        assert!(passes("redis at h:6379: no answer in time; does it speak TLS on this port?"));
         for refused in [
             "invalid peer certificate: UnknownIssuer; ca= in the URL names the authority to trust",
             "received fatal alert: CertificateRequired",
             "received corrupt message of type InvalidContentType",
         ] {
-            assert!(!passes(&redis, refused), "{refused}");
+            assert!(!passes(refused), "{refused}");
         }
-        assert!(!passes(&file, "no space left"));
-        assert!(!may_pass(&redis, &Failure::new(crate::failure::USAGE, "a bad URL")));
+        assert!(!may_pass(&Failure::new(crate::failure::USAGE, "a bad URL")));
     }
 }

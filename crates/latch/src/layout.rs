@@ -39,7 +39,8 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]], width: Option<usize>) 
     text
 }
 
-/// At most `room` characters, with a mark in the middle where something is missing: names often differ at their ends.
+/// At most `room` characters, with a mark in the middle where something is missing. Names often differ at their
+/// ends.
 pub(crate) fn shortened(text: String, room: usize) -> String {
     let length = length(&text);
     if length <= room {

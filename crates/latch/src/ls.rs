@@ -47,8 +47,8 @@ pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<
 }
 
 impl Locks {
-    /// A third of the screen: one long name must not push the rest of every line off it. More if names would be cut to
-    /// the same text.
+    /// A third of the screen: one long name must not push the rest of every line off it. More if two names would be
+    /// cut to one text.
     fn room_for_names(&self, width: usize) -> usize {
         let differ = |room: &usize| {
             let cut = |lock: &LockView| layout::shortened(lock.title(), *room);

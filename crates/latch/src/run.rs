@@ -106,7 +106,7 @@ async fn hold_and_run(
     code
 }
 
-/// Connects; waits for the server as for the lock, unless the caller does not want to wait.
+/// Connects. The wait limit includes the wait for the server. A database file is opened at once or not at all.
 async fn connect(
     options: &RunOptions,
     target: &Target,
@@ -114,7 +114,8 @@ async fn connect(
     report: &mut WaitReport,
     signals: &mut Signals,
 ) -> Result<Connection, Failure> {
-    if options.no_wait || options.wait.is_some_and(|limit| limit.is_zero()) {
+    let is_file = target.url.scheme() == "sqlite";
+    if is_file || options.no_wait || options.wait.is_some_and(|limit| limit.is_zero()) {
         return Connection::open(&target.url, voice).await;
     }
     let (began, news) = (report.began(), report.news());
@@ -123,8 +124,8 @@ async fn connect(
     waiting::wait_for(connecting, report, signals).await
 }
 
-/// How long to wait for the lock, and how much of the limit the first connection took. Less than a tenth of a second is not
-/// counted, so that messages name the limit as it was given.
+/// The wait limit for the lock, and the time that the first connection took from it. Less than 100 ms is not counted, so
+/// that messages name the limit as it was given.
 fn wait_that_is_left(options: &RunOptions, began: Moment) -> (Wait, Duration) {
     let took = Clock::boottime().now().since(began);
     let took = match took.as_millis() {

@@ -262,7 +262,8 @@ impl WaitReport {
         view
     }
 
-    /// Waits, not for long, until the place in the queue is given up: the dropped attempt does that in the background.
+    /// Waits, not for long, until the place in the queue is given up. The dropped attempt does that in the
+    /// background.
     pub(crate) async fn withdrawn(&self) {
         if let Some((client, _)) = &self.client {
             let _ = tokio::time::timeout(WITHDRAWS_WITHIN, client.close()).await;
