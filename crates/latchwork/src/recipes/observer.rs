@@ -26,7 +26,7 @@ impl Observer {
     /// May be dropped at any time; the next call goes on.
     ///
     /// # Errors
-    /// As [`CellWatch::next`], and [`ErrorKind::Corrupt`] if the cell was set by something else.
+    /// As [`CellWatch::next`], and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if the cell was set by something else.
     ///
     /// # Examples
     /// As [`Election::observe`](crate::Election::observe).
