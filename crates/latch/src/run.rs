@@ -100,7 +100,8 @@ async fn hold_and_run(
     let code = run_guarded(options, command, session, guard, &mut signals, voice).await;
     // The release got all the time that was useful. The drop waits no longer for an unfinished one.
     let client = client.with_drop_timeout(Duration::ZERO);
-    if options.at_least.is_some() {
+    // The command may have been asked to end, and `latch` with it.
+    if options.at_least.is_some() && !signals.was_end_asked() {
         stay(&client, &mut signals, voice).await;
     }
     code

@@ -20,7 +20,10 @@ const FORWARDED: [Signal; 9] = [
 ];
 
 /// Handlers for everything the command should hear of, and for the end of children.
-pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
+pub(crate) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+    was_end_asked: bool,
+}
 
 impl Signals {
     /// Listens from now on. What was ignored at the start stays ignored, so that nohup works.
@@ -28,28 +31,35 @@ impl Signals {
         let ignored = ignored_at_start();
         let heard = FORWARDED.into_iter().filter(|signal| ignored & bit(*signal) == 0);
         // The end of a child is always heard: an ignored SIGCHLD would also throw its exit code away.
-        heard
+        let streams = heard
             .chain([Signal::SIGCHLD])
             .map(|signal| Ok((signal, unix::signal(SignalKind::from_raw(signal as i32))?)))
-            .collect::<io::Result<_>>()
-            .map(Self)
+            .collect::<io::Result<_>>()?;
+        Ok(Self { streams, was_end_asked: false })
     }
 
     /// The next signal. May be dropped at any time.
     pub(crate) async fn next(&mut self) -> Signal {
-        poll_fn(|context| {
-            let mut streams = self.0.iter_mut();
+        let signal = poll_fn(|context| {
+            let mut streams = self.streams.iter_mut();
             let arrived =
                 streams.find_map(|(signal, stream)| stream.poll_recv(context).is_ready().then_some(*signal));
             arrived.map_or(Poll::Pending, Poll::Ready)
         })
-        .await
+        .await;
+        self.was_end_asked |= asks_to_end(signal);
+        signal
+    }
+
+    /// Whether a signal has asked to end so far, also one that was passed on to the command.
+    pub(crate) fn was_end_asked(&self) -> bool {
+        self.was_end_asked
     }
 
     /// A signal that already arrived and asks to end.
     pub(crate) fn pending_end(&mut self) -> Option<Signal> {
         let mut context = Context::from_waker(Waker::noop());
-        let mut ends = self.0.iter_mut().filter(|(signal, _)| asks_to_end(*signal));
+        let mut ends = self.streams.iter_mut().filter(|(signal, _)| asks_to_end(*signal));
         ends.find_map(|(signal, stream)| stream.poll_recv(&mut context).is_ready().then_some(*signal))
     }
 }

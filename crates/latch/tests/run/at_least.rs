@@ -36,6 +36,18 @@ fn who_asks_it_to_end_is_heard() {
 }
 
 #[test]
+fn a_signal_that_ends_the_command_ends_the_stay_too() {
+    let place = Place::new();
+    let script = "trap 'exit 3' TERM; touch ready; while :; do sleep 0.05; done";
+    let running = place.hold("job", &["--at-least", "10m"], script);
+    eventually("the trap is set", || place.path("ready").exists());
+    running.signal(Signal::SIGTERM);
+    let id = running.id();
+    eventually("it ends", || !runs(id));
+    assert_eq!(running.finish().code, Some(3));
+}
+
+#[test]
 fn what_nobody_could_keep_is_refused() {
     let place = Place::new();
     let both = end(&mut place.script("job", &["--at-least", "2s", "--keep-fd"], "true"));
