@@ -113,7 +113,7 @@ mod tests {
     fn what_is_wrong_is_named_and_no_password_shown() {
         for (url, says) in [
             ("zookeeper://u@h", "user:password@host"),
-            ("zookeeper://u:canary@h/a//b", "path behind the hosts"),
+            ("zookeeper://u:canary@h/a//b", "the path after the hosts"),
             ("zookeeper://u:canary@h/zookeeper", "/zookeeper"),
             ("zookeeper://u:canary@h:0", "1 to 65535"),
             ("zookeeper://u:canary@h?session-ttl=1ms", "200ms to 60m"),
