@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub(super) lost: Option<Loss>,
     /// Its node was written again, which only an operator does.
     pub(super) is_rewritten: bool,
+    /// Its node was removed: a node of the same path is another claim's.
+    pub(super) is_gone: bool,
     /// What stood over the lock's own node when its node was made.
     pub(super) watch: Option<Standing>,
     /// Rung when asking again makes sense.
@@ -42,9 +44,10 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Why its node is gone.
-    pub(super) fn why_gone(&self) -> Loss {
-        if self.is_rewritten { Loss::Revoked } else { Loss::Removed }
+    /// Its node is gone. If it was written before, an operator took the lock away.
+    pub(super) fn gone(&mut self) {
+        let why = if self.is_rewritten { Loss::Revoked } else { Loss::Removed };
+        (self.is_gone, self.lost) = (true, self.lost.or(Some(why)));
     }
 }
 
@@ -145,8 +148,9 @@ impl Claims {
     pub(super) fn asked(&self, id: ClaimId, session: i64) {
         let bell = self.bell(id);
         let (own, watch, place) = (Watch::default(), None, None);
-        let (is_held, lost, is_rewritten) = (false, None, false);
-        let entry = Entry { session, node: None, is_held, own, place, lost, is_rewritten, watch, bell };
+        let (is_held, is_rewritten, is_gone) = (false, false, false);
+        let (node, lost) = (None, None);
+        let entry = Entry { session, node, is_held, own, place, lost, is_rewritten, is_gone, watch, bell };
         locked(&self.entries).insert(id, entry);
     }
 
@@ -198,7 +202,7 @@ impl Claims {
         let mut entries = locked(&self.entries);
         let Some(entry) = entries.get_mut(&id) else { return };
         match event {
-            Event::Deleted if entry.is_held => entry.lost = entry.lost.or(Some(entry.why_gone())),
+            Event::Deleted if entry.is_held => entry.gone(),
             // The event says no more. If the node is gone by the next look, this was why.
             Event::Changed if entry.is_held => entry.is_rewritten = true,
             _ => {}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::claims::Node;
+use super::claims::{Entry, Node};
 use super::data::Data;
 use super::failure;
 use super::shared::{Shared, certain_until, strange};
@@ -65,7 +65,10 @@ impl Shared {
         let answers = session.ask_all(watching.collect()).await;
         let judged = unwatched.iter().zip(answers).map(|((at, node), answer)| {
             let id = claims[*at].id;
-            let why_gone = || self.claims.get(id).map_or(Loss::Removed, |entry| entry.why_gone());
+            let why_gone = || {
+                self.claims.update(id, Entry::gone);
+                self.claims.get(id).and_then(|entry| entry.lost).unwrap_or(Loss::Removed)
+            };
             let loss = match answer {
                 Ok(Reply::Node { stat, .. }) if stat.czxid != node.czxid => Some(why_gone()),
                 Ok(Reply::Node { data, .. }) => {

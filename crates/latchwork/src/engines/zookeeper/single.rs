@@ -138,5 +138,5 @@ impl Shared {
 
 fn is_surely_there(entry: &Entry, session: i64) -> bool {
     let is_lost = entry.lost.is_some_and(|loss| loss != Loss::Revoked);
-    entry.session == session && entry.is_held && entry.own.stands() && !is_lost
+    entry.session == session && entry.is_held && entry.own.stands() && !is_lost && !entry.is_gone
 }
