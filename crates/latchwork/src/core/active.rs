@@ -79,8 +79,16 @@ impl Active {
         self.reading > 0
     }
 
+    /// Whether a task that does not wait may ask now. It does not wait for readers of this client.
+    pub(crate) fn admits_try(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Read => self.lets_read(),
+            _ => !self.is_read() && self.admits(mode),
+        }
+    }
+
     /// Whether nobody of this client stands in a reader's way.
-    pub(crate) fn lets_read(&self) -> bool {
+    fn lets_read(&self) -> bool {
         self.alone + self.permits == 0
     }
 

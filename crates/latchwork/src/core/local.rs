@@ -185,7 +185,7 @@ fn step_up<'a>(
         return Standing::With(tenure);
     }
     let is_admitted = match patience {
-        Patience::None => queue.is_worth_a_try(queue.active, terms.mode),
+        Patience::None => queue.is_worth_a_try(terms.mode),
         _ => queue.waiting.is_empty() && queue.active.admits(terms.mode),
     };
     if is_admitted {
@@ -222,24 +222,18 @@ impl Queue {
 
     /// Whether a task that does not wait should ask: others of this client that read do not stand in a reader's way, whether
     /// they hold or not, and hold up every writer.
-    fn is_worth_a_try(&self, active: Active, mode: Mode) -> bool {
-        match mode {
-            Mode::Read => {
-                active.lets_read() && self.waiting.values().all(|waiting| waiting.terms.mode == mode)
-            }
-            _ => self.waiting.is_empty() && !active.is_read() && active.admits(mode),
-        }
+    fn is_worth_a_try(&self, mode: Mode) -> bool {
+        let is_in_order = match mode {
+            Mode::Read => self.waiting.values().all(|waiting| waiting.terms.mode == mode),
+            _ => self.waiting.is_empty(),
+        };
+        is_in_order && self.active.admits_try(mode)
     }
 
-    /// For a task that does not wait, and is not to ask now. Those who wait behind a release alone have not got the
-    /// lock either.
+    /// For a task that does not wait, and is not to ask now. If it would have to wait for a release only, so do
+    /// the tasks before it.
     fn kept_from_trying<'a>(&self, mode: Mode) -> Standing<'a> {
-        let active = self.without_releases();
-        let is_open = match mode {
-            Mode::Read => active.lets_read(),
-            _ => !active.is_read() && active.admits(mode),
-        };
-        match self.releases.first().filter(|_| is_open) {
+        match self.releases.first().filter(|_| self.without_releases().admits_try(mode)) {
             Some(release) => Standing::Closed(release.clone()),
             None => Standing::InVain(self.holder()),
         }

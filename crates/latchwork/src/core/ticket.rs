@@ -74,7 +74,9 @@ impl Ticket {
     /// Called when the task has to wait. From now on the sweeper can detect that the task is not polled.
     pub(super) fn wait(&mut self, waker: &Waker, request: impl FnOnce() -> Option<Arc<dyn Seize>>) {
         if let (None, Some(core), Some(claim)) = (&self.duty, &self.core, &self.claim) {
-            self.duty = Some(Duty::register(core, claim, self.part, Purpose::Claim, waker, request()));
+            let duty = Duty::register(core, claim, self.part, Purpose::Claim, waker, request());
+            self.pending.iter().for_each(|pending| duty.set_pending_release(pending));
+            self.duty = Some(duty);
         }
     }
 
