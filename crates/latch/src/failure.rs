@@ -75,7 +75,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with what came before it.
+    /// Puts what came before the failure in front of its message.
     pub(crate) fn after(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self

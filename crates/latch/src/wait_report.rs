@@ -123,7 +123,7 @@ pub(crate) struct WaitReport {
     client: Option<(Client, Note)>,
     news: Arc<News>,
     began: Moment,
-    /// What was reported last, and when.
+    /// The newest report, and its time.
     said: Option<(Known, Moment)>,
     is_shown: bool,
 }

@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Who kept an attempt from the lock.
+/// The reason why an attempt did not get the lock.
 #[derive(Debug)]
 pub(crate) enum Holder {
     /// Another client, if the engine names it.

@@ -28,7 +28,7 @@ pub(super) struct Duty {
     task: Mutex<Task>,
 }
 
-/// What its requests are for.
+/// The purpose of its requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To get the lock.
