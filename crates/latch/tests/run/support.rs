@@ -159,13 +159,15 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Neither gone nor a zombie.
+/// Whether a thread of the process still runs. Its first thread can be a zombie while others still end, and with them its
+/// open files.
 pub(crate) fn runs(id: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    stat.rsplit(')')
-        .next()
-        .and_then(|rest| rest.trim().chars().next())
-        .is_some_and(|state| !"ZX".contains(state))
+    let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let mut states = threads.filter_map(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+        stat.rsplit(')').next()?.trim().chars().next()
+    });
+    states.any(|state| !"ZX".contains(state))
 }
 
 /// Processes whose command line contains `text`, with their first argument.
