@@ -2,6 +2,7 @@
 //!
 //! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
 
+pub mod budget;
 pub mod cases;
 mod cell_file;
 pub mod cell_history;

@@ -12,8 +12,8 @@ use testkit::servers::pool::EndsAll;
 use testkit::{Fixture, cases, for_each_engine};
 
 const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// Cases that start many processes would starve the short leases of others, and nobody could count what a server is asked.
-static MACHINE: RwLock<()> = RwLock::new(());
+/// Held exclusively by cases that no other may disturb.
+static SERVER: RwLock<()> = RwLock::new(());
 /// Schemes that lead to an engine which has a fixture under its usual scheme; `postgres_faults` connects with them.
 const OTHER_SPELLINGS: [&str; 2] = ["postgresql", "postgresql+tls"];
 const CONTRACT: &str = concat!(
@@ -22,6 +22,9 @@ const CONTRACT: &str = concat!(
 );
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--kinds") {
+        return print_kinds();
+    }
     // Before any server starts: what it does not understand ends the process.
     let mut arguments = Arguments::from_args();
     // Most of a case is waiting for leases to end.
@@ -35,6 +38,9 @@ fn main() {
             schemes.extend(<$fixture>::KINDS.iter().map(|kind| kind.scheme));
             rules.extend(cases::all::<$fixture>().iter().flat_map(|case| case.rules.iter().copied()));
             for kind in <$fixture>::KINDS {
+                if !is_wanted::<$fixture>(kind, arguments.filter.as_deref()) {
+                    continue;
+                }
                 let (cases, covered) = trials_of::<$fixture>(kind);
                 for (alone, trial) in cases {
                     if alone { &mut alone_trials } else { &mut trials }.push(trial);
@@ -61,13 +67,19 @@ fn main() {
     }));
     // Last of all, or the others would wait for each of them, and each of them for the slowest of the others.
     trials.append(&mut alone_trials);
-    if !arguments.list && arguments.filter.is_none() {
+    if !arguments.list && !arguments.exact {
         print!("{}", Coverage::table(&coverage));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Nothing is dropped by an exit.
     drop(pooled);
     conclusion.exit();
+}
+
+/// Whether the filter selects a case of this kind. The servers of other kinds are not started.
+fn is_wanted<F: Fixture>(kind: &Kind, filter: Option<&str>) -> bool {
+    let Some(filter) = filter else { return true };
+    cases::all::<F>().iter().any(|case| format!("{}::{}", kind.name, case.name).contains(filter))
 }
 
 /// What is asked of one way to reach an engine.
@@ -91,14 +103,26 @@ impl Coverage {
             if *elsewhere > 0 {
                 beside.push(format!("{elsewhere} run where it is reached in another way"));
             }
-            format!("{kind:width$}  {cases:3} cases  {}\n", beside.join("; "))
+            format!("covers: {kind:width$}  {cases:3} cases  {}\n", beside.join("; "))
         };
         let lines: String = coverage.iter().map(line).collect();
-        format!("engine, what is asked of it, and what it cannot do by its guarantees:\n{lines}\n")
+        format!(
+            "engine, what is asked of it, and what it cannot do by its guarantees (cases for that):\n{lines}\n"
+        )
     }
 }
 
-/// Its cases, each with whether it needs the machine for itself.
+/// One name a line. No server is started for it.
+fn print_kinds() {
+    macro_rules! print {
+        ($fixture:ty) => {
+            <$fixture>::KINDS.iter().for_each(|kind| println!("{}", kind.name));
+        };
+    }
+    for_each_engine!(print);
+}
+
+/// Its cases, each with whether no other may run beside it.
 fn trials_of<F: Fixture>(kind: &'static Kind) -> (Vec<(bool, Trial)>, Coverage) {
     let promised = F::guarantees();
     let probe = runtime().block_on(F::begin_as(kind));
@@ -114,11 +138,13 @@ fn trials_of<F: Fixture>(kind: &'static Kind) -> (Vec<(bool, Trial)>, Coverage) 
             continue;
         }
         covered.cases += 1;
-        let trial = Trial::test(format!("{}::{}", kind.name, case.name), move || {
+        let name = format!("{}::{}", kind.name, case.name);
+        let trial = Trial::test(name.clone(), move || {
             let (_alone, _beside) = match case.alone {
-                true => (Some(MACHINE.write()), None),
-                false => (None, Some(MACHINE.read())),
+                true => (Some(SERVER.write()), None),
+                false => (None, Some(SERVER.read())),
             };
+            let _share = testkit::budget::share(case.cores, &name);
             runtime().block_on(async {
                 let running = (case.run)(Arc::new(F::begin_as(kind).await));
                 tokio::time::timeout(CASE_LIMIT, running)

@@ -42,8 +42,11 @@ pub struct Case<F> {
     pub rules: &'static [&'static str],
     /// Why it does not apply to an engine, if it does not.
     pub unless: fn(&Guarantees, &F) -> Option<&'static str>,
-    /// Whether it needs the machine for itself: it starts many processes, or counts what a server is asked.
+    /// Whether no other case may use its server meanwhile: it counts what the server is asked, or starts many processes, which
+    /// would starve the short leases of others.
     pub alone: bool,
+    /// Hundredths of a core that it needs.
+    pub cores: u32,
     /// Whether it shows what may depend on how an engine is reached, and not only on what it does then.
     pub is_basic: bool,
     /// The test.
@@ -61,6 +64,12 @@ macro_rules! cases {
                 unless
             } },
             alone: matches!(stringify!($room).as_bytes(), b"processes" | b"cost"),
+            cores: match stringify!($room).as_bytes() {
+                b"processes" => 120,
+                b"short_processes" | b"storms" => 40,
+                // Most of a case is waiting for leases to end.
+                _ => 10,
+            },
             is_basic: matches!(
                 stringify!($room).as_bytes(),
                 b"contract" | b"names" | b"leases" | b"cost" | b"short_processes"

@@ -1,0 +1,23 @@
+//! A case's share of the machine, if something schedules the cases: `./test` does, `cargo test` alone does not.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// Names the scheduler's socket. `crates/xtask/src/server.rs` is the other side.
+const VARIABLE: &str = "TESTKIT_BUDGET";
+
+/// Held by a case while it runs.
+#[derive(Debug)]
+pub struct Share(#[expect(dead_code, reason = "closed when it is dropped")] UnixStream);
+
+/// Waits until so many hundredths of a core are free for this case.
+///
+/// # Panics
+/// If the scheduler is gone: its other tests are over too.
+pub fn share(cores: u32, case: &str) -> Option<Share> {
+    let socket = std::env::var_os(VARIABLE)?;
+    let mut stream = UnixStream::connect(socket).expect("the scheduler listens");
+    stream.write_all(format!("{cores} {case}\n").as_bytes()).expect("the scheduler reads");
+    stream.read_exact(&mut [0]).expect("the scheduler answers");
+    Some(Share(stream))
+}

@@ -1,0 +1,119 @@
+//! All cases of the built binaries, side by side within the budget of the machine.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::{fs, io, thread};
+
+use crate::binaries::Binary;
+use crate::budget::Budget;
+use crate::job::{Cases, Job};
+use crate::report::Report;
+use crate::server::Socket;
+
+/// A process of conformance shares one server among its cases. More at a time would only take memory.
+const CONFORMANCE_PROCESSES: usize = 6;
+/// More than the budget ever lets run.
+const PROCESSES: usize = 24;
+
+/// Which cases are wanted.
+pub(crate) enum Wanted {
+    All,
+    /// Those that need no server but Redis, and few seconds.
+    Quick,
+    /// The conformance of the engines with this name, or the suite with it: all cases, or those whose names contain this.
+    Named {
+        name: String,
+        case: Option<String>,
+    },
+}
+
+/// Runs them. `Err` if the binaries cannot be asked for their cases, or if nothing has the wanted name.
+pub(crate) fn run(binaries: &[Binary], wanted: &Wanted, report: &'static Report) -> io::Result<()> {
+    let budget: &'static Budget = Box::leak(Box::new(machine()));
+    let socket = Socket::open(budget, report)?;
+    let (mut conformance, mut others) = (VecDeque::new(), VecDeque::new());
+    for binary in binaries {
+        if binary.is_conformance() {
+            let filters = wanted.filters(&binary.kinds()?);
+            report.expect(&binary.suite, 0, filters.len());
+            conformance.extend(filters.into_iter().map(|filter| job(binary, Cases::Conformance(filter))));
+        } else if wanted.suite(binary) {
+            let cases: Vec<_> = binary.list()?.into_iter().filter(|case| wanted.case(case)).collect();
+            report.expect(&binary.suite, cases.len(), cases.len());
+            others.extend(cases.into_iter().map(|case| job(binary, Cases::One(case))));
+        }
+    }
+    if conformance.is_empty() && others.is_empty() {
+        return Err(io::Error::other("no engine, no suite and no case of it has that name"));
+    }
+    let (conformance, others) = (Mutex::new(conformance), Mutex::new(others));
+    thread::scope(|scope| {
+        for (jobs, threads) in [(&conformance, CONFORMANCE_PROCESSES), (&others, PROCESSES)] {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(job) = next(jobs) {
+                        job.run(budget, socket.path(), report);
+                    }
+                });
+            }
+        }
+    });
+    Ok(())
+}
+
+impl Wanted {
+    /// What conformance is asked for, a process for each.
+    fn filters(&self, kinds: &[String]) -> Vec<String> {
+        let (name, case) = match self {
+            Self::All => {
+                let all = kinds.iter().map(|kind| format!("{kind}::"));
+                return all.chain(["every ".to_owned()]).collect();
+            }
+            Self::Quick => return ["memory::", "sqlite::", "redis::"].map(str::to_owned).to_vec(),
+            Self::Named { name, case } => (name, case.as_deref()),
+        };
+        let is_wanted = |kind: &&String| match case {
+            Some(_) if kinds.contains(name) => *kind == name,
+            _ => *kind == name || kind.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')),
+        };
+        kinds.iter().filter(is_wanted).map(|kind| format!("{kind}::{}", case.unwrap_or_default())).collect()
+    }
+
+    fn case(&self, name: &str) -> bool {
+        match self {
+            Self::Named { case: Some(case), .. } => name.contains(case),
+            _ => true,
+        }
+    }
+
+    fn suite(&self, binary: &Binary) -> bool {
+        match self {
+            Self::All => true,
+            Self::Quick => binary.is_unit_test && binary.package != "testkit" || binary.suite == "redlock",
+            Self::Named { name, .. } => binary.suite == *name,
+        }
+    }
+}
+
+fn job(binary: &Binary, cases: Cases) -> Job {
+    Job { binary: binary.clone(), cases }
+}
+
+fn next(jobs: &Mutex<VecDeque<Job>>) -> Option<Job> {
+    jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+/// What this machine has. A case that needs more gets all of it.
+fn machine() -> Budget {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib =
+        available.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(4 << 20);
+    // A part stays free for whatever else runs.
+    let memory = kib / 1024 * 8 / 10;
+    Budget::new(
+        u32::try_from(cores).unwrap_or(u32::MAX / 100) * 100,
+        u32::try_from(memory).unwrap_or(u32::MAX),
+    )
+}

@@ -1,0 +1,69 @@
+//! `./test`, once the packages are there: stages of cargo, and every test case of the workspace, scheduled by what it needs.
+
+mod binaries;
+mod budget;
+mod cases;
+mod job;
+mod needs;
+mod report;
+mod server;
+mod stages;
+mod standstill;
+
+use std::env;
+use std::process::ExitCode;
+
+use cases::Wanted;
+use report::Report;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let report = Report::new();
+    let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => everything(report),
+        ["quick"] => quick(report),
+        [name] if !name.starts_with('-') => named(report, name, None),
+        [name, case] if !name.starts_with('-') => named(report, name, Some(case.to_owned())),
+        _ => Err(format!(
+            "unknown arguments {arguments:?}; usage: ./test [quick | ENGINE [CASE] | SUITE [CASE]]"
+        )),
+    };
+    if let Err(error) = ran {
+        eprintln!("test: {error}");
+        return ExitCode::from(2);
+    }
+    if report.conclude() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What runs before a change lands.
+fn everything(report: &'static Report) -> Result<(), String> {
+    stages::formatting(report);
+    stages::clippy(report);
+    stages::clippy_of_each_engine_alone(report);
+    stages::documentation(report);
+    stages::examples(report);
+    cases(report, "--lib --bins --tests", &Wanted::All)?;
+    stages::an_engine_that_is_not_compiled_in(report);
+    stages::doctests(report);
+    Ok(())
+}
+
+/// Minutes, for work in between.
+fn quick(report: &'static Report) -> Result<(), String> {
+    stages::formatting(report);
+    stages::clippy(report);
+    cases(report, "--lib --bins --test conformance --test redlock", &Wanted::Quick)
+}
+
+/// One engine in each way to reach and use it, or one suite.
+fn named(report: &'static Report, name: &str, case: Option<String>) -> Result<(), String> {
+    cases(report, "--lib --bins --tests", &Wanted::Named { name: name.to_owned(), case })
+}
+
+fn cases(report: &'static Report, targets: &str, wanted: &Wanted) -> Result<(), String> {
+    match stages::build(report, targets) {
+        Some(binaries) => cases::run(&binaries, wanted, report).map_err(|error| error.to_string()),
+        // The report says why.
+        None => Ok(()),
+    }
+}
