@@ -13,6 +13,8 @@ use crate::standstill::Standstills;
 /// Off a terminal, a line says now and then that work goes on.
 const REMINDER: Duration = Duration::from_secs(30);
 const SLOWEST: usize = 10;
+/// Every terminal has so much.
+const TERMINAL_WIDTH: usize = 80;
 /// Of the output of a failure. Logs of continuous integration are cut.
 const FAILURE_LINES: usize = 60;
 
@@ -25,7 +27,7 @@ pub(crate) struct Report {
 
 #[derive(Default)]
 struct State {
-    /// What runs, and since when.
+    /// Cases, processes and stages that run, and since when.
     running: BTreeMap<String, Instant>,
     expected: usize,
     passed: usize,
@@ -43,6 +45,7 @@ struct Suite {
     began: Option<Instant>,
     passed: usize,
     failed: usize,
+    cpu: Duration,
 }
 
 /// A case or a stage that failed.
@@ -108,6 +111,7 @@ impl Report {
             began: None,
             passed: 0,
             failed: 0,
+            cpu: Duration::ZERO,
         });
         known.jobs += jobs;
     }
@@ -125,21 +129,25 @@ impl Report {
         state.times.push((time, key));
     }
 
-    /// A process of a suite ends.
-    pub(crate) fn ended(&self, suite: &str, began: Instant, outcome: Outcome) {
+    /// A process of a suite ends, with one case or many.
+    pub(crate) fn ended(&self, suite: &str, cases: &str, began: Instant, outcome: Outcome) {
         let mut state = self.lock();
+        state.running.remove(&key(suite, cases));
         state.passed += outcome.passed;
         state.cpu += outcome.cpu;
         let known = state.suites.get_mut(suite).expect("every suite is announced");
         known.jobs -= 1;
         known.began = known.began.map_or(Some(began), |first| Some(first.min(began)));
         known.passed += outcome.passed;
+        known.cpu += outcome.cpu;
         known.failed += outcome.failures.len();
         if known.jobs == 0 {
-            let Suite { passed, failed, .. } = *known;
+            let Suite { passed, failed, cpu, .. } = *known;
             let time = seconds(known.began.expect("just set").elapsed());
-            let result = if failed == 0 { "ok    ".to_owned() } else { format!("{failed} FAILED") };
-            self.line(&format!("{suite:30} {passed:4} cases  {result}  {time}"));
+            let result = if failed == 0 { "ok".to_owned() } else { format!("{failed} FAILED") };
+            let cases = passed + failed;
+            let cpu = seconds(cpu);
+            self.line(&format!("{suite:24} {cases:5} cases  {result:10}  {time}, computing {cpu}"));
         }
         for failure in outcome.failures {
             self.line(&format!("FAILED {} after {}", failure.name, seconds(failure.ended - failure.began)));
@@ -228,7 +236,7 @@ impl Report {
                 seconds(since.elapsed())
             );
             if self.on_terminal {
-                let line: String = line.chars().take(terminal_width() - 1).collect();
+                let line: String = line.chars().take(TERMINAL_WIDTH - 1).collect();
                 let mut out = io::stdout();
                 let _ = write!(out, "\r\x1b[K{line}");
                 let _ = out.flush();
@@ -250,10 +258,6 @@ pub(crate) fn seconds(time: Duration) -> String {
     } else {
         format!("{} min {} s", whole / 60, whole % 60)
     }
-}
-
-fn terminal_width() -> usize {
-    80
 }
 
 fn last_lines(output: &str) -> String {
