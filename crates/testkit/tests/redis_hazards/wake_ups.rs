@@ -16,6 +16,8 @@ use super::recipe::wall_millis;
 use super::scene::{LOCK, LONG, SOON, Scene, pause, soon, take, take_in_background, until, url};
 
 const SHORT: Duration = Duration::from_millis(300);
+/// The lease of a lock that is handed over: it is seen before it ends, on a machine that stands still for half a second.
+const HANDED_OVER: Duration = Duration::from_millis(1_500);
 
 /// A hand-over by message, believed whenever it is read.
 #[tokio::test]
@@ -45,7 +47,7 @@ async fn believed(waiter: &impl Engine, claim: &latchwork::engine::Claim) -> Opt
 async fn a_message_that_is_read_after_others_had_the_lock_is_not_believed() {
     let scene = Scene::new();
     let [holder, waiter, other] = [scene.engine("").await, scene.engine("").await, scene.engine("").await];
-    let (first, stale, second) = (trying(LONG), waiting(SHORT), trying(LONG));
+    let (first, stale, second) = (trying(LONG), waiting(HANDED_OVER), trying(LONG));
     granted(&holder, &first).await;
     busy(&waiter, &stale).await;
     assert_eq!(holder.release(&first).await.expect("it answers"), Released::Freed);
@@ -142,8 +144,7 @@ async fn a_waiter_whose_message_is_lost_gets_its_turn() {
     let token = scene.value(&format!("{{{LOCK}}}:latchwork1:f")).expect("there was a grant");
     proxy.cut();
     proxy.black_hole(false);
-    let guard =
-        tokio::time::timeout(Duration::from_secs(1), waiting).await.expect("at once").expect("no panic");
+    let guard = soon(waiting).await;
     assert!(token.starts_with(&guard.token().expect("tokens").engine_token().to_string()), "the same grant");
     guard.release().await.expect("held");
 }
