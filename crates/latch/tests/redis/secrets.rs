@@ -81,7 +81,7 @@ fn no_subcommand_tells_the_password_when_all_goes_well() {
     ends(&place, &url, &["status", "x"], 0);
     ends(&place, &url, &["ls"], 0);
     ends(&place, &url, &["run", "x", "--no-wait", "--", "true"], 75);
-    ends(&place, &url, &["run", "x", "--wait", "100ms", "--", "true"], 124);
+    ends(&place, &url, &["run", "x", "--wait", "800ms", "--", "true"], 124);
     // What to type is told with it, and must not contain the URL as it was given.
     ends(&place, &url, &["release", "x", "--now"], 64);
     let taken = end(place.latch(["release", "x", "--now", "--force"]).env("LATCH_URL", &url));

@@ -9,7 +9,7 @@ use testkit::history::{Fault, RecordedClient};
 
 use super::cut::cut_again_and_again;
 use super::killed::durable;
-use super::scene::{LOCK, LONG, SOON, Scene, pause, renewed, take, told};
+use super::scene::{ANSWERED, LOCK, LONG, SOON, Scene, pause, renewed, take, told};
 
 const TURN: Duration = Duration::from_millis(3);
 /// Every mode there is, and most often those that share.
@@ -132,7 +132,7 @@ async fn readers_wait_out_the_quarantine_of_a_server_that_forgot_them() {
     scene.strike(Fault::Restart, || scene.server.restart_empty());
     assert_eq!(told(&guard).await, Loss::Removed);
     for mode in [Mode::Read, Mode::Write, Mode::Permit { of: 2 }] {
-        let lock = clients[1].shared_lock(LOCK, mode).ttl(TTL).wait(Duration::from_millis(50));
+        let lock = clients[1].shared_lock(LOCK, mode).ttl(TTL).wait(ANSWERED);
         let error = lock.acquire().await.expect_err("not yet");
         assert!(error.to_string().contains("quarantine=off"), "{error}");
     }
