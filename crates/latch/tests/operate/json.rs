@@ -54,7 +54,7 @@ fn run_tells_busy_and_timed_out_apart_whatever_the_exit_code() {
     let _holder = place.hold("x", &[], "sleep 60");
     for (options, code, kind) in [
         (&["--no-wait"][..], 75, "busy"),
-        (&["--wait", "1s"], 124, "timed_out"),
+        (&["--quiet", "--wait", "1s"], 124, "timed_out"),
         (&["--no-wait", "-E", "9"], 9, "busy"),
     ] {
         let error = error(&place, &[&["run", "--json", "x"], options, &["--", "true"]].concat());
