@@ -16,6 +16,9 @@ use crate::store::{Store, Written};
 
 /// A lease that can end within a test, with room for a busy machine between the telling and the end.
 pub const TTL: Duration = Duration::from_secs(3);
+/// A lease that ends because no renewal is answered. The first renewal fails more than half a second before the holder is
+/// told: a machine that stood still for that long would make a lease that was never renewed of it, which is another loss.
+pub const UNRENEWED: Duration = Duration::from_secs(4);
 /// How long before its end the holder is told.
 pub const MARGIN: Duration = Duration::from_millis(1_200);
 

@@ -20,6 +20,7 @@ pub struct Faults {
     renewal_blocks: Mutex<Duration>,
     renewal_fails: AtomicBool,
     claims: AtomicU32,
+    arrived: AtomicU32,
     releases: AtomicU32,
     renewals: AtomicU32,
     renewed: AtomicU32,
@@ -69,6 +70,11 @@ impl Faults {
         self.claims.load(Ordering::Relaxed)
     }
 
+    /// How many claims that were late have arrived, and were carried out.
+    pub fn arrived(&self) -> u32 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
     /// How many releases were asked for.
     pub fn releases(&self) -> u32 {
         self.releases.load(Ordering::Relaxed)
@@ -91,10 +97,12 @@ impl<E> Flaky<E> {
 
 impl<E: Engine> Flaky<E> {
     fn send(&self, claim: &Claim, arrives_after: Duration) -> JoinHandle<Result<Verdict>> {
-        let (inner, claim) = (self.inner.clone(), claim.clone());
+        let (inner, faults, claim) = (self.inner.clone(), self.faults.clone(), claim.clone());
         tokio::spawn(async move {
             tokio::time::sleep(arrives_after).await;
-            inner.claim(&claim).await
+            let answer = inner.claim(&claim).await;
+            faults.arrived.fetch_add(1, Ordering::Relaxed);
+            answer
         })
     }
 }

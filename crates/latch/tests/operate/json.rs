@@ -54,7 +54,7 @@ fn run_tells_busy_and_timed_out_apart_whatever_the_exit_code() {
     let _holder = place.hold("x", &[], "sleep 60");
     for (options, code, kind) in [
         (&["--no-wait"][..], 75, "busy"),
-        (&["--wait", "50ms"], 124, "timed_out"),
+        (&["--quiet", "--wait", "1s"], 124, "timed_out"),
         (&["--no-wait", "-E", "9"], 9, "busy"),
     ] {
         let error = error(&place, &[&["run", "--json", "x"], options, &["--", "true"]].concat());
@@ -88,7 +88,8 @@ fn a_lost_lock_is_an_event_with_its_reason() {
 #[test]
 fn a_lost_lock_whose_command_runs_on_says_so() {
     let place = Place::new();
-    let options = ["--json", "--ttl", "600ms", "--on-lost", "warn"];
+    // The lease outlives a machine that stands still until the lock is taken away.
+    let options = ["--json", "--ttl", "3s", "--on-lost", "warn"];
     let mut latch = place.script("x", &options, "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 5");
     let mut latch = latch.stderr(File::create(place.path("said")).unwrap()).spawn().unwrap();
     eventually("it holds", || place.path("up").exists());

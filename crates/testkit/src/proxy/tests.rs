@@ -9,7 +9,8 @@ use super::*;
 use crate::servers::{RedisOptions, RedisServer, Reply, Resp};
 
 const SHORT: Duration = Duration::from_millis(50);
-const DELAY: Duration = Duration::from_millis(200);
+/// Longer than a machine stands still: five of them together are not taken for one.
+const DELAY: Duration = Duration::from_millis(600);
 
 fn scene() -> (RedisServer, Proxy) {
     let server = RedisServer::start(RedisOptions::default());

@@ -7,7 +7,7 @@ use latchwork::ErrorKind;
 
 use super::Scene;
 use crate::service::{Service, Sql};
-use crate::stage::{LOCK, LONG, SOON, now, pause, take};
+use crate::stage::{ANSWERED, LOCK, LONG, SOON, now, pause, take};
 
 /// The table that they share.
 pub const TABLE: &str = "distributed_lock";
@@ -59,7 +59,7 @@ pub async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old
     let service = service(server, "host-7");
     let lock = client.lock(LOCK).ttl(LONG);
     assert!(service.take());
-    let error = lock.clone().wait(Duration::from_millis(300)).acquire().await.expect_err("held");
+    let error = lock.clone().wait(ANSWERED).acquire().await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     assert!(error.to_string().contains("host-7"), "{error} names the holder");
     let waiting = tokio::spawn({

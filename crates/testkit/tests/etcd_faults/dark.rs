@@ -1,7 +1,7 @@
 //! Keep-alives stop while the holder works, and nobody tells it.
 
 use latchwork::Loss;
-use testkit::crowd::{MARGIN, TTL};
+use testkit::crowd::{MARGIN, UNRENEWED};
 use testkit::history::Fault;
 use testkit::store::Written;
 
@@ -11,7 +11,7 @@ use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 async fn a_holder_in_the_dark_is_told_before_its_key_dies_at_the_server() {
     let scene = Scene::one();
     let (client, other) = (scene.client().await, scene.direct_client().await);
-    let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let (old, mut store) = (guard.token().expect("certain"), scene.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
     renewed(&guard).await;

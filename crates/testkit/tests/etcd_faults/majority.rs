@@ -1,7 +1,7 @@
 //! Without a majority nothing is granted, and whoever holds is told in time.
 
 use latchwork::{ErrorKind, Loss};
-use testkit::crowd::{MARGIN, TTL};
+use testkit::crowd::{MARGIN, TTL, UNRENEWED};
 use testkit::history::Fault;
 use testkit::in_vain::InVain;
 use testkit::servers::EtcdCluster;
@@ -11,7 +11,7 @@ use super::scene::{LOCK, LONG, SOON, Scene, Theatre, now, renewed, take, told};
 /// One holder, one who waits for it, and others who ask in vain while there is no majority.
 async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
     let clients = scene.clients(4).await;
-    let guard = take(&clients[0].lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let patient = take(&clients[1].lock("patient").ttl(LONG)).await;
     renewed(&guard).await;
     let line = scene.line_up(&clients[1..2], LONG).await;

@@ -28,7 +28,9 @@ async fn requests_per_release(waiters: usize) -> u64 {
     for number in 0..waiters {
         let next = scene.direct_client().await;
         clients.push(next.clone());
-        tasks.spawn(async move { permit(&next).await });
+        // Its turn comes when all the others stand behind it, however long that takes.
+        let permit = next.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
+        tasks.spawn(async move { permit.acquire().await.expect("its turn comes") });
         scene.until_keys(held.len() + number + 1).await;
     }
     let settled = async || loop {

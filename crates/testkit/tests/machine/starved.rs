@@ -13,9 +13,10 @@ use testkit::flaky::Flaky;
 use super::scene::{LOCK, Scene};
 
 const TTL: Duration = Duration::from_secs(2);
-/// For those who must be told before the lease ends: room for a busy machine to run the thread that is told.
-const ROOMY: Duration = Duration::from_millis(1_500);
-const ROOM: Duration = Duration::from_millis(700);
+/// For those who must be told before the lease ends: room for a machine that stands still for half a second to run the thread
+/// that is told, and before that to have a renewal fail.
+const ROOMY: Duration = testkit::crowd::UNRENEWED;
+const ROOM: Duration = testkit::crowd::MARGIN;
 
 /// What a single look says, without waiting.
 fn lost_by_now(held: &Held) -> Option<Loss> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork::{ErrorKind, Loss};
-use testkit::crowd::{MARGIN, TTL};
+use testkit::crowd::{MARGIN, UNRENEWED};
 use testkit::history::Fault;
 use testkit::stage::looks_in_vain_and_then_not;
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goes_on_after() {
     let scene = Scene::new();
     let (client, other) = (scene.client().await, scene.client().await);
-    let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let held = take(&client.lock("held throughout").ttl(LONG)).await;
     scene.recorder.fault_began(Fault::Trouble);
     scene.server.pause();
@@ -39,7 +39,7 @@ async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goe
 async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
     let scene = Scene::new();
     let (client, other) = (scene.client().await, scene.direct_client().await);
-    let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
     scene.recorder.fault_began(Fault::Partition);
     scene.proxy.black_hole(true);

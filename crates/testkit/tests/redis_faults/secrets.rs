@@ -8,7 +8,7 @@ use latchwork::{Client, ErrorKind, Result};
 use testkit::diary::Diary;
 use testkit::servers::{Certificates, RedisOptions, RedisServer, RedisTls};
 
-use super::scene::{LOCK, SOON, pause};
+use super::scene::{ANSWERED, LOCK, SOON, pause};
 
 const USER: &str = "canary-user";
 const PASSWORD: &str = "canary-password-7f3a";
@@ -26,7 +26,7 @@ fn url(server: &RedisServer) -> String {
 /// Everything a client says of itself and its locks in the course of an eventful life.
 async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
     let mut said = format!("{client:?} {:?}\n", client.guarantees());
-    let lock = client.lock(LOCK).ttl(Duration::from_secs(2)).wait(Duration::from_millis(50));
+    let lock = client.lock(LOCK).ttl(Duration::from_secs(2)).wait(ANSWERED);
     let guard = lock.acquire().await?;
     let _ = writeln!(said, "{lock:?} {guard:?} {:?}", lock.try_acquire().await?);
     // Until it was renewed.

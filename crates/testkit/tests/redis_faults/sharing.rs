@@ -9,7 +9,7 @@ use testkit::history::{Fault, RecordedClient};
 
 use super::cut::cut_again_and_again;
 use super::killed::durable;
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
+use super::scene::{ANSWERED, LOCK, LONG, SOON, Scene, pause, renewed, take, told};
 
 const TURN: Duration = Duration::from_millis(3);
 /// Every mode there is, and most often those that share.
@@ -132,7 +132,7 @@ async fn readers_wait_out_the_quarantine_of_a_server_that_forgot_them() {
     scene.strike(Fault::Restart, || scene.server.restart_empty());
     assert_eq!(told(&guard).await, Loss::Removed);
     for mode in [Mode::Read, Mode::Write, Mode::Permit { of: 2 }] {
-        let lock = clients[1].shared_lock(LOCK, mode).ttl(TTL).wait(Duration::from_millis(50));
+        let lock = clients[1].shared_lock(LOCK, mode).ttl(TTL).wait(ANSWERED);
         let error = lock.acquire().await.expect_err("not yet");
         assert!(error.to_string().contains("quarantine=off"), "{error}");
     }
@@ -198,10 +198,10 @@ async fn a_reader_that_missed_the_message_finds_that_it_was_let_in() {
     scene.proxy.lose_next_reply();
     guard.release().await.expect("held");
     scene.until_a_reply_is_lost().await;
-    let (lost, let_in) = (now(), scene.newest_token());
+    let let_in = scene.newest_token();
     let guard = waiting.await.expect("no panic");
     scene.recorder.fault_ended(Fault::Partition);
-    assert!(now().since(lost) < Duration::from_secs(2));
+    // Had it not found out, it would have got the lock after the lease of that grant, with a greater token.
     assert_eq!(guard.token().unwrap().engine_token(), let_in);
     guard.release().await.expect("held");
     scene.judge(&[client, other], SOON).await;

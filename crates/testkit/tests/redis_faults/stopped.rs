@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use latchwork::engine::Filter;
 use latchwork::{Effect, ErrorKind, Loss};
-use testkit::crowd::{Crowd, MARGIN, TTL};
+use testkit::crowd::{Crowd, MARGIN, TTL, UNRENEWED};
 use testkit::history::Fault;
 use testkit::store::Written;
 
@@ -36,7 +36,7 @@ async fn a_server_that_stands_still_for_less_than_a_lease_costs_nobody_a_lock() 
 async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_for_longer() {
     let scene = Scene::new();
     let clients = scene.clients(3).await;
-    let lock = clients[0].lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN));
+    let lock = clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN));
     let guard = take(&lock).await;
     let mut store = scene.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);

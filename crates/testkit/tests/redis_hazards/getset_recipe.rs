@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use latchwork::engine::Engine;
 use testkit::shim::Clocks;
+use testkit::stage::clock;
 use testkit::subject::Subject;
 
 use super::claims::{busy, granted, trying, waiting};
@@ -85,7 +86,8 @@ async fn naive_a_client_whose_clock_is_ahead_keeps_others_out_for_an_hour() {
 
 /// Holder and rival disagree about the hour, and about nothing else.
 async fn a_wall_clock_off_by(millis: i64) {
-    const TTL: u64 = 900;
+    // A machine that stands still for half a second costs nobody this lease.
+    const TTL: u64 = 2_000;
     let (scene, clocks) = (Scene::new(), Clocks::new());
     let client = scene.client("").await;
     clocks.move_wall(millis);
@@ -130,14 +132,17 @@ async fn a_client_whose_clock_is_an_hour_behind_excludes_and_is_excluded() {
 /// Without the GET before it, as in a hurry: whoever asks pushes the time of the dead holder ahead.
 #[tokio::test]
 async fn naive_under_contention_all_overwrite_and_nobody_wins() {
+    // Nobody who stands still for half a second asks too late.
+    const LEASE: Duration = Duration::from_millis(1_500);
     let scene = Scene::new();
     let mut clients: Vec<_> = (0..4).map(|_| Recipe::new(&scene, 0)).collect();
-    assert!(clients[0].take(SHORT)); // And dies.
+    assert!(clients[0].take(LEASE)); // And dies.
     let mut won = false;
-    // Ten leases long, each of them asks four times as often as a lease ends.
-    for _ in 0..40 {
-        pause(SHORT.as_millis() as u64 / 4).await;
-        won |= clients[1..].iter_mut().any(|client| client.overwrite(8 * SHORT));
+    let end = clock().now().after(2 * LEASE);
+    // For two leases each of them asks again and again, and much sooner than a lease ends.
+    while clock().now() < end {
+        pause(LEASE.as_millis() as u64 / 20).await;
+        won |= clients[1..].iter_mut().any(|client| client.overwrite(LEASE));
     }
     assert!(!won, "the lock is free, and nobody gets it");
 }

@@ -66,17 +66,19 @@ async fn a_holder_that_was_stopped_past_its_lease_harms_nobody_when_it_goes_on()
 async fn naive_a_lock_that_changes_hands_between_the_check_and_the_del_is_deleted() {
     let scene = Scene::new();
     let [mut late, mut next, mut third] = [scene.naive(), scene.naive(), scene.naive()];
-    assert!(late.set_nx_px(LOCK, "late", 100));
+    // Long enough for the look to come in time on a machine that stands still in between.
+    assert!(late.set_nx_px(LOCK, "late", 1_500));
     assert_eq!(late.get(LOCK).as_deref(), Some("late"), "still mine, so I may delete it");
     until("its lease is over", || next.set_nx_px(LOCK, "next", 60_000)).await;
     assert!(late.del(LOCK));
     assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next, who works on");
 }
 
-/// Each request takes so long that a release of two would look before the lease ends, and delete after that.
+/// Each request takes so long that a release of two would look before the lease ends, and delete after that. The first
+/// request arrives half of that time before the end, also on a machine that stands still for half a second.
 async fn released_on_a_slow_way(options: &str) {
-    const WAY: Duration = Duration::from_millis(600);
-    const TTL: Duration = Duration::from_millis(1_600);
+    const WAY: Duration = Duration::from_millis(1_400);
+    const TTL: Duration = Duration::from_millis(3_200);
     let scene = Scene::new();
     let proxy = Proxy::to(scene.server.address());
     let late = engine(&url(proxy.address().port(), options)).await;

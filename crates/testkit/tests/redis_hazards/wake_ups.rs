@@ -9,6 +9,7 @@ use testkit::history::{Fault, History, Recorder};
 use testkit::proxy::Proxy;
 use testkit::servers::Resp;
 use testkit::shim::Clocks;
+use testkit::stage::now;
 use testkit::worker::Worker;
 
 use super::claims::{busy, granted, granted_soon, trying, waiting};
@@ -16,6 +17,8 @@ use super::recipe::wall_millis;
 use super::scene::{LOCK, LONG, SOON, Scene, pause, soon, take, take_in_background, until, url};
 
 const SHORT: Duration = Duration::from_millis(300);
+/// The lease of a lock that is handed over: it is seen before it ends, on a machine that stands still for half a second.
+const HANDED_OVER: Duration = Duration::from_millis(1_500);
 
 /// A hand-over by message, believed whenever it is read.
 #[tokio::test]
@@ -45,7 +48,7 @@ async fn believed(waiter: &impl Engine, claim: &latchwork::engine::Claim) -> Opt
 async fn a_message_that_is_read_after_others_had_the_lock_is_not_believed() {
     let scene = Scene::new();
     let [holder, waiter, other] = [scene.engine("").await, scene.engine("").await, scene.engine("").await];
-    let (first, stale, second) = (trying(LONG), waiting(SHORT), trying(LONG));
+    let (first, stale, second) = (trying(LONG), waiting(HANDED_OVER), trying(LONG));
     granted(&holder, &first).await;
     busy(&waiter, &stale).await;
     assert_eq!(holder.release(&first).await.expect("it answers"), Released::Freed);
@@ -79,7 +82,13 @@ async fn processes_that_are_stopped_and_go_on_never_hold_together() {
     for worker in &mut workers {
         assert_eq!(worker.line().await, "started");
     }
-    for round in 0..24 {
+    // On a slow machine it takes more rounds until enough has happened.
+    let holds = || std::fs::read_to_string(&path).map_or(0, |text| text.matches(" acquired ").count());
+    let end = now().after(8 * LONG);
+    for round in 0.. {
+        if round >= 24 && (holds() > 250 || now() > end) {
+            break;
+        }
         let victim = &workers[round % WORKERS];
         let [span] = latchwork::clock::random_bytes();
         recorder.fault_began(Fault::HolderPause);
@@ -142,8 +151,7 @@ async fn a_waiter_whose_message_is_lost_gets_its_turn() {
     let token = scene.value(&format!("{{{LOCK}}}:latchwork1:f")).expect("there was a grant");
     proxy.cut();
     proxy.black_hole(false);
-    let guard =
-        tokio::time::timeout(Duration::from_secs(1), waiting).await.expect("at once").expect("no panic");
+    let guard = soon(waiting).await;
     assert!(token.starts_with(&guard.token().expect("tokens").engine_token().to_string()), "the same grant");
     guard.release().await.expect("held");
 }

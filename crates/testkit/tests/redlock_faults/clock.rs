@@ -25,6 +25,7 @@ async fn tokens_stay_unique_and_rising_when_one_clock_is_set() {
     let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
     for offset in [HOUR, 0, -HOUR, -2 * HOUR, 0, HOUR] {
         pause(400).await;
+        crowd.works(9).await;
         scene.strike(Fault::ClockStep, || clocks.move_wall(offset));
     }
     let tally = crowd.home().await;

@@ -5,12 +5,12 @@ use testkit::crowd::MARGIN;
 use testkit::history::Fault;
 use testkit::proxy::Proxy;
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, take, told};
+use super::scene::{LOCK, LONG, MORTAL, SOON, Scene, now, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_behind_a_cut_is_told_before_another_gets_its_lock() {
     let scene = Scene::one();
-    let (client, rival) = (scene.client("4s").await, scene.rival("4s").await);
+    let (client, rival) = (scene.client(MORTAL).await, scene.rival(MORTAL).await);
     for fault in [Proxy::refuse, Proxy::black_hole] {
         let guard = take(&client.lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         let lock = rival.lock(LOCK).ttl(LONG).wait(LONG);

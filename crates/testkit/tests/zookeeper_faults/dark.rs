@@ -6,7 +6,9 @@ use testkit::history::{Fault, RecordedClient, RecordedGuard};
 use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 use testkit::store::Written;
 
-use super::scene::{LASTING, LOCK, LONG, SOON, Scene, nodes, now, pause, renewed, take, told, until_nodes};
+use super::scene::{
+    LASTING, LOCK, LONG, MORTAL, SOON, Scene, nodes, now, pause, renewed, take, told, until_nodes,
+};
 
 /// Loses the lock in the dark; another gets it, and what comes late when it is light again does it no harm.
 async fn is_told_in_time(
@@ -46,7 +48,7 @@ async fn is_told_in_time(
 async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
     let scene = Scene::one();
     for is_renewed in [true, false] {
-        let pair = [scene.client("4s").await, scene.rival(LASTING).await];
+        let pair = [scene.client(MORTAL).await, scene.rival(LASTING).await];
         let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         if is_renewed {
             renewed(&guard).await;
@@ -63,7 +65,7 @@ async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
     let scene = Scene::three();
     let follower = scene.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
     let leader = scene.server.leader().expect("one leads");
-    let pair = [scene.client_of(follower, "4s").await, scene.client_of(leader, LASTING).await];
+    let pair = [scene.client_of(follower, MORTAL).await, scene.client_of(leader, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
     is_told_in_time(&scene, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
@@ -76,7 +78,7 @@ async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(
     let members = scene.server.members();
     let at = members.iter().position(which).expect("there is one");
     let (lonely, next) = (&members[at], &members[(at + 1) % 3]);
-    let pair = [scene.client_of(lonely, "4s").await, scene.client_of(next, LASTING).await];
+    let pair = [scene.client_of(lonely, MORTAL).await, scene.client_of(next, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
     let [darken, light] = [&|| scene.server.cut_off(at), &|| scene.server.heal(at)] as [&dyn Fn(); 2];

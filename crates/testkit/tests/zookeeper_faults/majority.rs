@@ -1,19 +1,21 @@
 //! Without a majority nothing is granted, and whoever holds is told in time.
 
 use latchwork::Loss;
+use testkit::crowd::MARGIN;
 use testkit::history::Fault;
 use testkit::in_vain::InVain;
 use testkit::play::Theatre;
 use testkit::servers::ZooKeeperMember;
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, renewed, take, told};
+use super::scene::{LOCK, LONG, MORTAL, SOON, Scene, now, renewed, take, told};
 
 /// One holder, one who waits for it, and others who ask in vain while two of three do not run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_granted_and_the_holder_is_told_in_time() {
     let scene = Scene::three();
-    let (mut clients, patient) = (scene.clients(4, "3s").await, scene.client("30s").await);
-    let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
+    let (mut clients, patient) = (vec![scene.client(MORTAL).await], scene.client("30s").await);
+    clients.extend(scene.clients(3, "3s").await);
+    let guard = take(&clients[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     let held = take(&patient.lock("patient").ttl(LONG)).await;
     renewed(&guard).await;
     let line = scene.line_up(&clients[1..2], LONG).await;

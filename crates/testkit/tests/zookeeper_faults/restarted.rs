@@ -3,17 +3,18 @@
 use latchwork::{ErrorKind, Loss};
 use testkit::history::Fault;
 
-use super::scene::{LOCK, LONG, SOON, Scene, pause, take, told};
+use super::scene::{LOCK, LONG, MORTAL, SOON, Scene, pause, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_and_nothing_else() {
     let scene = Scene::one();
-    let (client, rival) = (scene.client("1s").await, scene.rival("1s").await);
+    let (client, rival) = (scene.client(MORTAL).await, scene.rival(MORTAL).await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     scene.recorder.fault_began(Fault::Trouble);
     scene.member().pause();
     assert_eq!(told(&guard).await, Loss::Unreachable);
-    pause(2_000).await;
+    // It is told when at least half of the session is over.
+    pause(4_000).await;
     scene.member().resume();
     scene.recorder.fault_ended(Fault::Trouble);
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);

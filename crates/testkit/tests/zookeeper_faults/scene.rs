@@ -15,6 +15,9 @@ pub(crate) use testkit::stage::{LOCK, LONG, SOON, now, pause, renewed, take, tol
 pub(crate) const CHROOT: &str = "/app";
 /// A session that does not end by itself during a test.
 pub(crate) const LASTING: &str = "20s";
+/// A session that ends when nothing is heard of it. A renewal fails, and its holder knows that the server cannot be reached,
+/// more than half a second before it is told: also on a machine that stands still in between.
+pub(crate) const MORTAL: &str = "7s";
 
 /// Servers with everything around them.
 pub(crate) struct Scene {
@@ -132,9 +135,9 @@ pub(crate) async fn nodes(admin: &ZooKeeperAdmin, lock: &str) -> Vec<String> {
     nodes
 }
 
-/// Waits until there are so many of them.
+/// Waits until there are so many of them, for longer than a [`MORTAL`] session lives.
 pub(crate) async fn until_nodes(admin: &ZooKeeperAdmin, lock: &str, count: usize) -> Vec<String> {
-    let end = now().after(SOON);
+    let end = now().after(3 * SOON);
     loop {
         let nodes = nodes(admin, lock).await;
         if nodes.len() == count {
