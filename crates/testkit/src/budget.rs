@@ -10,6 +10,14 @@ const VARIABLE: &str = "TESTKIT_BUDGET";
 #[derive(Debug)]
 pub struct Share(#[expect(dead_code, reason = "closed when it is dropped")] UnixStream);
 
+/// Tells the scheduler how many cases this process has, for its progress line.
+pub fn announce(cases: usize) {
+    if let Some(socket) = std::env::var_os(VARIABLE) {
+        let mut stream = UnixStream::connect(socket).expect("the scheduler listens");
+        writeln!(stream, "expect {cases}").expect("the scheduler reads");
+    }
+}
+
 /// Waits until so many hundredths of a core are free for this case.
 ///
 /// # Panics

@@ -1,5 +1,7 @@
 //! Child processes that hold and wait for locks, and can be killed.
 
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -14,6 +16,8 @@ use crate::shim::Clocks;
 pub struct Worker {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    /// What it prints as errors. Among the output of other cases nobody would find it.
+    errors: File,
 }
 
 impl Worker {
@@ -40,10 +44,12 @@ impl Worker {
     fn spawn(args: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(binary("worker"));
         prepare(&mut command);
+        let errors = tempfile::tempfile().expect("a temporary file");
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.stderr(errors.try_clone().expect("a second handle"));
         let mut child = command.spawn().expect("the worker starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines }
+        Self { child, lines, errors }
     }
 
     /// The next line it prints.
@@ -51,7 +57,8 @@ impl Worker {
     /// # Panics
     /// If it ended.
     pub async fn line(&mut self) -> String {
-        self.lines.next_line().await.expect("the pipe works").expect("the worker prints a line")
+        let line = self.lines.next_line().await.expect("the pipe works");
+        line.unwrap_or_else(|| panic!("the worker prints no line; its errors:\n{}", self.errors()))
     }
 
     /// Its process id.
@@ -77,7 +84,14 @@ impl Worker {
     /// Waits until it ends by itself, successfully.
     pub async fn done(&mut self) {
         let status = self.child.wait().await.expect("it runs");
-        assert!(status.success(), "the worker ended with {status}");
+        assert!(status.success(), "the worker ended with {status}; its errors:\n{}", self.errors());
+    }
+
+    fn errors(&mut self) -> String {
+        let mut text = String::new();
+        self.errors.rewind().expect("a file");
+        self.errors.read_to_string(&mut text).expect("a file with text");
+        text
     }
 }
 

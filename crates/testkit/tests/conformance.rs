@@ -70,6 +70,13 @@ fn main() {
     if !arguments.list && !arguments.exact {
         print!("{}", Coverage::table(&coverage));
     }
+    let is_wanted = |trial: &&Trial| {
+        arguments.filter.as_deref().is_none_or(|filter| match arguments.exact {
+            true => trial.name() == filter,
+            false => trial.name().contains(filter),
+        })
+    };
+    testkit::budget::announce(trials.iter().filter(is_wanted).count());
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Nothing is dropped by an exit.
     drop(pooled);

@@ -36,6 +36,7 @@ pub(crate) fn run(binaries: &[Binary], wanted: &Wanted, report: &'static Report)
         if binary.is_conformance() {
             let filters = wanted.filters(&binary.kinds()?);
             report.expect(&binary.suite, 0, filters.len());
+            report.expect_later(filters.len());
             conformance.extend(filters.into_iter().map(|filter| job(binary, Cases::Conformance(filter))));
         } else if wanted.suite(binary) {
             let cases: Vec<_> = binary.list()?.into_iter().filter(|case| wanted.case(case)).collect();

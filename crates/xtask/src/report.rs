@@ -29,7 +29,10 @@ pub(crate) struct Report {
 struct State {
     /// Cases, processes and stages that run, and since when.
     running: BTreeMap<String, Instant>,
+    /// Cases that are announced.
     expected: usize,
+    /// Processes that have still to announce theirs.
+    unannounced: usize,
     passed: usize,
     failures: Vec<Failure>,
     times: Vec<(Duration, String)>,
@@ -114,6 +117,18 @@ impl Report {
             cpu: Duration::ZERO,
         });
         known.jobs += jobs;
+    }
+
+    /// Announces processes that will announce their cases when they have started.
+    pub(crate) fn expect_later(&self, processes: usize) {
+        self.lock().unannounced += processes;
+    }
+
+    /// A process announces its cases.
+    pub(crate) fn announced(&self, cases: usize) {
+        let mut state = self.lock();
+        state.expected += cases;
+        state.unannounced = state.unannounced.saturating_sub(1);
     }
 
     /// A case, or a process with many of them, begins.
@@ -224,11 +239,11 @@ impl Report {
             let Some((oldest, since)) = state.running.iter().min_by_key(|(_, since)| **since) else {
                 continue;
             };
-            let (done, time) = (state.passed + state.failures.len(), seconds(self.started.elapsed()));
-            let count = if state.expected > 0 {
-                format!("{done} of {} cases, ", state.expected)
-            } else {
-                String::new()
+            let (done, time) = (state.times.len(), seconds(self.started.elapsed()));
+            let count = match (state.expected, state.unannounced) {
+                (0, _) => String::new(),
+                (expected, 0) => format!("{done} of {expected} cases, "),
+                (expected, _) => format!("{done} of more than {expected} cases, "),
             };
             let line = format!(
                 "[{time}] {count}{} running, the longest for {}: {oldest}",

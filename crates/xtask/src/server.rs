@@ -1,7 +1,8 @@
 //! Gives out the budget over a socket: conformance runs many cases in one process, and each asks for its own share.
 //!
-//! A case connects, sends `CORES NAME` as a line (hundredths of a core), and runs once it has read a byte. It closes the
-//! connection when it ends, or its process's death does.
+//! A process connects once, sends `expect N` as a line, and closes: it has so many cases. A case connects, sends `CORES NAME` as
+//! a line (hundredths of a core), and runs once it has read a byte. It closes the connection when it ends, or its process's
+//! death does.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -49,6 +50,10 @@ fn serve(stream: UnixStream, budget: &Budget, report: &Report) -> Option<()> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let (cores, case) = line.trim_end().split_once(' ')?;
+    if cores == "expect" {
+        report.announced(case.parse().ok()?);
+        return Some(());
+    }
     let share = budget.take(cores.parse().ok()?, 0, Priority::CaseOfRunning);
     let began = Instant::now();
     (&stream).write_all(b"y").ok()?;

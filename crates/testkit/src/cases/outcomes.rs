@@ -12,7 +12,8 @@ use crate::Fixture;
 use crate::flaky::{Fault, Faults, Flaky};
 use crate::recorder::{Event, Recorder};
 
-const A_WHILE: Duration = Duration::from_millis(300);
+/// Long enough for an answer from a machine that stands still meanwhile: without any, the error would be another.
+const A_WHILE: Duration = Duration::from_secs(2);
 
 async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<Faults>) {
     let (engine, faults) = Flaky::new(fixture.engine().await);
@@ -120,7 +121,7 @@ pub(super) async fn an_outage_longer_than_the_wait_limit_is_told_as_one<F: Fixtu
 pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let rival = fixture.client().await;
-    faults.claim(Some(Fault::ArrivesLate(A_WHILE)));
+    faults.claim(Some(Fault::ArrivesLate(Duration::from_millis(300))));
     let error = client.lock("late").ttl(LONG).try_acquire().await.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     faults.claim(None);

@@ -125,7 +125,7 @@ async fn readers_whose_keys_were_flushed_are_told_at_their_next_renewal_and_harm
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_wait_out_the_quarantine_of_a_server_that_forgot_them() {
     let scene = Scene::new();
-    let url = scene.url("max-ttl=5s");
+    let url = scene.url("max-ttl=15s");
     let clients = [scene.connect(&url).await, scene.connect(&url).await];
     let lock = |client: &RecordedClient| client.shared_lock(LOCK, Mode::Read).ttl(TTL);
     let guard = take(&lock(&clients[0])).await;

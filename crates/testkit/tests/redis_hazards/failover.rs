@@ -80,7 +80,8 @@ async fn a_failover_makes_two_holders_of_whom_a_store_that_checks_tokens_refuses
     let first = client(&pair.master).await;
     assert_eq!(first.guarantees().faults.failover, Promise::FencedOnly);
     pair.cut_off_the_replica();
-    let former = take(&first, Duration::from_secs(2)).await;
+    // Long enough for the failover of a machine that stands still meanwhile.
+    let former = take(&first, Duration::from_secs(8)).await;
     let former_token = former.token().expect("redis has tokens");
     assert_eq!(store.write(former_token, "former"), Written::Accepted);
     pair.fail_over();

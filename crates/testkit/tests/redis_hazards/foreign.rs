@@ -16,7 +16,7 @@ use super::scene::{
 };
 
 /// A claim is answered within this time, also on a machine that stands still for half a second.
-const PATIENCE: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Finds it busy, whether it only tries or waits for it.
 async fn is_kept_out(client: &Client) {

@@ -1,6 +1,7 @@
 //! Signs of life stop while the holder works, and nobody tells it: it is told before its node dies at the server.
 
-use latchwork::Loss;
+use latchwork::engine::Filter;
+use latchwork::{LockName, Loss, Token};
 use testkit::crowd::MARGIN;
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
 use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
@@ -95,4 +96,31 @@ async fn a_holder_whose_member_leads_nobody_any_more_is_told_before_its_node_die
     // Before it notices that nobody follows, it is leader enough to answer anything that changes nothing.
     let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
     is_told_though_its_member_answers(options, ZooKeeperMember::is_leader).await;
+}
+
+/// A member that is cut off serves what it has. The lock was taken without it, and must not be called free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_not_called_free_by_a_member_that_is_cut_off() {
+    let scene = Scene::new(ZooKeeperOptions::divisible());
+    let members = scene.server.members();
+    let at = members.iter().position(|member| !member.is_leader()).expect("two follow");
+    let lonely = scene.client_of(&members[at], LASTING).await;
+    let holder = scene.client_of(&members[(at + 1) % 3], LASTING).await;
+    // Both have a session before the cut.
+    for client in [&lonely, &holder] {
+        take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
+    }
+    scene.recorder.fault_began(Fault::Partition);
+    scene.server.cut_off(at);
+    let guard = take(&holder.lock(LOCK).ttl(LONG)).await;
+    let filter = Filter::Name(LockName::new(LOCK).expect("a good name"));
+    let seen = lonely.client().inspect(&filter).await;
+    assert!(seen.as_ref().is_err() || seen.as_ref().is_ok_and(|locks| !locks.is_empty()), "called free");
+    scene.server.heal(at);
+    scene.server.until_healthy();
+    scene.recorder.fault_ended(Fault::Partition);
+    let seen = lonely.client().inspect(&filter).await.expect("it is back");
+    assert_eq!(seen[0].holders[0].token, guard.token().ok().map(Token::get));
+    guard.release().await.expect("held throughout");
+    scene.judge(&[lonely, holder], SOON).await;
 }

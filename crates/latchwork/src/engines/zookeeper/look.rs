@@ -27,6 +27,7 @@ struct Seen {
 impl Shared {
     pub(super) async fn look_at(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let session = self.session().await?;
+        self.catch_up(&session).await?;
         let names = match filter {
             Filter::Name(name) => vec![name.clone()],
             Filter::Prefix(_) => self.names(&session, filter).await?,
@@ -48,6 +49,12 @@ impl Shared {
             states.push(state);
         }
         Ok(states)
+    }
+
+    /// The session's member may be behind its leader, and would call a lock free that is held. After the answer it has
+    /// everything that was done before the request.
+    async fn catch_up(&self, session: &Session) -> Result<()> {
+        self.ask(session, Request::sync(), &[]).await.map(drop)
     }
 
     /// Everybody at one lock, in order.
@@ -159,6 +166,7 @@ impl Shared {
 
     pub(super) async fn take_away(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
         let session = self.session().await?;
+        self.catch_up(&session).await?;
         let seen = self.seen(&session, &lock.name).await?;
         let holding = node::holders(seen.iter().map(|seen| seen.kind));
         // A claim that came back later under the same id has another node.

@@ -255,7 +255,7 @@ impl Driver {
             return ControlFlow::Continue(());
         }
         let (mut bytes, (answer, _)) = (Vec::new(), oneshot::channel());
-        let sign = Call { request: Request::sign_of_life(), watcher: None, answer };
+        let sign = Call { request: Request::sync(), watcher: None, answer };
         self.write(sign, now, &mut bytes);
         self.put(&bytes, writer).await
     }

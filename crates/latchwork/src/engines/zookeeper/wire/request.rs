@@ -96,9 +96,10 @@ impl Request {
         }
     }
 
-    /// A sign of life that the leader hears of. A member answers a ping by itself, also when the leader has long ended the
-    /// session and the member was cut off before it could be told.
-    pub(super) fn sign_of_life() -> Self {
+    /// Answered by the leader, through the member: so it is a sign of life that the leader hears of, and the member is not behind
+    /// afterwards. A member answers a ping by itself, also when the leader has long ended the session and the member was
+    /// cut off before it could be told.
+    pub(in super::super) fn sync() -> Self {
         Self::Sync { path: "/".to_owned() }
     }
 

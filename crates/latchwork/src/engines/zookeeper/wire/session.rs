@@ -204,7 +204,7 @@ impl Session {
 
     /// Gives a sign of life, and waits until the leader has answered. False if it does not.
     pub(in super::super) async fn beat(&self) -> bool {
-        let [answer] = self.ask([(Request::sign_of_life(), None)]).await;
+        let [answer] = self.ask([(Request::sync(), None)]).await;
         answer.is_ok()
     }
 }
