@@ -1,8 +1,34 @@
 //! `flock` and `sqlite:`, as docs/interop.md has it.
 
+use std::fs::File;
 use std::process::Command;
 
-use crate::support::{Place, end};
+use nix::sys::signal::Signal;
+
+use crate::support::{Place, Running, end, eventually, runs};
+
+/// A process that is stopped in the middle of a write has the same effect.
+#[test]
+fn a_signal_ends_a_run_that_cannot_open_its_database_yet() {
+    let place = Place::new();
+    assert_eq!(end(&mut place.script("x", &[], "true")).code, Some(0), "there is a database");
+    for options in [&[][..], &["--no-wait"]] {
+        let mut writer = Command::new("flock");
+        writer
+            .args(["--no-fork", "locks.db-sessions", "sh", "-c", "touch up; exec sleep 60"])
+            .current_dir(place.path(""));
+        let writer = Running::from(writer.spawn().unwrap());
+        eventually("the folder is locked", || place.path("up").exists());
+        let mut latch = place.script("x", options, "true");
+        let latch = Running::from(latch.stderr(File::create(place.path("err")).unwrap()).spawn().unwrap());
+        eventually("it says that it waits", || place.read("err").contains("has not answered yet"));
+        latch.signal(Signal::SIGTERM);
+        eventually("it ends", || !runs(latch.id()));
+        assert_eq!(latch.finish().code, Some(128 + Signal::SIGTERM as i32), "{}", place.read("err"));
+        drop(writer);
+        std::fs::remove_file(place.path("up")).unwrap();
+    }
+}
 
 #[test]
 fn flock_and_sqlite_do_not_see_each_other_on_one_file() {
