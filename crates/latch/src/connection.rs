@@ -1,17 +1,22 @@
 //! The engine behind the URL, and what keeps its session alive.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use latchwork::Client;
 use latchwork::engine::{EngineUrl, Registry};
 use latchwork::engines::Sqlite;
+use latchwork::{Client, Error, ErrorKind};
 use tokio::runtime::Builder;
 
 use crate::daily::warn_at_most_daily;
+use crate::duration::rounded;
 use crate::failure::Failure;
 use crate::run::no_resources;
 use crate::target::Target;
 use crate::voice::Voice;
+
+/// The time limit for opening a database file, that of a request.
+const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// An open client, and the descriptor whose holders keep its session alive, on engines that have one.
 pub(crate) struct Connection {
@@ -33,10 +38,19 @@ impl Connection {
         if url.scheme() != "sqlite" {
             return Ok(Self { client: Registry::builtin().connect(url).await?, session: None });
         }
-        let engine = Sqlite::connect(url).await?;
+        let opening = tokio::time::timeout(OPEN_LIMIT, Sqlite::connect(url));
+        let engine = opening.await.unwrap_or_else(|_| Err(locked()))?;
         let session = Some(engine.session_descriptor()?);
         Ok(Self { client: Client::new(engine), session })
     }
+}
+
+fn locked() -> Error {
+    let message = format!(
+        "the database could not be opened within {}: another process keeps it locked, or was stopped while it wrote",
+        rounded(OPEN_LIMIT)
+    );
+    Error::new(ErrorKind::Unreachable, message)
 }
 
 /// Connects, and does what takes a few requests.

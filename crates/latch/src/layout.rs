@@ -1,5 +1,7 @@
 //! Text in columns.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Two columns: labels, and values that wrap at the right edge of the terminal.
 pub(crate) fn pairs(rows: &[(impl AsRef<str>, String)], width: Option<usize>) -> String {
     const GAP: usize = 2;
@@ -50,6 +52,41 @@ pub(crate) fn shortened(text: String, room: usize) -> String {
     let end = kept / 2;
     let start = text.chars().take(kept - end);
     start.chain(['…']).chain(text.chars().skip(length - end)).collect()
+}
+
+/// Different names, each in at most `room` characters. `None` if two would look the same. Names that are the same at both
+/// ends are shown from the part in which they begin to differ.
+pub(crate) fn shortened_apart(names: &[String], room: usize) -> Option<Vec<String>> {
+    let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, name) in names.iter().enumerate() {
+        alike.entry(shortened(name.clone(), room)).or_default().push(at);
+    }
+    let mut shown = vec![String::new(); names.len()];
+    for (text, members) in alike {
+        let first = &names[members[0]];
+        let same = members.iter().map(|at| common_start(first, &names[*at])).min().unwrap_or(0);
+        for at in &members {
+            shown[*at] = if members.len() == 1 { text.clone() } else { from_part(&names[*at], same, room) };
+        }
+    }
+    let distinct = shown.iter().collect::<BTreeSet<_>>().len() == names.len();
+    distinct.then_some(shown)
+}
+
+fn common_start(one: &str, other: &str) -> usize {
+    one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
+}
+
+/// At most `room` characters, from the part in which the character at `index` is, and in any case with that character.
+fn from_part(text: &str, index: usize, room: usize) -> String {
+    // The first half of what shortened() keeps.
+    let start = room.saturating_sub(2).div_ceil(2);
+    let part = text.chars().take(index).collect::<Vec<_>>().iter().rposition(|c| "/: ".contains(*c));
+    let from = part.map_or(0, |at| at + 1).max((index + 1).saturating_sub(start));
+    match from {
+        0 => shortened(text.to_owned(), room),
+        _ => format!("…{}", shortened(text.chars().skip(from).collect(), room.saturating_sub(1))),
+    }
 }
 
 fn length(text: &str) -> usize {
@@ -103,6 +140,33 @@ mod tests {
             (cut("long", 1), cut("long", 0), cut("élan vital", 5)),
             ("…".into(), "…".into(), "él…al".into())
         );
+    }
+
+    #[test]
+    fn names_that_are_the_same_at_both_ends_are_shown_from_where_they_differ() {
+        let name =
+            |house: &str, line: u8| format!("nightly/eu-central/{house}/reconcile-inventory/line-{line}");
+        let names =
+            [name("warehouse-17", 1), name("warehouse-17", 2), name("warehouse-18", 2), "short".to_owned()];
+        assert_eq!(
+            shortened_apart(&names, 26).unwrap(),
+            [
+                "nightly/eu-ce…ntory/line-1",
+                "…warehouse-17…ntory/line-2",
+                "…warehouse-18…ntory/line-2",
+                "short"
+            ]
+        );
+        // In a part that is too long, the difference is what must stay.
+        let long = ["a", "b"].map(|end| name(&format!("{}{end}", "x".repeat(60)), 1));
+        let shown = shortened_apart(&long, 26).unwrap();
+        assert!(shown[0].contains("xa…") && shown[1].contains("xb…"), "{shown:?}");
+        assert!(shown.iter().all(|name| length(name) == 26), "{shown:?}");
+        assert_eq!(shortened_apart(&["ab".to_owned(), "ac".to_owned()], 1), None);
+        for room in 0..60 {
+            let shown = shortened_apart(&names, room);
+            assert!(shown.is_none_or(|shown| shown.iter().all(|name| length(name) <= room)), "{room}");
+        }
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! `latch ls [PREFIX]`: every lock in use, one line each.
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 use latchwork::engine::Filter;
 use serde::Serialize;
@@ -47,14 +45,13 @@ pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<
 }
 
 impl Locks {
-    /// A third of the screen: one long name must not push the rest of every line off it. More if two names would be
-    /// cut to one text.
-    fn room_for_names(&self, width: usize) -> usize {
-        let differ = |room: &usize| {
-            let cut = |lock: &LockView| layout::shortened(lock.title(), *room);
-            self.locks.iter().map(cut).collect::<BTreeSet<_>>().len() == self.locks.len()
-        };
-        [width / 3, width / 2, width * 2 / 3].into_iter().find(differ).unwrap_or(width)
+    /// In a third of the screen: one long name must not push the rest of every line off it. In more if two names would
+    /// look the same.
+    fn names(&self, width: Option<usize>) -> Vec<String> {
+        let titles: Vec<_> = self.locks.iter().map(LockView::title).collect();
+        let Some(width) = width else { return titles };
+        let rooms = [width / 3, width / 2, width * 2 / 3];
+        rooms.into_iter().find_map(|room| layout::shortened_apart(&titles, room)).unwrap_or(titles)
     }
 }
 
@@ -65,20 +62,19 @@ impl Report for Locks {
             return String::new();
         }
         let head = HEAD.map(str::to_owned);
-        let room = width.map_or(usize::MAX, |width| self.room_for_names(width));
-        let rows = self.locks.iter().map(|lock| row(lock, room));
+        let rows = self.locks.iter().zip(self.names(width)).map(|(lock, name)| row(lock, name));
         let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
         layout::table(&rows, width)
     }
 }
 
-fn row(lock: &LockView, room: usize) -> [String; 5] {
+fn row(lock: &LockView, name: String) -> [String; 5] {
     let waiting = lock.waiters.as_ref().map_or_else(|| "-".to_owned(), |waiters| waiters.len().to_string());
     let (held_for, lease_left) = lock
         .holders
         .first()
         .map_or_else(|| ("-".to_owned(), "-".to_owned()), |holder| (holder.how_long(), holder.lease_left()));
-    [layout::shortened(lock.title(), room), held_for, lease_left, waiting, lock.who()]
+    [name, held_for, lease_left, waiting, lock.who()]
 }
 
 fn no_locks(prefix: &str) -> String {

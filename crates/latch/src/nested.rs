@@ -29,7 +29,7 @@ pub(crate) fn refuse_to_wait_for_itself(options: &RunOptions, target: &Target) -
         return Ok(());
     }
     let message = format!(
-        "lock {:?}: the latch run that started this one holds it, and each would wait for the other to end",
+        "lock {:?}: the latch that this one runs under holds it, and each would wait for the other to end",
         options.name
     );
     Err(Failure::new(USAGE, message)

@@ -117,7 +117,8 @@ async fn connect(
 ) -> Result<Connection, Failure> {
     let is_file = target.url.scheme() == "sqlite";
     if is_file || options.no_wait || options.wait.is_some_and(|limit| limit.is_zero()) {
-        return Connection::open(&target.url, voice).await;
+        // Also a file may take long: another process can have it locked.
+        return waiting::wait_for(Connection::open(&target.url, voice), report, signals).await;
     }
     let (began, news) = (report.began(), report.news());
     let end = options.wait.map(|limit| began.after(limit));

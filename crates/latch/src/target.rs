@@ -24,6 +24,9 @@ pub(crate) const URL_FILE_VARIABLE: &str = "LATCH_URL_FILE";
 pub(crate) const REDACTED_VARIABLE: &str = "LATCH_URL_REDACTED";
 /// Makes a folder that several users can share: its files belong to its group, and the group may write.
 const INSTALL: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork";
+/// Does the same with a folder that is there, and with the files in it: former versions made them for one user alone.
+const OPEN: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork /var/lib/latchwork/locks.db-sessions && \
+                    chgrp -R GROUP /var/lib/latchwork && chmod -R g+rwX /var/lib/latchwork";
 
 /// The engine to use, and where its URL came from.
 pub(crate) struct Target {
@@ -124,7 +127,7 @@ impl Target {
     pub(crate) fn canonical(&self) -> String {
         match self.database() {
             Some(path) => fs::canonicalize(&path).unwrap_or(path).to_string_lossy().into_owned(),
-            None => shown_url(self),
+            None => one_spelling(shown_url(self)),
         }
     }
 
@@ -132,12 +135,12 @@ impl Target {
     pub(crate) fn hint(&self) -> String {
         if self.is_redacted() {
             return "the URL comes from the outer latch run, which took the password out; give the outer one its URL \
-                    with --url-file, and the inner one finds the file"
+                    in a regular file (--url-file), and the inner one finds that file"
                 .to_owned();
         }
         match (self.origin, &self.file) {
             ("--system", _) => format!(
-                "--system is for the users of one group; an administrator makes the folder for it: {INSTALL}"
+                "--system is for the users of one group; an administrator opens the folder to it: {OPEN}"
             ),
             (origin, Some(file)) => in_file(file, origin),
             ("default", _) => {
@@ -153,6 +156,13 @@ impl Target {
             (origin, _) => format!("the URL comes from {origin}"),
         }
     }
+}
+
+/// The URL with the first of several names of its scheme.
+fn one_spelling(url: String) -> String {
+    let names = [("postgresql", "postgres"), ("mariadb", "mysql")];
+    let other = names.iter().find_map(|(other, name)| Some((url.strip_prefix(other)?, name)));
+    other.map_or_else(|| url.clone(), |(rest, name)| format!("{name}{rest}"))
 }
 
 fn in_file(path: &Path, origin: &str) -> String {

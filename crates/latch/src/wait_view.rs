@@ -86,7 +86,7 @@ impl<'a> WaitView<'a> {
         }
     }
 
-    /// The line of a terminal that is this wide: the name is cut first, then words, then the holder.
+    /// The line of a terminal that is this wide: the name is cut first, then words, then the holder, then the place.
     pub(crate) fn fitted(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         let name = printable(&format!("{:?}", self.lock));
@@ -102,16 +102,21 @@ impl<'a> WaitView<'a> {
         let shorter = cut(name.clone(), excess(&whole));
         let text = full(&shorter);
         let Some(holder) = holder.as_deref().filter(|_| excess(&text) > 0) else { return text };
-        let shorter = cut(name.clone(), excess(&line(&name, self.held_briefly(holder))));
-        let text = line(&shorter, self.held_briefly(holder));
-        let holder = without_end(holder, excess(&text));
-        line(&shorter, self.held_briefly(&holder))
+        let brief = |with_place: bool| {
+            let shorter = cut(name.clone(), excess(&line(&name, self.held_briefly(holder, with_place))));
+            let cut_holder =
+                without_end(holder, excess(&line(&shorter, self.held_briefly(holder, with_place))));
+            line(&shorter, self.held_briefly(&cut_holder, with_place))
+        };
+        let text = brief(true);
+        if excess(&text) == 0 { text } else { brief(false) }
     }
 
     /// The holder in fewer words.
-    fn held_briefly(&self, holder: &str) -> String {
+    fn held_briefly(&self, holder: &str, with_place: bool) -> String {
         let long = self.held_for.map_or_else(String::new, |long| format!(" {}", rounded(long)));
-        let place = self.place.map_or_else(String::new, |(place, of)| format!(" ({place} of {of})"));
+        let place = self.place.filter(|_| with_place);
+        let place = place.map_or_else(String::new, |(place, of)| format!(" ({place} of {of})"));
         format!("held{long} by {holder}{place}")
     }
 
@@ -129,7 +134,7 @@ impl<'a> WaitView<'a> {
             return format!("no lock is granted until {until} ({left} left): {}", quarantine.why);
         }
         if !self.is_answered {
-            return "the server has not answered yet".to_owned();
+            return "the engine has not answered yet".to_owned();
         }
         let long = self.held_for.map_or_else(String::new, |long| format!(" for {}", rounded(long)));
         let more = if self.holders > 1 { format!(" and {} more", self.holders - 1) } else { String::new() };
@@ -191,6 +196,16 @@ mod tests {
         assert_eq!(text.chars().count(), 80, "{text}");
         assert!(text.contains("\"orders/…") && text.contains("held 2m 5s by pid 20745 on"), "{text}");
         assert!(text.ends_with("(1 of 3)"), "{text}");
+    }
+
+    #[test]
+    fn where_all_is_cut_the_place_goes_and_the_holder_stays() {
+        let name = LockName::new("orders/eu-central-1/warehouse-17/aisle-4/line-42").unwrap();
+        let mut view = view(&name, "root@vm reconcile-inventory.sh (pid 22739)");
+        (view.waited, view.held_for) = (Duration::from_millis(203), Some(Duration::from_millis(869)));
+        let text = view.fitted(Some(80));
+        assert!(text.chars().count() <= 80 && text.ends_with('…'), "{text}");
+        assert!(text.contains(": held 869ms by root@vm reconcil"), "{text}");
     }
 
     #[test]

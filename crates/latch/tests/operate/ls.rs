@@ -110,6 +110,28 @@ fn names_that_are_cut_on_a_terminal_still_differ() {
 }
 
 #[test]
+fn names_that_differ_in_their_middle_leave_room_for_the_other_columns() {
+    let place = Place::new();
+    let name = |house: u8, line: u8| {
+        format!("nightly/eu-central-1/warehouse-{house}/reconcile-inventory-with-ledger/line-{line}")
+    };
+    let names = [name(17, 41), name(17, 42), name(18, 42)];
+    let _holders = hold_all(&place, &names.each_ref().map(String::as_str));
+    let mut shell = Command::new("sh");
+    let script = format!("stty cols 80 rows 24; {} ls; echo done", env!("CARGO_BIN_EXE_latch"));
+    shell.args(["-c", &script]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    let mut pty = Pty::start(&shell);
+    pty.see("done");
+    let screen = pty.screen();
+    let lines: Vec<_> = screen.lines().map(str::trim_end).collect();
+    assert!(lines[0].contains("HELD FOR  LEASE LEFT  WAITING  HOLDER"), "{screen}");
+    let shown: Vec<_> = lines[1..4].iter().map(|line| line.split("  ").next().unwrap()).collect();
+    assert_eq!(shown.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{screen}");
+    assert!(shown[1].contains("warehouse-17") && shown[2].contains("warehouse-18"), "{screen}");
+    assert!(lines[1..4].iter().all(|line| line.contains('@') && line.chars().count() <= 80), "{screen}");
+}
+
+#[test]
 fn nothing_to_list_is_said_on_stderr_and_is_no_error() {
     let place = Place::new();
     for (arguments, says) in [(&["ls"][..], "no lock is held"), (&["ls", "or\nders"], "\"or\\nders\"")] {

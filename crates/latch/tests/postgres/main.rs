@@ -4,6 +4,8 @@
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
 mod support;
 
+use std::process::Command;
+
 use serde_json::Value;
 use testkit::servers::{PostgresOptions, PostgresServer};
 
@@ -37,4 +39,20 @@ fn the_sql_that_lets_a_user_lock_is_printed_as_lines_that_can_be_pasted_and_is_i
     server.psql(sql);
     let locked = latch(&[]);
     assert_eq!((locked.code, locked.out.as_str()), (Some(0), "locked\n"), "{locked:?}");
+}
+
+/// Both spellings of the scheme name one engine, and so one lock.
+#[test]
+fn a_lock_that_would_wait_for_itself_is_refused_also_by_the_other_spelling_of_the_url() {
+    let (place, server) = (Place::new(), PostgresServer::start(PostgresOptions::default()));
+    let url = |scheme: &str| format!("{scheme}://owner@{}/postgres", server.address());
+    let latch = env!("CARGO_BIN_EXE_latch");
+    for (outer, inner) in [("postgres", "postgresql"), ("postgresql", "postgres")] {
+        let mut both = Command::new("timeout");
+        both.args(["20", latch, "--url", &url(outer), "run", "a", "--"]);
+        both.args([latch, "--url", &url(inner), "run", "a", "--", "echo", "ran"]);
+        let ended = end(both.current_dir(place.path("")).env_remove("LATCH_URL_FILE"));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(64), ""), "{outer} {inner}: {ended:?}");
+        assert!(ended.err.contains("would wait for the other to end"), "{ended:?}");
+    }
 }

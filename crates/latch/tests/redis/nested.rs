@@ -24,6 +24,12 @@ fn an_inner_latch_that_lacks_the_password_is_told_why() {
         assert!(ended.err.contains("hint: the URL comes from the outer latch run"), "{inner}: {ended:?}");
         assert!(ended.err.contains("--url-file") && !ended.err.contains("canary"), "{ended:?}");
     }
+    // A pipe gives its content once, so the inner one finds no file.
+    let piped = format!("{LATCH} --url-file <(echo '{url}') run a -- {LATCH} run b -- true");
+    let mut bash = std::process::Command::new("bash");
+    let ended = end(bash.args(["-c", &piped]).current_dir(place.path("")));
+    assert!(matches!(ended.code, Some(64 | 69)), "{ended:?}");
+    assert!(ended.err.contains("in a regular file (--url-file)"), "{ended:?}");
     // A URL of its own is none of the outer one's business.
     let ended = end(place
         .script("a", &[], &format!("LATCH_URL=redis://x@127.0.0.1:1/ {LATCH} status"))

@@ -38,6 +38,7 @@ fn a_lock_that_would_wait_for_itself_is_refused_at_once() {
     }
     let ended = end_in_time(&place.latch(["elect", "a", "--", LATCH, "run", "a", "--", "echo", "ran"]));
     assert_clean_error(&ended, 64, "would wait for the other to end");
+    assert!(!ended.err.contains("latch run"), "an election holds it: {ended:?}");
     let ended = end_in_time(&place.script("a", &["--keep-fd"], &format!("{LATCH} run a -- echo ran")));
     assert_clean_error(&ended, 64, "would wait for the other to end");
 }

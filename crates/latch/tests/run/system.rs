@@ -70,6 +70,17 @@ fn who_is_not_in_the_group_is_told_what_the_folder_is_for() {
     assert!(!ended.err.contains("LATCH_URL"), "{ended:?}");
 }
 
+/// As former versions did.
+#[test]
+fn a_folder_that_root_made_for_itself_is_opened_to_a_group_by_what_the_hint_says() {
+    let script = "umask 077; install -d -m 700 /var/lib/latchwork; root run x -- true; alice run x -- true
+        hint=$(alice run x -- true 2>&1 | sed -n 's/^hint: .*: //p' | sed s/GROUP/64000/g); eval \"$hint\" || exit 97
+        cd /; alice run x -- sh -c 'touch /var/lib/latchwork/up; sleep 0.5; echo first' & until_there /var/lib/latchwork/up
+        bob run -q x -- echo second; wait; root run x -- echo third; carol run x -- true; echo $?";
+    let Some(ended) = play(script) else { return };
+    assert_eq!(ended.out, "first\nsecond\nthird\n69\n", "{ended:?}");
+}
+
 #[test]
 fn status_shows_the_database() {
     let Some(ended) = play("install -d -m 2770 -g 64000 /var/lib/latchwork; alice status") else { return };

@@ -12,8 +12,8 @@ on_both! {
 const PAGE: &str = include_str!("../../../../docs/interop.md");
 /// As the page has it.
 const NAME: &str = "orders/42";
-/// Of these two, one has a key with the highest bit set, and a name is no ASCII text.
-const NAMES: [&str; 3] = [NAME, "orders/43", "größe 🔒"];
+/// One has a key with the highest bit set, one is no ASCII text, one begins with digits, and one has signs that `printf` replaces.
+const NAMES: [&str; 5] = [NAME, "orders/43", "größe 🔒", "42", "100%s"];
 
 /// The block of code on the page that has this comment as its first line.
 fn block(first: &str) -> String {
@@ -78,19 +78,24 @@ async fn plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other(scene: S
 
 /// For clients that cannot compute it in SQL.
 #[test]
-fn a_shell_computes_the_key_of_an_advisory_lock_with_its_sign() {
+fn a_shell_and_python_compute_the_key_of_an_advisory_lock_with_its_sign() {
     let script = block("# The key of a name, in a shell\n");
     let server = testkit::servers::PostgresServer::start(testkit::servers::PostgresOptions::default());
     let scene_block = block("-- PostgreSQL\n");
     let expression = scene_block.split_once("pg_try_advisory_lock(").expect("it takes it").1;
     let expression = expression.split_once(");").expect("it ends").0;
+    let python = block("import hashlib\n");
     let mut signs = [false, false];
     for name in NAMES {
-        let output =
-            Command::new("bash").args(["-c", &script.replace(NAME, name)]).output().expect("bash starts");
-        let key = String::from_utf8(output.stdout).expect("digits");
-        let key = key.trim();
-        assert_eq!(server.psql(&format!("SELECT {}", expression.replace(NAME, name))), key, "{name}");
+        let key = server.psql(&format!("SELECT {}", expression.replace(NAME, name)));
+        let python = format!("import hashlib\nprint({})", python.replace(NAME, name));
+        for (shell, script) in
+            [("bash", script.replace(NAME, name)), ("sh", script.replace(NAME, name)), ("python3", python)]
+        {
+            let output = Command::new(shell).args(["-c", &script]).output().expect("it starts");
+            let computed = String::from_utf8(output.stdout).expect("digits");
+            assert_eq!(computed.trim(), key, "{name} in {shell}");
+        }
         signs[usize::from(key.starts_with('-'))] = true;
     }
     assert_eq!(signs, [true, true], "a positive and a negative one were compared");
