@@ -120,7 +120,7 @@ async fn a_lock_is_not_called_free_by_a_member_that_is_cut_off() {
     scene.server.until_healthy();
     scene.recorder.fault_ended(Fault::Partition);
     let seen = lonely.client().inspect(&filter).await.expect("it is back");
-    assert_eq!(seen[0].holders[0].token, guard.token().ok().map(Token::get));
+    assert_eq!(seen[0].holders[0].token, guard.token().ok().map(Token::engine_token));
     guard.release().await.expect("held throughout");
     scene.judge(&[lonely, holder], SOON).await;
 }
