@@ -1,4 +1,4 @@
-//! What the sweeper checks in the queue of a name: turns that were offered, and requests that others need.
+//! The sweeper checks two things in the queue of a name: turns that were offered, and requests that others need.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(in crate::core) fn register(core: &Core, duty: &Arc<Duty>) {
     }
 }
 
-/// Has the sweeper check the tasks that keep this name closed, for a task that does not wait.
+/// Makes the sweeper check the tasks that keep this name closed, for a task that does not wait.
 pub(super) fn check_duties(core: &Arc<Core>, name: &LockName) {
     let mut shard = core.local.shard(name);
     let Shard { queues, contended } = &mut *shard;
@@ -37,7 +37,7 @@ pub(in crate::core) struct Untended {
 }
 
 impl Queue {
-    /// Called for a task that needs the lock. Has the duties checked until one that nobody attends to is taken
+    /// Called for a task that needs the lock. The duties are then checked until one that nobody attends to is taken
     /// over, even if no task waits at the time: this one may only try, or wait for less than the interval.
     /// Returns whether there is anything to check.
     pub(super) fn begin_checks(&mut self, clock: Clock) -> bool {
