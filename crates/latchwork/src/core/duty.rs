@@ -13,6 +13,8 @@ use crate::locked::locked;
 
 /// How many wake-ups the task may miss before its duty is taken over.
 const MISSES: u8 = 2;
+/// The number of checks after which the duty of a task that is not polled is taken over.
+pub(super) const CHECKS: u8 = MISSES + 1;
 
 /// A task's claim or release that the queue of its client waits for. The queue learns of it when its request
 /// is first found unanswered: the runtime of that task may not be driven any more.

@@ -5,6 +5,7 @@
 
 #[cfg(all(test, feature = "memory"))]
 mod tests;
+mod untended;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,6 +15,8 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
+use self::untended::check_duties;
+pub(super) use self::untended::{Untended, register};
 use super::active::{Active, Part};
 use super::drive::Holder;
 use super::duty::Duty;
@@ -40,7 +43,7 @@ pub(crate) struct Local {
 #[derive(Default)]
 pub(super) struct Shard {
     queues: HashMap<LockName, Queue, AsItIs>,
-    /// The names that the sweeper checks: those for which a task has waited since its last check.
+    /// The names that the sweeper checks: those which a task has needed since its last check.
     contended: HashSet<LockName, AsItIs>,
 }
 
@@ -56,6 +59,8 @@ struct Queue {
     offers: Vec<(u64, Waiting)>,
     /// Requests that other tasks of this client wait for. Some may be done.
     duties: Vec<Arc<Duty>>,
+    /// How often the sweeper is to check the duties, although no task waits.
+    checks: u8,
     /// Releases that keep the name closed although no task has the lock.
     releases: Vec<Arc<PendingRelease>>,
     shared: Option<Shared>,
@@ -117,8 +122,12 @@ pub(super) async fn stand_in_line(watched: &mut Watched<'_>, terms: &Arc<Terms>)
             }
             Standing::With(shared) => return nest(shared).map(Stood::Turn),
             Standing::Behind(place) => break place,
-            Standing::InVain(holder) => return Ok(Stood::InVain(holder)),
+            Standing::InVain(holder) => {
+                check_duties(core, name);
+                return Ok(Stood::InVain(holder));
+            }
             Standing::Closed(release) => {
+                check_duties(core, name);
                 // As long as any request may take, and once for all releases that are met.
                 let limit = *limit.get_or_insert_with(|| core.clock.now().after(defaults::REQUEST_LIMIT));
                 if !Box::pin(release.repeat_now(core, limit)).await {
@@ -194,6 +203,7 @@ fn step_up<'a>(
     if patience == Patience::None {
         return queue.kept_from_trying(terms.mode);
     }
+    queue.begin_checks(core.clock);
     // The server may be back long before the janitor's next request.
     queue.releases.iter().for_each(|release| release.hurry());
     let slot = Arc::<TurnSlot>::default();
@@ -289,20 +299,6 @@ impl Queue {
         };
         let (arrival, first) = self.waiting.pop_first()?;
         Some(self.offer(arrival, first, turn))
-    }
-
-    /// Takes back the turns that were offered to tasks that are not polled.
-    fn take_back(&mut self, turns: &mut Vec<Turn>) {
-        for (arrival, waiting) in std::mem::take(&mut self.offers) {
-            match waiting.slot.take_back() {
-                Some(turn) => {
-                    turns.push(turn);
-                    self.stalled.insert(arrival, waiting);
-                }
-                None if waiting.slot.is_offered() => self.offers.push((arrival, waiting)),
-                None => {}
-            }
-        }
     }
 
     /// Whether this entry can be removed.
@@ -447,44 +443,6 @@ pub(super) fn released(core: &Arc<Core>, name: &LockName, part: Part, release: O
     move_up(core, name, Some((part, release)));
     // Only now: a task that tries looks at the queue again.
     release.into_iter().for_each(|release| release.over());
-}
-
-/// Tells the queue about a request that it waits for.
-pub(super) fn register(core: &Core, duty: &Arc<Duty>) {
-    let name = &duty.claim.name;
-    if let Some(queue) = core.local.shard(name).queues.get_mut(name) {
-        queue.duties.retain(|duty| duty.is_active());
-        queue.duties.push(duty.clone());
-    }
-}
-
-/// Tasks of this client that block others and may not be polled any more.
-#[derive(Default)]
-pub(super) struct Untended {
-    pub(super) turns: Vec<Turn>,
-    pub(super) duties: Vec<Arc<Duty>>,
-    /// Whether any task waits.
-    pub(super) is_contended: bool,
-}
-
-impl Shard {
-    pub(super) fn look_around(&mut self, untended: &mut Untended) {
-        let queues = &mut self.queues;
-        self.contended.retain(|name| {
-            let Some(queue) = queues.get_mut(name) else { return false };
-            queue.take_back(&mut untended.turns);
-            if !queue.waiting.is_empty() {
-                untended.duties.extend(queue.duties.iter().filter(|duty| duty.is_active()).cloned());
-            }
-            !queue.waiting.is_empty() || !queue.offers.is_empty()
-        });
-        untended.is_contended |= self.is_contended();
-    }
-
-    /// Whether any task waits, or waited recently.
-    pub(super) fn is_contended(&self) -> bool {
-        !self.contended.is_empty()
-    }
 }
 
 /// Ends what a ticket or a held claim counted as. A claim that is left goes to the next in line if it wants the same;

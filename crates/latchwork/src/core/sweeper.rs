@@ -15,11 +15,11 @@ use super::local::Untended;
 use crate::clock::Clock;
 use crate::locked::locked;
 
-/// The interval between checks while tasks of this client wait for each other. A turn is taken back at the
-/// second check, a duty at the third.
+/// The interval between checks while tasks of this client need locks that others of them keep. A turn is taken
+/// back at the second check, a duty at the third.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts the sweeper unless it runs. It ends by itself once no task waits.
+/// Starts the sweeper unless it runs. It ends by itself once there is nothing to check.
 pub(super) fn start(core: &Arc<Core>) {
     // On tokio's clock there is no thread to run it.
     if !core.clock.lives_in_the_runtime() && core.background.begin_sweeping() {
@@ -54,7 +54,7 @@ impl Drop for Running {
     }
 }
 
-/// Checks every shard. Returns whether any task waits.
+/// Checks every shard. Returns whether there is anything to check again.
 fn look_around(core: &Arc<Core>) -> bool {
     let mut untended = Untended::default();
     for shard in core.local.shards() {

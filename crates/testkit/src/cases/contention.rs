@@ -295,26 +295,90 @@ pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixtu
     nothing_left(&holder, "undriven-asker").await;
 }
 
-/// The server freed the lock long ago, but the reply is on a connection that is not read.
-pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
-    let client = fixture.client().await;
-    let lock = client.lock("undriven-release").ttl(LONG);
-    let (holds, slow) = (lock.clone(), fixture.clone());
+/// A runtime whose task has sent the release of `lock`, and which is not driven any more: the reply is on a
+/// connection that is not read.
+async fn undriven_release<F: Fixture>(fixture: &Arc<F>, lock: Lock) -> Runtime {
+    let slow = fixture.clone();
     let idle = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let guard = runtime.block_on(holds.acquire()).expect("the lock is free");
+        let guard = runtime.block_on(lock.acquire()).expect("the lock is free");
         slow.hinder(Duration::from_millis(300));
         runtime.spawn(async move { drop(guard.release().await) });
         runtime.block_on(pause(50));
         slow.hinder(Duration::ZERO);
         runtime
     });
-    let idle = idle.await.expect("no panic");
+    idle.await.expect("no panic")
+}
+
+/// The server freed the lock long ago, but its client does not read the reply.
+pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
+    let client = fixture.client().await;
+    let lock = client.lock("undriven-release").ttl(LONG);
+    let idle = undriven_release(&fixture, lock.clone()).await;
     let served = tokio::time::timeout(Duration::from_secs(12), lock.acquire()).await;
     let guard = served.expect("the lock is kept by a release that nobody runs").expect("its turn");
     guard.release().await.expect("held");
     run_for_a_while(idle).await;
     nothing_left(&client, "undriven-release").await;
+}
+
+/// Tries need the lock as much as tasks that wait for it. Nothing but tries, and short waits, comes here.
+pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_lock_from_tries<F: Fixture>(fixture: Arc<F>) {
+    const NAME: &str = "undriven-tries";
+    let (holder, client) = (fixture.client().await, fixture.client().await);
+    let lock = client.lock(NAME).ttl(F::STEADY);
+    let tries = lock.clone().wait(Wait::Never);
+    let idle = undriven_release(&fixture, lock.clone()).await;
+    tried_until_free(&tries, "a release").await;
+    run_for_a_while(idle).await;
+    for waits in [tries.clone(), lock.clone().wait(Duration::from_millis(200))] {
+        let guard = hold(&holder, NAME).await;
+        let idle = undriven(lock.clone()).await;
+        guard.release().await.expect("held");
+        tried_until_free(&waits, "a claim").await;
+        run_for_a_while(idle).await;
+    }
+    let guard = hold(&holder, NAME).await;
+    let idle = undriven_withdrawal(&fixture, lock.clone()).await;
+    guard.release().await.expect("held");
+    tried_until_free(&tries, "a withdrawal").await;
+    run_for_a_while(idle).await;
+    nothing_left(&holder, NAME).await;
+}
+
+/// A runtime whose task has given up waiting for `lock`, and which is not driven any more: the reply is on a
+/// connection that is not read.
+async fn undriven_withdrawal<F: Fixture>(fixture: &Arc<F>, lock: Lock) -> Runtime {
+    let slow = fixture.clone();
+    let idle = tokio::task::spawn_blocking(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let waits = lock.wait(Duration::from_millis(200));
+        runtime.spawn(async move { drop(waits.acquire().await) });
+        runtime.block_on(pause(150));
+        slow.hinder(Duration::from_millis(300));
+        runtime.block_on(pause(100));
+        slow.hinder(Duration::ZERO);
+        runtime
+    });
+    idle.await.expect("no panic")
+}
+
+async fn tried_until_free(lock: &Lock, keeps: &str) {
+    let tries = async {
+        loop {
+            match lock.acquire().await {
+                Ok(guard) => return guard,
+                Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut) => {}
+                Err(error) => panic!("{keeps}: {error}"),
+            }
+            // Less often than the client looks for tasks that are not run.
+            pause(1_500).await;
+        }
+    };
+    let guard = tokio::time::timeout(Duration::from_secs(15), tries).await;
+    let guard = guard.unwrap_or_else(|_| panic!("{keeps} that nobody runs keeps the lock from {lock:?}"));
+    guard.release().await.expect("held");
 }
 
 async fn run_for_a_while(runtime: Runtime) {

@@ -175,6 +175,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] a_task_that_nobody_runs_does_not_keep_its_turn, unless lives_in_the_runtime;
             [] a_task_that_nobody_runs_does_not_ask_for_the_others, unless lives_in_the_runtime;
             [] a_release_that_nobody_runs_does_not_keep_its_lock, unless lives_in_the_runtime;
+            [] a_task_that_nobody_runs_does_not_keep_its_lock_from_tries, unless lives_in_the_runtime;
             [] tokens_rise_also_when_everything_stored_was_destroyed, unless forgets;
         waits:
             [] a_free_lock_and_one_that_is_only_tried_tell_of_no_wait;
