@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use latchwork::{Client, Effect, Error, ErrorKind};
+use latchwork::engine::Filter;
+use latchwork::{Client, Effect, Error, ErrorKind, LockName};
 use testkit::servers::{
     EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, PostgresOptions, PostgresServer, RedisOptions,
     RedisServer, ZooKeeperOptions, ZooKeeperServer,
@@ -92,6 +93,50 @@ async fn a_redis_cluster_says_of_a_refused_request_that_nothing_was_done() {
         }
     };
     is_refused(&client, moved, ErrorKind::Unsupported).await;
+}
+
+/// Each master is sent nothing or refuses: that is one refusal, and no outage that may end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redlock_says_of_a_refused_request_that_nothing_was_done() {
+    let servers = [(); 3].map(|()| RedisServer::start(RedisOptions::default()));
+    let at = servers.each_ref().map(|server| server.address().to_string()).join(",");
+    let client = latchwork::connect(&format!("redlock://{at}?quarantine=off")).await.expect("they are there");
+    let name = "a:latchwork1:q";
+    is_refused(&client, name, ErrorKind::Invalid).await;
+    let error = client.lock(name).try_acquire().await.expect_err("reserved").to_string();
+    assert!(error.matches("is reserved").count() == 1 && !error.contains("masters"), "{error}");
+    let filter = Filter::Name(LockName::new(name).expect("a good name"));
+    did_nothing(&client.inspect(&filter).await.expect_err("reserved"), &[ErrorKind::Invalid]);
+
+    let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
+    let nodes = [(); 4]
+        .map(|()| RedisServer::start(RedisOptions { config: config.clone(), ..RedisOptions::default() }));
+    assert!(nodes[3].command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).is("OK"));
+    for node in &nodes[..3] {
+        assert!(node.command(&["CLUSTER", "MEET", "127.0.0.1", &nodes[3].port().to_string()]).is("OK"));
+    }
+    let at = nodes[..3].iter().map(|node| node.address().to_string()).collect::<Vec<_>>().join(",");
+    let client = latchwork::connect(&format!("redlock://{at}?quarantine=off")).await.expect("they are there");
+    // Until all of them know whose the slots are.
+    while client.lock("a").try_acquire().await.expect_err("none has slots").kind() != ErrorKind::Unsupported {
+        tokio::time::sleep(A_WHILE).await;
+    }
+    is_refused(&client, "a", ErrorKind::Unsupported).await;
+}
+
+/// To look changes nothing, whatever becomes of the answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_that_is_not_answered_did_nothing() {
+    let server = RedisServer::start(RedisOptions::default());
+    for options in ["", "?scheme=getset"] {
+        let client =
+            latchwork::connect(&format!("redis://{}{options}", server.address())).await.expect("there");
+        server.pause();
+        let filter = Filter::Name(LockName::new("a").expect("a good name"));
+        let looked = client.inspect(&filter).await;
+        server.resume();
+        did_nothing(&looked.expect_err("nobody answers"), &[ErrorKind::Unreachable]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
