@@ -15,6 +15,9 @@ use testkit::servers::{
 /// No request of an attempt is under way for so long, also on a machine that stands still for half a second.
 const A_WHILE: Duration = Duration::from_secs(1);
 
+/// What is written behind the URL of a database, for each kind of lock.
+const SQL: [&str; 3] = ["", "?scheme=insert", "?scheme=session"];
+
 fn did_nothing(error: &Error, kinds: &[ErrorKind]) {
     println!("{error}");
     assert!(kinds.contains(&error.kind()), "{error}");
@@ -32,19 +35,37 @@ async fn is_refused(client: &Client, name: &str, kind: ErrorKind) {
     client.close().await.expect("nothing is left to release");
 }
 
+/// The server does not let this user in.
+async fn is_not_let_in(url: &str) {
+    let error = latchwork::connect(url).await.err().unwrap_or_else(|| panic!("{url}: it is let in"));
+    did_nothing(&error, &[ErrorKind::Denied]);
+}
+
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_was_sent_nothing() {
     for host in ["127.0.0.1:1", "nowhere.invalid:1"] {
-        for scheme in ["redis", "redlock", "memcached", "etcd", "zookeeper", "postgres", "mysql", "mariadb"] {
-            let path = match scheme {
-                "postgres" | "mysql" | "mariadb" => "/locks",
-                _ => "",
+        for (engine, schemes) in [
+            ("redis", &["", "?scheme=setnx", "?scheme=getset"][..]),
+            ("redlock", &[""]),
+            ("memcached", &[""]),
+            ("etcd", &[""]),
+            ("zookeeper", &["", "?scheme=single"]),
+            ("postgres", &SQL),
+            ("mysql", &SQL),
+            ("mariadb", &SQL),
+        ] {
+            let (user, path) = if schemes == SQL { ("me@", "/locks") } else { ("", "") };
+            let hosts = if engine == "redlock" {
+                [1, 2, 3].map(|port| host.replace(":1", &format!(":{port}"))).join(",")
+            } else {
+                host.to_owned()
             };
-            let user = if path.is_empty() { "" } else { "me@" };
-            let hosts = if scheme == "redlock" { [host; 3].join(",") } else { host.to_owned() };
-            let connected = latchwork::connect(&format!("{scheme}://{user}{hosts}{path}")).await;
-            let error = connected.err().unwrap_or_else(|| panic!("{scheme}: nobody listens at {host}"));
-            did_nothing(&error, &[ErrorKind::Unreachable, ErrorKind::Invalid]);
+            for scheme in schemes {
+                let url = format!("{engine}://{user}{hosts}{path}{scheme}");
+                let connected = latchwork::connect(&url).await;
+                let error = connected.err().unwrap_or_else(|| panic!("{url}: nobody listens there"));
+                did_nothing(&error, &[ErrorKind::Unreachable]);
+            }
         }
     }
 }
@@ -61,6 +82,9 @@ async fn redis_says_of_a_refused_request_that_nothing_was_done() {
     let url = format!("redis://weak:secret@{}", server.address());
     let weak = latchwork::connect(&url).await.expect("it may log in");
     is_refused(&weak, "a", ErrorKind::Denied).await;
+    for scheme in ["", "?scheme=setnx", "?scheme=getset"] {
+        is_not_let_in(&format!("redis://weak:wrong@{}{scheme}", server.address())).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,6 +131,7 @@ async fn redlock_says_of_a_refused_request_that_nothing_was_done() {
     assert!(error.matches("is reserved").count() == 1 && !error.contains("masters"), "{error}");
     let filter = Filter::Name(LockName::new(name).expect("a good name"));
     did_nothing(&client.inspect(&filter).await.expect_err("reserved"), &[ErrorKind::Invalid]);
+    is_not_let_in(&format!("redlock://nobody:wrong@{at}")).await;
 
     let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
     let nodes = [(); 4]
@@ -146,6 +171,7 @@ async fn etcd_says_of_a_refused_request_that_nothing_was_done() {
     let url = format!("etcd://app:s3cr%40t@{}?namespace=other/", server.address());
     let client = latchwork::connect(&url).await.expect("it may log in");
     is_refused(&client, "a", ErrorKind::Denied).await;
+    is_not_let_in(&format!("etcd://app:wrong@{}", server.address())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,6 +193,24 @@ async fn postgres_says_of_a_refused_request_that_nothing_was_done() {
     server.psql("CREATE ROLE weak LOGIN; GRANT SELECT ON latchwork_lock, latchwork_claim TO weak");
     let weak = latchwork::connect(&format!("postgres://weak@{at}/postgres")).await.expect("it may log in");
     is_refused(&weak, "a", ErrorKind::Denied).await;
+    for scheme in SQL {
+        is_not_let_in(&format!("postgres://nobody@{at}/postgres{scheme}")).await;
+    }
+    let inserts = latchwork::connect(&server.url(at, "scheme=insert")).await.expect("it is there");
+    inserts.lock("a").acquire().await.expect("free").release().await.expect("held");
+    // It may insert the row, and then not draw its token: the whole transaction is undone.
+    server.psql("GRANT ALL ON latchwork_mutex TO weak; GRANT SELECT ON latchwork_mutex_token TO weak");
+    let weak = format!("postgres://weak@{at}/postgres?scheme=insert");
+    is_refused(&latchwork::connect(&weak).await.expect("it may log in"), "a", ErrorKind::Denied).await;
+    inserts
+        .lock("a")
+        .try_acquire()
+        .await
+        .expect("answers")
+        .expect("nothing is left")
+        .release()
+        .await
+        .expect("held");
     server.psql("DROP TABLE latchwork_lock, latchwork_claim");
     is_refused(&owner, "a", ErrorKind::Corrupt).await;
 }
@@ -186,4 +230,24 @@ async fn mysql_says_of_a_refused_request_that_nothing_was_done() {
     let weak = latchwork::connect(&format!("mariadb://weak@{at}/locks")).await.expect("it may log in");
     grants("REVOKE", "FROM");
     is_refused(&weak, "a", ErrorKind::Denied).await;
+    for scheme in SQL {
+        is_not_let_in(&format!("mariadb://app:wrong@{at}/locks{scheme}")).await;
+    }
+    let inserts = latchwork::connect(&server.url(at, "scheme=insert")).await.expect("it is there");
+    inserts.lock("a").acquire().await.expect("free").release().await.expect("held");
+    server
+        .sql("GRANT ALL ON locks.latchwork_mutex TO weak; GRANT ALL ON locks.latchwork_mutex_token TO weak");
+    let url = format!("mariadb://weak@{at}/locks?scheme=insert");
+    let weak = latchwork::connect(&url).await.expect("it may log in");
+    server.sql("REVOKE INSERT, UPDATE ON locks.latchwork_mutex_token FROM weak");
+    is_refused(&weak, "a", ErrorKind::Denied).await;
+    inserts
+        .lock("a")
+        .try_acquire()
+        .await
+        .expect("answers")
+        .expect("nothing is left")
+        .release()
+        .await
+        .expect("held");
 }
