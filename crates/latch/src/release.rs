@@ -2,6 +2,7 @@
 
 use clap::Args;
 use latchwork::LockName;
+use latchwork::engine::LockState;
 
 use crate::cli::TargetOptions;
 use crate::connection::with_client;
@@ -18,7 +19,7 @@ use crate::voice::Voice;
     after_help = "With --force, it does what latch revoke does, and says so; without, it only says who holds the lock and \
                   what to type.\n\n\
                   Exit codes: 0 taken away; 1 nothing was taken away, because nobody holds it or it changed hands \
-                  meanwhile; 64 usage, also without --force; 69 engine unreachable."
+                  meanwhile; 64 usage, also without --force, or if the holder is another program's; 69 engine unreachable."
 )]
 pub(crate) struct ReleaseOptions {
     /// The lock
@@ -49,7 +50,8 @@ pub(crate) fn run(
     let (name, revoke) = (LockName::new(&options.name)?, options.as_revoke());
     if !options.force {
         let lock = with_client(target, voice, async |client| {
-            Ok(LockView::new(&look(client, &name).await?, &client.guarantees()))
+            let state = look(client, &name).await?;
+            Ok((LockView::new(&state, &client.guarantees()), state))
         });
         return Err(teach(options, place, lock.ok().as_ref()));
     }
@@ -58,12 +60,23 @@ pub(crate) fn run(
     Ok(code)
 }
 
-fn teach(options: &ReleaseOptions, place: &TargetOptions, lock: Option<&LockView>) -> Failure {
-    let who = match lock {
+fn teach(options: &ReleaseOptions, place: &TargetOptions, lock: Option<&(LockView, LockState)>) -> Failure {
+    let instead = options.as_revoke();
+    if let Some((_, state)) = lock
+        && let Some(refused) = state.holders.iter().find_map(|holder| instead.how().check(holder).err())
+    {
+        // As the command in the hint would be.
+        let what = format!(
+            "latch revoke takes the lock {:?} away from its holder, but not from this one",
+            options.name
+        );
+        return revoke::advise(Failure::from(refused).after(&what), state, &instead, place);
+    }
+    let who = match lock.map(|(lock, _)| lock) {
         Some(lock) if lock.held => format!("held by {}", lock.who()),
         Some(_) => "nobody holds it now".to_owned(),
         None => "who holds it is not known: the engine does not answer".to_owned(),
     };
     let message = format!("latch revoke takes the lock {:?} away from its holder; {who}", options.name);
-    Failure::new(USAGE, message).hint(shell_command::revoke(&options.as_revoke(), place))
+    Failure::new(USAGE, message).hint(shell_command::revoke(&instead, place))
 }

@@ -26,7 +26,8 @@ use crate::voice::{Report, Voice};
                   --now, the next waiter gets the lock at once; until the holder learns of it two may be at work, and only a \
                   store that checks tokens is safe.\n\n\
                   A holder that is not Latchwork's (another program's key, node, row or connection) is not touched without \
-                  --now --foreign. The refusal says what stands there.\n\n\
+                  --now --foreign. The refusal says what stands there. What cannot be a lock, such as a Redis key that is \
+                  no string, is never removed.\n\n\
                   Exit codes: 0 taken away; 1 nothing was taken away, because nobody holds it or it changed hands \
                   meanwhile; 64 usage, also a foreign holder without --foreign; 69 engine unreachable.")]
 pub(crate) struct RevokeOptions {
@@ -44,7 +45,7 @@ pub(crate) struct RevokeOptions {
 }
 
 impl RevokeOptions {
-    fn how(&self) -> Revoke {
+    pub(crate) fn how(&self) -> Revoke {
         match (self.now, self.foreign) {
             (false, _) => Revoke::AtLeaseEnd,
             (true, false) => Revoke::Now,
@@ -125,7 +126,12 @@ async fn take_as_seen(
 
 /// A refusal for the sake of a foreign holder says what to type if that is what is wanted. Without --now it does
 /// not: that holder gives the lock back by itself, or its lease ends.
-fn advise(failure: Failure, state: &LockState, options: &RevokeOptions, place: &TargetOptions) -> Failure {
+pub(crate) fn advise(
+    failure: Failure,
+    state: &LockState,
+    options: &RevokeOptions,
+    place: &TargetOptions,
+) -> Failure {
     let is_lock =
         state.holders.iter().all(|holder| holder.foreign.as_ref().is_none_or(|found| found.is_lock));
     if failure.kind() != "foreign" || !options.now || !is_lock {
@@ -183,10 +189,12 @@ impl Report for Taken {
 }
 
 fn danger(promised: &Guarantees, taken: &Taken) -> String {
+    if taken.taken_from.iter().any(|from| from.foreign.is_some()) {
+        return "the old holder is another program and may not notice: it may still be at work beside the next, and \
+                it knows no token that a store could check"
+            .to_owned();
+    }
     let until = match promised.tells_losses {
-        _ if taken.taken_from.iter().any(|from| from.foreign.is_some()) => {
-            "the old holder is another program and may not notice: it may still be at work beside the next"
-        }
         true => {
             "the old holder is told at once, but until it has stopped it may still be at work beside the next"
         }

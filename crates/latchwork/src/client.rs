@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::core::{ClientHandle, Core};
 use crate::engine::{Engine, Filter, LockState, Note, Revoke, Revoked};
-use crate::{Guarantees, Lock, Result};
+use crate::{Effect, Guarantees, Lock, Result};
 
 /// A connection to an engine, from which locks are taken. Cheap to clone; clones share everything.
 ///
@@ -89,12 +89,16 @@ impl Client {
     /// ```
     pub async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         self.core.refuse_a_copy()?;
-        self.core.answer(self.core.engine.clone().inspect(filter.clone()), self.core.clock.now()).await
+        let looking = self.core.engine.clone().inspect(filter.clone());
+        let looked = self.core.answer(looking, self.core.clock.now()).await;
+        // An engine may not know that a lost request only reads.
+        looked.map_err(|error| error.with_effect(Effect::None))
     }
 
     /// Takes a lock away from the holders named in `state`, as an operator.
     ///
-    /// A holder that is another program's is not touched, unless `how` asks for such holders.
+    /// A holder that is another program's is not touched, unless `how` asks for such holders. What cannot be a lock (a
+    /// Redis key that is no string) never is.
     ///
     /// # Errors
     /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder is another program's: nothing was changed.

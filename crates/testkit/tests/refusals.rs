@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use latchwork::{Client, Effect, Error, ErrorKind};
+use latchwork::engine::Filter;
+use latchwork::{Client, Effect, Error, ErrorKind, LockName};
 use testkit::servers::{
     EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, PostgresOptions, PostgresServer, RedisOptions,
     RedisServer, ZooKeeperOptions, ZooKeeperServer,
@@ -13,6 +14,9 @@ use testkit::servers::{
 
 /// No request of an attempt is under way for so long, also on a machine that stands still for half a second.
 const A_WHILE: Duration = Duration::from_secs(1);
+
+/// What is written behind the URL of a database, for each kind of lock.
+const SQL: [&str; 3] = ["", "?scheme=insert", "?scheme=session"];
 
 fn did_nothing(error: &Error, kinds: &[ErrorKind]) {
     println!("{error}");
@@ -31,19 +35,37 @@ async fn is_refused(client: &Client, name: &str, kind: ErrorKind) {
     client.close().await.expect("nothing is left to release");
 }
 
+/// The server does not let this user in.
+async fn is_not_let_in(url: &str) {
+    let error = latchwork::connect(url).await.err().unwrap_or_else(|| panic!("{url}: it is let in"));
+    did_nothing(&error, &[ErrorKind::Denied]);
+}
+
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_was_sent_nothing() {
     for host in ["127.0.0.1:1", "nowhere.invalid:1"] {
-        for scheme in ["redis", "redlock", "memcached", "etcd", "zookeeper", "postgres", "mysql", "mariadb"] {
-            let path = match scheme {
-                "postgres" | "mysql" | "mariadb" => "/locks",
-                _ => "",
+        for (engine, schemes) in [
+            ("redis", &["", "?scheme=setnx", "?scheme=getset"][..]),
+            ("redlock", &[""]),
+            ("memcached", &[""]),
+            ("etcd", &[""]),
+            ("zookeeper", &["", "?scheme=single"]),
+            ("postgres", &SQL),
+            ("mysql", &SQL),
+            ("mariadb", &SQL),
+        ] {
+            let (user, path) = if schemes == SQL { ("me@", "/locks") } else { ("", "") };
+            let hosts = if engine == "redlock" {
+                [1, 2, 3].map(|port| host.replace(":1", &format!(":{port}"))).join(",")
+            } else {
+                host.to_owned()
             };
-            let user = if path.is_empty() { "" } else { "me@" };
-            let hosts = if scheme == "redlock" { [host; 3].join(",") } else { host.to_owned() };
-            let connected = latchwork::connect(&format!("{scheme}://{user}{hosts}{path}")).await;
-            let error = connected.err().unwrap_or_else(|| panic!("{scheme}: nobody listens at {host}"));
-            did_nothing(&error, &[ErrorKind::Unreachable, ErrorKind::Invalid]);
+            for scheme in schemes {
+                let url = format!("{engine}://{user}{hosts}{path}{scheme}");
+                let connected = latchwork::connect(&url).await;
+                let error = connected.err().unwrap_or_else(|| panic!("{url}: nobody listens there"));
+                did_nothing(&error, &[ErrorKind::Unreachable]);
+            }
         }
     }
 }
@@ -60,6 +82,9 @@ async fn redis_says_of_a_refused_request_that_nothing_was_done() {
     let url = format!("redis://weak:secret@{}", server.address());
     let weak = latchwork::connect(&url).await.expect("it may log in");
     is_refused(&weak, "a", ErrorKind::Denied).await;
+    for scheme in ["", "?scheme=setnx", "?scheme=getset"] {
+        is_not_let_in(&format!("redis://weak:wrong@{}{scheme}", server.address())).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,6 +119,51 @@ async fn a_redis_cluster_says_of_a_refused_request_that_nothing_was_done() {
     is_refused(&client, moved, ErrorKind::Unsupported).await;
 }
 
+/// Each master is sent nothing or refuses: that is one refusal, and no outage that may end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redlock_says_of_a_refused_request_that_nothing_was_done() {
+    let servers = [(); 3].map(|()| RedisServer::start(RedisOptions::default()));
+    let at = servers.each_ref().map(|server| server.address().to_string()).join(",");
+    let client = latchwork::connect(&format!("redlock://{at}?quarantine=off")).await.expect("they are there");
+    let name = "a:latchwork1:q";
+    is_refused(&client, name, ErrorKind::Invalid).await;
+    let error = client.lock(name).try_acquire().await.expect_err("reserved").to_string();
+    assert!(error.matches("is reserved").count() == 1 && !error.contains("masters"), "{error}");
+    let filter = Filter::Name(LockName::new(name).expect("a good name"));
+    did_nothing(&client.inspect(&filter).await.expect_err("reserved"), &[ErrorKind::Invalid]);
+    is_not_let_in(&format!("redlock://nobody:wrong@{at}")).await;
+
+    let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
+    let nodes = [(); 4]
+        .map(|()| RedisServer::start(RedisOptions { config: config.clone(), ..RedisOptions::default() }));
+    assert!(nodes[3].command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).is("OK"));
+    for node in &nodes[..3] {
+        assert!(node.command(&["CLUSTER", "MEET", "127.0.0.1", &nodes[3].port().to_string()]).is("OK"));
+    }
+    let at = nodes[..3].iter().map(|node| node.address().to_string()).collect::<Vec<_>>().join(",");
+    let client = latchwork::connect(&format!("redlock://{at}?quarantine=off")).await.expect("they are there");
+    // Until all of them know whose the slots are.
+    while client.lock("a").try_acquire().await.expect_err("none has slots").kind() != ErrorKind::Unsupported {
+        tokio::time::sleep(A_WHILE).await;
+    }
+    is_refused(&client, "a", ErrorKind::Unsupported).await;
+}
+
+/// To look changes nothing, whatever becomes of the answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_that_is_not_answered_did_nothing() {
+    let server = RedisServer::start(RedisOptions::default());
+    for options in ["", "?scheme=getset"] {
+        let client =
+            latchwork::connect(&format!("redis://{}{options}", server.address())).await.expect("there");
+        server.pause();
+        let filter = Filter::Name(LockName::new("a").expect("a good name"));
+        let looked = client.inspect(&filter).await;
+        server.resume();
+        did_nothing(&looked.expect_err("nobody answers"), &[ErrorKind::Unreachable]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_says_of_a_refused_request_that_nothing_was_done() {
     let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
@@ -101,6 +171,7 @@ async fn etcd_says_of_a_refused_request_that_nothing_was_done() {
     let url = format!("etcd://app:s3cr%40t@{}?namespace=other/", server.address());
     let client = latchwork::connect(&url).await.expect("it may log in");
     is_refused(&client, "a", ErrorKind::Denied).await;
+    is_not_let_in(&format!("etcd://app:wrong@{}", server.address())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,6 +193,24 @@ async fn postgres_says_of_a_refused_request_that_nothing_was_done() {
     server.psql("CREATE ROLE weak LOGIN; GRANT SELECT ON latchwork_lock, latchwork_claim TO weak");
     let weak = latchwork::connect(&format!("postgres://weak@{at}/postgres")).await.expect("it may log in");
     is_refused(&weak, "a", ErrorKind::Denied).await;
+    for scheme in SQL {
+        is_not_let_in(&format!("postgres://nobody@{at}/postgres{scheme}")).await;
+    }
+    let inserts = latchwork::connect(&server.url(at, "scheme=insert")).await.expect("it is there");
+    inserts.lock("a").acquire().await.expect("free").release().await.expect("held");
+    // It may insert the row, and then not draw its token: the whole transaction is undone.
+    server.psql("GRANT ALL ON latchwork_mutex TO weak; GRANT SELECT ON latchwork_mutex_token TO weak");
+    let weak = format!("postgres://weak@{at}/postgres?scheme=insert");
+    is_refused(&latchwork::connect(&weak).await.expect("it may log in"), "a", ErrorKind::Denied).await;
+    inserts
+        .lock("a")
+        .try_acquire()
+        .await
+        .expect("answers")
+        .expect("nothing is left")
+        .release()
+        .await
+        .expect("held");
     server.psql("DROP TABLE latchwork_lock, latchwork_claim");
     is_refused(&owner, "a", ErrorKind::Corrupt).await;
 }
@@ -141,4 +230,24 @@ async fn mysql_says_of_a_refused_request_that_nothing_was_done() {
     let weak = latchwork::connect(&format!("mariadb://weak@{at}/locks")).await.expect("it may log in");
     grants("REVOKE", "FROM");
     is_refused(&weak, "a", ErrorKind::Denied).await;
+    for scheme in SQL {
+        is_not_let_in(&format!("mariadb://app:wrong@{at}/locks{scheme}")).await;
+    }
+    let inserts = latchwork::connect(&server.url(at, "scheme=insert")).await.expect("it is there");
+    inserts.lock("a").acquire().await.expect("free").release().await.expect("held");
+    server
+        .sql("GRANT ALL ON locks.latchwork_mutex TO weak; GRANT ALL ON locks.latchwork_mutex_token TO weak");
+    let url = format!("mariadb://weak@{at}/locks?scheme=insert");
+    let weak = latchwork::connect(&url).await.expect("it may log in");
+    server.sql("REVOKE INSERT, UPDATE ON locks.latchwork_mutex_token FROM weak");
+    is_refused(&weak, "a", ErrorKind::Denied).await;
+    inserts
+        .lock("a")
+        .try_acquire()
+        .await
+        .expect("answers")
+        .expect("nothing is left")
+        .release()
+        .await
+        .expect("held");
 }

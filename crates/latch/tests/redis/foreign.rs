@@ -73,7 +73,14 @@ fn a_key_of_another_program_is_described_and_kept() {
         }
         let gentle = scene.latch(&["revoke", "x", "--reason", "a test"]);
         assert!(gentle.err.contains(lease) && !gentle.err.contains("hint"), "{gentle:?}");
-        assert_eq!(scene.obey(&refused).code, Some(0));
+        let lesson = scene.latch(&["release", "x"]);
+        assert!(lesson.err.contains(lease) && !lesson.err.contains("hint"), "{lesson:?}");
+        let lesson = scene.latch(&["release", "x", "--now"]);
+        assert!(lesson.err.contains(lease) && lesson.err.contains("--now --foreign"), "{lesson:?}");
+        let taken = scene.obey(&refused);
+        assert_eq!(taken.code, Some(0));
+        // It never had a token that a store could compare.
+        assert!(taken.err.contains("knows no token that a store could check"), "{taken:?}");
         assert_eq!(scene.ask(&["EXISTS", "x"]), "Integer(0)");
     }
 }
@@ -84,14 +91,29 @@ fn a_key_that_is_no_string_is_never_removed() {
     for make in
         [&["RPUSH", "x", "element"][..], &["HSET", "x", "field", "value"], &["ZADD", "x", "1", "member"]]
     {
-        scene.ask(make);
-        for flags in [&[][..], &["--now"], &["--now", "--foreign"]] {
-            let ended = scene.latch(&[&["revoke", "x", "--reason", "a test"][..], flags].concat());
-            assert_eq!(ended.code, Some(64), "{ended:?}");
-            assert!(ended.err.contains("never taken away") && !ended.err.contains("hint"), "{ended:?}");
-            assert_eq!(scene.ask(&["EXISTS", "x"]), "Integer(1)");
+        for scheme in ["set", "setnx", "getset"] {
+            scene.ask(make);
+            scene.ask(&["PEXPIRE", "x", "60000"]);
+            let url = format!("{}?scheme={scheme}", scene.url());
+            let latch =
+                |arguments: &[&str]| end(scene.place.latch(arguments.iter().copied()).env("LATCH_URL", &url));
+            for flags in [&[][..], &["--now"], &["--now", "--foreign"]] {
+                let ended = latch(&[&["revoke", "--quiet", "x", "--reason", "a test"][..], flags].concat());
+                assert_eq!(ended.code, Some(64), "{scheme}: {ended:?}");
+                assert!(ended.err.contains("never taken away") && !ended.err.contains("hint"), "{ended:?}");
+                assert!(ended.err.contains("it expires in "), "{ended:?}");
+                assert_eq!(scene.ask(&["EXISTS", "x"]), "Integer(1)");
+            }
+            let status = latch(&["status", "x"]);
+            assert_eq!(status.code, Some(0), "{scheme}: {status:?}");
+            assert!(
+                status.out.contains("not latchwork") && status.out.contains("59s"),
+                "{scheme}: {status:?}"
+            );
+            let lesson = latch(&["release", "x"]);
+            assert!(lesson.err.contains("never taken away") && !lesson.err.contains("hint"), "{lesson:?}");
+            scene.ask(&["DEL", "x"]);
         }
-        scene.ask(&["DEL", "x"]);
     }
 }
 

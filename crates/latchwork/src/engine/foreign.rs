@@ -20,6 +20,8 @@ pub struct Foreign {
     pub head: Vec<u8>,
     /// Whether it can be a lock at all. An engine never removes what cannot.
     pub is_lock: bool,
+    /// Whether it ends with its holder's session, too.
+    pub ends_with_session: bool,
 }
 
 impl Foreign {
@@ -29,7 +31,13 @@ impl Foreign {
     /// Something with a value.
     pub fn new(kind: impl Into<Cow<'static, str>>, value: &[u8]) -> Self {
         let head = value[..value.len().min(Self::HEAD)].to_vec();
-        Self { kind: kind.into(), length: Some(value.len() as u64), head, is_lock: true }
+        Self {
+            kind: kind.into(),
+            length: Some(value.len() as u64),
+            head,
+            is_lock: true,
+            ends_with_session: false,
+        }
     }
 
     /// Something that has no value, only a name that it goes by.
@@ -39,7 +47,12 @@ impl Foreign {
 
     /// Something of a type that is no lock for any program.
     pub fn not_a_lock(kind: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind: kind.into(), length: None, head: Vec::new(), is_lock: false }
+        Self { kind: kind.into(), length: None, head: Vec::new(), is_lock: false, ends_with_session: false }
+    }
+
+    /// The same, if `ends_with_session`: the server removes it when its holder's session ends.
+    pub fn bound_to_session(self, ends_with_session: bool) -> Self {
+        Self { ends_with_session, ..self }
     }
 }
 
@@ -63,6 +76,7 @@ impl fmt::Display for Foreign {
             Some(length) if length > self.head.len() as u64 => {
                 write!(f, "{kind} of {length} bytes that begins \"{head}\"")
             }
+            Some(1) => write!(f, "{kind} of 1 byte, \"{head}\""),
             Some(length) => write!(f, "{kind} of {length} bytes, \"{head}\""),
         }
     }
@@ -78,11 +92,11 @@ impl Revoke {
     pub fn check(self, holder: &ClaimState) -> Result<()> {
         let Some(foreign) = &holder.foreign else { return Ok(()) };
         let refuse = |message| Err(Error::new(ErrorKind::Foreign, message));
-        let ends = ends(holder.expires_in);
+        let ends = ends(foreign, holder.expires_in);
         match self {
-            _ if !foreign.is_lock => {
-                refuse(format!("what stands there is no lock but a {foreign}; it is never taken away"))
-            }
+            _ if !foreign.is_lock => refuse(format!(
+                "what stands there is no lock but a {foreign}; it is never taken away; {ends}"
+            )),
             Self::NowAlsoForeign => Ok(()),
             Self::AtLeaseEnd => refuse(format!(
                 "its holder is not Latchwork's and cannot be told; nothing was changed; {ends}: {foreign}"
@@ -94,10 +108,16 @@ impl Revoke {
     }
 }
 
-/// When a foreign holder's lease ends.
-fn ends(expires_in: Option<Duration>) -> String {
+/// When it ends by itself.
+fn ends(foreign: &Foreign, expires_in: Option<Duration>) -> String {
     match expires_in {
+        Some(left) if !foreign.is_lock => format!("it expires in {left:.1?}"),
+        None if !foreign.is_lock => "it does not expire".to_owned(),
         Some(left) => format!("its lease ends in {left:.1?}"),
+        None if foreign.ends_with_session => {
+            "it has no lease, so it is held until its holder gives it back or its session with the server ends"
+                .to_owned()
+        }
         None => "it has no lease, so it is held until its holder gives it back".to_owned(),
     }
 }
@@ -111,6 +131,7 @@ mod tests {
     fn a_foreign_value_is_shown_by_its_beginning_and_harmless() {
         let shown = |value: &[u8]| Foreign::new("string", value).to_string();
         assert_eq!(shown(b"hello"), "string of 5 bytes, \"hello\"");
+        assert_eq!(shown(b"x"), "string of 1 byte, \"x\"");
         assert_eq!(shown(b"\x1b[2J\"\xff\n"), r#"string of 7 bytes, "\x1b[2J\"\xff\n""#);
         assert_eq!(shown(&[b'a'; 33]), format!("string of 33 bytes that begins \"{}\"", "a".repeat(32)));
         assert!(!format!("{:?}", Foreign::new("string", b"hello")).contains("hello"));
@@ -127,7 +148,16 @@ mod tests {
         assert_eq!(allowed(&holder), [false, false, true]);
         let refused = Revoke::Now.check(&holder).expect_err("nobody asked for it").to_string();
         assert!(refused.contains("no lease") && refused.contains("hello"), "{refused}");
+        assert!(!refused.contains("session"), "{refused}");
+        holder.foreign = Some(Box::new(Foreign::named("connection", "psql").bound_to_session(true)));
+        let refused = Revoke::Now.check(&holder).expect_err("nobody asked for it").to_string();
+        assert!(
+            refused.contains("gives it back or its session with the server ends: connection"),
+            "{refused}"
+        );
         holder.foreign = Some(Box::new(Foreign::not_a_lock("hash")));
         assert_eq!(allowed(&holder), [false, false, false]);
+        let refused = Revoke::NowAlsoForeign.check(&holder).expect_err("never").to_string();
+        assert!(refused.contains("a hash; it is never taken away; it does not expire"), "{refused}");
     }
 }

@@ -74,7 +74,8 @@ macro_rules! cases {
                 stringify!($room).as_bytes(),
                 b"contract" | b"names" | b"leases" | b"cost" | b"short_processes"
             )
-                || matches!(stringify!($case).as_bytes(), b"any_bytes_are_a_value_and_any_name_is_a_cell"),
+                || matches!(stringify!($case).as_bytes(), b"any_bytes_are_a_value_and_any_name_is_a_cell")
+                || (F::HAS_FOREIGN_HOLDERS_OF_ITS_OWN && matches!(stringify!($room).as_bytes(), b"foreign")),
             run: |fixture| Box::pin($room::$case(fixture)),
         },)*)*]
     };

@@ -170,7 +170,7 @@ impl Contender {
             lease: kv.lease,
             note: match ours {
                 Some(_) => String::from_utf8_lossy(note).into_owned(),
-                None => "another kind of client".to_owned(),
+                None => "a client that is not latchwork".to_owned(),
             },
             tells: (tells || ours.is_none()).then_some(kv.value),
             key: kv.key,

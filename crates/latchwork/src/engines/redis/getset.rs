@@ -28,6 +28,9 @@ const WARNING: &str = "scheme=getset lets the clocks of all clients decide who h
 /// Notes of holders that leave no name.
 const NO_NAME: &str = "a client that leaves no name";
 const NO_TIME: &str = "a value that is no time";
+const NO_VALUE: &str = "a client that is not latchwork";
+/// The type of a key whose type this user may not ask.
+const UNKNOWN: &str = "key of another type";
 
 /// How many values of one claim are remembered, for want of a reply.
 const MOST_VALUES: usize = 16;
@@ -252,17 +255,17 @@ impl Engine for GetSet {
             let message = "the keys of scheme=getset cannot be listed; name the lock";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
-        let Some(value) = self.value(name).await? else { return Ok(Vec::new()) };
         let mut state = LockState::new(name.clone());
-        state.holders.extend(self.holder(&value));
+        state.holders.extend(self.found(name).await?.and_then(|found| self.holder(&found)));
         Ok(if state.holders.is_empty() { Vec::new() } else { vec![state] })
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let Some(value) = self.value(&lock.name).await? else { return Ok(Revoked::NotHeld) };
-        let now = self.holder(&value).filter(|now| lock.holders.iter().any(|was| was.id == now.id));
+        let Some(found) = self.found(&lock.name).await? else { return Ok(Revoked::NotHeld) };
+        let now = self.holder(&found).filter(|now| lock.holders.iter().any(|was| was.id == now.id));
         let Some(now) = now else { return Ok(Revoked::NotHeld) };
         how.check(&now).map_err(|error| error.about(&lock.name))?;
+        let Found::Value(value) = found else { return Ok(Revoked::NotHeld) };
         if how == Revoke::AtLeaseEnd {
             let message = "scheme=getset cannot refuse a renewal; take the lock away now instead";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -282,18 +285,48 @@ impl Engine for GetSet {
 }
 
 impl GetSet {
-    /// The value of the key.
-    async fn value(&self, name: &LockName) -> Result<Option<Vec<u8>>> {
-        let (session, get) = (&self.shared.session, Command::of(&["GET", &self.key(name)]));
-        match session.link().await?.command(get, &session.options).await? {
-            Value::BulkString(value) => Ok(Some(value)),
-            _ => Ok(None),
+    /// What stands in the key.
+    async fn found(&self, name: &LockName) -> Result<Option<Found>> {
+        match self.ask("GET", name).await {
+            Ok(Value::BulkString(value)) => Ok(Some(Found::Value(value))),
+            Ok(_) => Ok(None),
+            Err(error) if error.message().contains("WRONGTYPE") => self.other(name).await.map(Some),
+            Err(error) => Err(error),
         }
     }
 
-    /// The holder, if this is the value of the key. `None` if its time has come. All clients write times, so it is
+    /// A key that is no string.
+    async fn other(&self, name: &LockName) -> Result<Found> {
+        let kind = match self.ask("TYPE", name).await {
+            Ok(Value::Status(kind)) => kind,
+            // The user may not ask.
+            Err(error) if error.kind() == ErrorKind::Denied => UNKNOWN.to_owned(),
+            Ok(_) => return Err(reply::strange()),
+            Err(error) => return Err(error),
+        };
+        match self.ask("PTTL", name).await? {
+            Value::Int(left) => Ok(Found::Other(kind, u64::try_from(left).ok().map(Duration::from_millis))),
+            _ => Err(reply::strange()),
+        }
+    }
+
+    async fn ask(&self, command: &str, name: &LockName) -> Result<Value> {
+        let (session, command) = (&self.shared.session, Command::of(&[command, &self.key(name)]));
+        session.link().await?.command(command, &session.options).await
+    }
+
+    /// The holder, if this is what stands in the key. `None` if its time has come. All clients write times, so it is
     /// a claim of ours only if this client remembers that it wrote it.
-    fn holder(&self, value: &[u8]) -> Option<ClaimState> {
+    fn holder(&self, found: &Found) -> Option<ClaimState> {
+        let value = match found {
+            Found::Value(value) => &value[..],
+            Found::Other(kind, left) => {
+                let mut holder = ClaimState::new(stranger_id(kind.as_bytes()));
+                (holder.note, holder.expires_in) = (Note::new(NO_VALUE), *left);
+                holder.foreign = Some(Box::new(Foreign::not_a_lock(kind.clone())));
+                return Some(holder);
+            }
+        };
         let time = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
         let in_millis = |value: u64| if value < 100_000_000_000 { value * 1_000 } else { value };
         let left = match time {
@@ -310,6 +343,13 @@ impl GetSet {
         holder.foreign = ours.is_none().then(|| Box::new(Foreign::new("string", value)));
         Some(holder)
     }
+}
+
+/// What stands in a key.
+enum Found {
+    Value(Vec<u8>),
+    /// Of another type, and when it expires.
+    Other(String, Option<Duration>),
 }
 
 /// The clients' own clock, which is what this recipe is about.

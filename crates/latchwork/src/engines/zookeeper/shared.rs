@@ -172,8 +172,10 @@ pub(super) fn state_of(id: Option<ClaimId>, data: &[u8], stat: &super::wire::Sta
     let data = super::data::Data::read(value);
     let id = id.or_else(|| data.as_ref().map(|data| data.id)).unwrap_or_else(|| foreign_id(stat.czxid));
     let mut state = ClaimState::new(id);
-    state.foreign = data.is_none().then(|| Box::new(Foreign::new("node", value)));
-    state.note = data.map_or_else(|| crate::engine::Note::new("another client's"), |data| data.note);
+    state.foreign =
+        data.is_none().then(|| Box::new(Foreign::new("node", value).bound_to_session(stat.owner != 0)));
+    let stranger = || crate::engine::Note::new("a client that is not latchwork");
+    state.note = data.map_or_else(stranger, |data| data.note);
     let since = std::time::Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
     state.since = std::time::SystemTime::UNIX_EPOCH.checked_add(since);
     state

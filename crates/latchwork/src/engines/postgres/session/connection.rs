@@ -230,7 +230,7 @@ fn name_of(note: &Note) -> String {
 fn read_name(name: &str) -> (Note, Option<String>) {
     match name.strip_prefix(NAME).filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
         Some(note) => (Note::new(note.trim_start()), None),
-        None => (Note::new(&format!("another client's: {name}")), Some(name.to_owned())),
+        None => (Note::new(&format!("a client that is not latchwork: {name}")), Some(name.to_owned())),
     }
 }
 

@@ -10,8 +10,7 @@ use crate::{Effect, Error, ErrorKind, Result};
 #[derive(Default)]
 pub(super) struct Heard {
     pub(super) holders: Vec<ClaimState>,
-    pub(super) failures: Vec<String>,
-    pub(super) is_denied: bool,
+    pub(super) failures: Vec<(ErrorKind, String)>,
     /// Who certainly did nothing.
     pub(super) inert: Vec<usize>,
 }
@@ -36,8 +35,20 @@ impl Heard {
     }
 
     pub(super) fn failed(&mut self, error: &Error) {
-        self.is_denied |= error.kind() == ErrorKind::Denied;
-        self.failures.push(error.message().to_owned());
+        self.failures.push((error.kind(), error.message().to_owned()));
+    }
+
+    /// The kind of error that all of these make together, if nobody is still to be heard of. What every master refuses for good
+    /// is not worth another try, and no outage.
+    pub(super) fn kind(&self, is_everybody: bool) -> ErrorKind {
+        let is = |wanted: ErrorKind| move |(kind, _): &(ErrorKind, String)| *kind == wanted;
+        let all = |wanted: ErrorKind| is_everybody && self.failures.iter().all(is(wanted));
+        match () {
+            () if self.failures.iter().any(is(ErrorKind::Denied)) => ErrorKind::Denied,
+            () if all(ErrorKind::Invalid) => ErrorKind::Invalid,
+            () if all(ErrorKind::Unsupported) => ErrorKind::Unsupported,
+            () => ErrorKind::Unreachable,
+        }
     }
 
     /// Whom most of the masters name, and at least so many. A master that was asked late may have counted further than those

@@ -279,13 +279,17 @@ impl Redlock {
     }
 
     fn no_majority(&self, answered: usize, heard: &Heard) -> Error {
-        let kind = if heard.is_denied { ErrorKind::Denied } else { ErrorKind::Unreachable };
-        let why = if heard.failures.is_empty() {
-            "the others did not answer in time"
-        } else {
-            &heard.failures.join("; ")
-        };
         let (masters, quorum) = (self.shared.nodes.len(), self.quorum());
+        let mut why: Vec<&str> = heard.failures.iter().map(|(_, message)| message.as_str()).collect();
+        let kind = heard.kind(!why.is_empty() && answered + why.len() >= masters);
+        if kind == ErrorKind::Invalid && why.iter().all(|message| *message == why[0]) {
+            // Such as a reserved name: it names no master, because none was asked.
+            return Error::new(kind, why[0].to_owned());
+        }
+        if why.is_empty() {
+            why.push("the others did not answer in time");
+        }
+        let why = why.join("; ");
         let message =
             format!("redlock: {answered} of {masters} masters answered, {quorum} are needed: {why}");
         Error::new(kind, message)

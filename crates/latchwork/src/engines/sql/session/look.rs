@@ -66,7 +66,8 @@ impl<S: Server> Sessions<S> {
 pub(super) fn state_of(seen: &Seen) -> ClaimState {
     let mut state = ClaimState::new(id_of(seen.backend));
     state.note = seen.note.clone();
-    state.foreign = seen.stranger.as_ref().map(|name| Box::new(Foreign::named("connection", name)));
+    let foreign = |name: &String| Box::new(Foreign::named("connection", name).bound_to_session(true));
+    state.foreign = seen.stranger.as_ref().map(foreign);
     state
 }
 
