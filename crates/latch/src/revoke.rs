@@ -140,6 +140,9 @@ pub(crate) fn advise(
     failure.hint(shell_command::revoke(&RevokeOptions { foreign: true, ..options.clone() }, place))
 }
 
+/// etcd and ZooKeeper watch a claim from its first renewal on.
+const TOLD_AT_ONCE: &str = "it is told at once, or at its first renewal if that is still to come";
+
 /// It is taken away already: not to know for how long the lease still runs must not look like a failure.
 async fn what_is_left(client: &Client, before: &LockState, how: Revoke) -> LockState {
     match how.is_now() {
@@ -175,11 +178,11 @@ impl Taken {
 impl Report for Taken {
     fn text(&self, _: Option<usize>) -> String {
         let from: Vec<_> = self.taken_from.iter().map(ClaimView::who).collect();
-        let told = if self.is_told_at_once { "it is told at once" } else { "its next renewal is refused" };
+        let told = if self.is_told_at_once { TOLD_AT_ONCE } else { "its next renewal is refused" };
         let when = match self.free_within_ms {
             Some(0) => "the lock is free".to_owned(),
             Some(millis) => format!("{told}, and the lock is free in {} at the latest", shown(millis)),
-            None if self.is_told_at_once => "it is told at once".to_owned(),
+            None if self.is_told_at_once => TOLD_AT_ONCE.to_owned(),
             None => "no renewal is granted any more".to_owned(),
         };
         let reason = self.reason.as_deref().map(|reason| format!("; reason: {}", printable(reason)));
@@ -196,7 +199,8 @@ fn danger(promised: &Guarantees, taken: &Taken) -> String {
     }
     let until = match promised.tells_losses {
         true => {
-            "the old holder is told at once, but until it has stopped it may still be at work beside the next"
+            "the old holder is told at once, or at its first renewal if that is still to come, but until it has stopped it may \
+             still be at work beside the next"
         }
         false => "until its next renewal the old holder may still be at work beside the next",
     };
