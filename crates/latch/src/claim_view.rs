@@ -100,3 +100,25 @@ fn no_lease(claim: &ClaimState, promised: &Guarantees) -> &'static str {
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use latchwork::engine::{ClaimId, Registry};
+
+    use super::*;
+
+    #[test]
+    fn a_claim_without_a_lease_says_what_ends_it() {
+        for promised in Registry::builtin().guarantees() {
+            let said = no_lease(&ClaimState::new(ClaimId::random()), &promised);
+            let expected = match promised.engine {
+                "sqlite" => "none: held until its last process ends",
+                "zookeeper" | "zookeeper-single" | "postgres-session" | "mariadb-session" => {
+                    "none: held until its holder's session with the server ends"
+                }
+                _ => "unknown",
+            };
+            assert_eq!(said, expected, "{}", promised.engine);
+        }
+    }
+}

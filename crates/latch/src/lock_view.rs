@@ -64,3 +64,28 @@ pub(crate) async fn look(client: &Client, name: &LockName) -> Result<LockState, 
     let found = client.inspect(&Filter::Name(name.clone())).await?.into_iter().next();
     Ok(found.unwrap_or_else(|| LockState::new(name.clone())))
 }
+
+#[cfg(test)]
+mod tests {
+    use latchwork::engine::Registry;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_is_unknown_where_an_engine_cannot_see_it_and_not_nobody() {
+        let cannot = [
+            "memcached",
+            "mariadb-insert",
+            "mariadb-session",
+            "postgres-insert",
+            "redis-getset",
+            "redlock",
+            "zookeeper-single",
+        ];
+        for promised in Registry::builtin().guarantees() {
+            let view = LockView::new(&LockState::new(LockName::new("x").unwrap()), &promised);
+            let is_unknown = serde_json::to_value(&view).unwrap()["waiters"].is_null();
+            assert_eq!(is_unknown, cannot.contains(&promised.engine), "{}", promised.engine);
+        }
+    }
+}

@@ -64,9 +64,9 @@ struct Taken {
     taken_from: Vec<ClaimView>,
     /// `None`: there is no lease to end.
     free_within_ms: Option<u64>,
-    /// Whether the holder hears of it before its next renewal.
+    /// When the holder hears of it. `None`: at its next renewal.
     #[serde(skip)]
-    is_told_at_once: bool,
+    told: Option<&'static str>,
 }
 
 /// Takes the lock away.
@@ -140,9 +140,6 @@ pub(crate) fn advise(
     failure.hint(shell_command::revoke(&RevokeOptions { foreign: true, ..options.clone() }, place))
 }
 
-/// etcd and ZooKeeper watch a claim from its first renewal on.
-const TOLD_AT_ONCE: &str = "it is told at once, or at its first renewal if that is still to come";
-
 /// It is taken away already: not to know for how long the lease still runs must not look like a failure.
 async fn what_is_left(client: &Client, before: &LockState, how: Revoke) -> LockState {
     match how.is_now() {
@@ -170,7 +167,7 @@ impl Taken {
             reason: reason.map(str::to_owned),
             taken_from: LockView::new(before, promised).holders,
             free_within_ms: leases.map(|leases| leases.into_iter().max().unwrap_or(0)),
-            is_told_at_once: promised.tells_losses,
+            told: told(promised),
         }
     }
 }
@@ -178,16 +175,29 @@ impl Taken {
 impl Report for Taken {
     fn text(&self, _: Option<usize>) -> String {
         let from: Vec<_> = self.taken_from.iter().map(ClaimView::who).collect();
-        let told = if self.is_told_at_once { TOLD_AT_ONCE } else { "its next renewal is refused" };
+        let told = self.told.map(|when| format!("it is told {when}"));
         let when = match self.free_within_ms {
             Some(0) => "the lock is free".to_owned(),
-            Some(millis) => format!("{told}, and the lock is free in {} at the latest", shown(millis)),
-            None if self.is_told_at_once => TOLD_AT_ONCE.to_owned(),
-            None => "no renewal is granted any more".to_owned(),
+            Some(millis) => {
+                let told = told.unwrap_or_else(|| "its next renewal is refused".to_owned());
+                format!("{told}, and the lock is free in {} at the latest", shown(millis))
+            }
+            None => told.unwrap_or_else(|| "no renewal is granted any more".to_owned()),
         };
         let reason = self.reason.as_deref().map(|reason| format!("; reason: {}", printable(reason)));
         let (name, reason) = (as_one_word(&self.name), reason.unwrap_or_default());
         format!("{name}: taken from {}; {when}{reason}\n", from.join(" and "))
+    }
+}
+
+/// When a holder hears that its lock was taken away, if the server tells it.
+fn told(promised: &Guarantees) -> Option<&'static str> {
+    match (promised.tells_losses, promised.tells_revocations) {
+        (false, _) => None,
+        // The holder learns of it by a watch over its claim, which begins with the first renewal.
+        (true, true) => Some("at once, or at its first renewal if that is still to come"),
+        // The holder's connection is ended.
+        (true, false) => Some("at once"),
     }
 }
 
@@ -197,12 +207,13 @@ fn danger(promised: &Guarantees, taken: &Taken) -> String {
                 it knows no token that a store could check"
             .to_owned();
     }
-    let until = match promised.tells_losses {
-        true => {
-            "the old holder is told at once, or at its first renewal if that is still to come, but until it has stopped it may \
-             still be at work beside the next"
+    let until = match told(promised) {
+        Some(when) => {
+            format!(
+                "the old holder is told {when}, but until it has stopped it may still be at work beside the next"
+            )
         }
-        false => "until its next renewal the old holder may still be at work beside the next",
+        None => "until its next renewal the old holder may still be at work beside the next".to_owned(),
     };
     let then = match promised.tokens {
         Some(_) => "; only a store that checks tokens is safe",
@@ -235,9 +246,57 @@ fn moved_on(state: &LockState, promised: &Guarantees) -> String {
 mod tests {
     use std::time::Duration;
 
-    use latchwork::engine::{ClaimId, ClaimState};
+    use latchwork::engine::{ClaimId, ClaimState, Registry};
 
     use super::*;
+
+    /// The answer to a revocation on this engine, and the warning that comes with `--now`.
+    fn said(engine: &str, how: Revoke) -> (String, String) {
+        let all = Registry::builtin().guarantees();
+        let promised = all.into_iter().find(|one| one.engine == engine).expect("there is one");
+        let mut before = LockState::new(LockName::new("x").unwrap());
+        let mut holder = ClaimState::new(ClaimId::random());
+        holder.expires_in = (!promised.lives_with_session).then_some(Duration::from_secs(9));
+        before.holders.push(holder);
+        let after = if how.is_now() { LockState::new(before.name.clone()) } else { before.clone() };
+        let taken = Taken::new(&before, how, None, &after, &promised);
+        (taken.text(None), danger(&promised, &taken))
+    }
+
+    /// A watch over a claim begins with its first renewal, on etcd and on ZooKeeper: before that nobody tells the holder.
+    #[test]
+    fn a_holder_is_said_to_be_told_at_once_only_where_it_is() {
+        let told = "told at once, or at its first renewal if that is still to come";
+        for engine in ["etcd", "zookeeper", "zookeeper-single"] {
+            let (answer, _) = said(engine, Revoke::AtLeaseEnd);
+            assert!(answer.contains(told), "{engine}: {answer}");
+            let (answer, warning) = said(engine, Revoke::Now);
+            assert!(warning.contains(told) && answer.contains("; the lock is free"), "{engine}: {warning}");
+        }
+        for engine in ["postgres-session", "mariadb-session"] {
+            let (_, warning) = said(engine, Revoke::Now);
+            assert!(
+                warning.contains("told at once, but") && !warning.contains("renewal"),
+                "{engine}: {warning}"
+            );
+        }
+        for engine in ["redis", "redlock", "postgres", "mariadb", "memcached", "sqlite"] {
+            let (answer, _) = said(engine, Revoke::AtLeaseEnd);
+            assert!(
+                answer.contains("its next renewal is refused, and the lock is free in 9s"),
+                "{engine}: {answer}"
+            );
+            assert!(said(engine, Revoke::Now).1.starts_with("until its next renewal"), "{engine}");
+        }
+    }
+
+    #[test]
+    fn only_a_lock_that_outlives_its_holder_is_said_to_end_with_the_last_process() {
+        for promised in Registry::builtin().guarantees() {
+            let is_flock_like = no_lease(&promised).contains("last process");
+            assert_eq!(is_flock_like, promised.engine == "sqlite", "{}", promised.engine);
+        }
+    }
 
     #[test]
     fn a_renewal_that_came_between_counts_and_the_next_holder_does_not() {

@@ -121,6 +121,8 @@ pub(crate) struct WaitReport {
     form: Form,
     /// The client, and the note by which its claim is recognized in the queue. `None` before the first connection.
     client: Option<(Client, Note)>,
+    /// When the first connection succeeded.
+    connected_at: Option<Moment>,
     news: Arc<News>,
     began: Moment,
     /// The newest report, and its time.
@@ -140,6 +142,7 @@ impl WaitReport {
             voice,
             form,
             client: None,
+            connected_at: None,
             news: Arc::default(),
             began: Clock::boottime().now(),
             said: None,
@@ -159,6 +162,7 @@ impl WaitReport {
     /// From now on the lock is looked at through this client, whose whole note is `text`.
     pub(crate) fn connected(&mut self, client: &Client, text: &str) {
         self.client = Some((client.clone(), Note::new(text)));
+        self.connected_at = Some(Clock::boottime().now());
         // The outage of the first connection is over.
         self.news.replace(Known::default());
     }
@@ -205,6 +209,10 @@ impl WaitReport {
         };
         if self.form == Form::Terminal {
             return at.after(REFRESH_EVERY);
+        }
+        // The first connection is no answer: the lock may be free, or the server may grant nothing yet.
+        if let Some(connected_at) = self.connected_at.filter(|_| !known.is_answered) {
+            return connected_at.after(UNANSWERED_AFTER).max(at.after(FAULT_EVERY));
         }
         let after = match known {
             _ if !known.has_same_faults(said) => FAULT_EVERY,
@@ -283,5 +291,51 @@ impl WaitReport {
         if std::mem::take(&mut self.is_shown) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report off a terminal whose last line told of a server that could not be reached, a while ago.
+    fn after_an_outage() -> (WaitReport, Moment) {
+        let now = Clock::boottime().now();
+        let mut report = WaitReport::new("x", Voice { format: Format::Text, is_quiet: false });
+        report.form = Form::Log;
+        report.news.no_connection(&Failure::unreachable("redis at h:1: Connection refused"), now);
+        report.said = Some((report.news.known(), now.before(LINE_EVERY)));
+        (report, now)
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_outage_is_reported_with_the_servers_answer_and_not_with_the_connection() {
+        let client = latchwork::connect("memory:").await.unwrap();
+        let (mut report, now) = after_an_outage();
+        report.connected(&client, "me");
+        assert!(report.due(&report.news.known()) >= now.after(UNANSWERED_AFTER), "it says nothing yet");
+        let answered = Known { is_answered: true, ..Known::default() };
+        assert!(report.due(&answered) <= now, "at once");
+        assert!(after_an_outage().0.due(&answered) <= now, "as in a wait that has connected before");
+    }
+
+    #[test]
+    fn a_line_comes_every_minute_and_sooner_for_what_changed() {
+        let (mut report, now) = after_an_outage();
+        let held = |holder: &str, position| {
+            let (holder, position) = (Some(Note::new(holder)), Some(position));
+            Known { is_answered: true, holder, position, ..Known::default() }
+        };
+        report.said = Some((held("one", 2), now));
+        let mut quarantine = held("one", 2);
+        quarantine.quarantine = Some((now.after(LINE_EVERY), "it restarted".to_owned()));
+        for (known, after) in
+            [(held("one", 2), 60), (held("two", 2), 10), (held("one", 1), 10), (quarantine.clone(), 1)]
+        {
+            assert_eq!(report.due(&known).since(now), Duration::from_secs(after), "{after}");
+        }
+        report.said = Some((quarantine.clone(), now));
+        assert_eq!(report.due(&quarantine).since(now), Duration::from_secs(60));
+        assert_eq!(report.due(&held("one", 2)).since(now), Duration::from_secs(1), "its end is news");
     }
 }

@@ -79,7 +79,11 @@ impl<'a> WaitView<'a> {
     pub(crate) fn line(&self) -> String {
         let name = self.lock;
         let why = self.why(self.holder.as_deref());
-        let back = if self.is_recovered { "the server grants locks again; " } else { "" };
+        let back = match (self.is_recovered, self.is_answered) {
+            (true, true) => "the server grants locks again; ",
+            (true, false) => "the connection is open; ",
+            (false, _) => "",
+        };
         match self.is_first {
             true => format!("waiting for {name:?}: {why}"),
             false => format!("waiting for {name:?} for {}: {back}{why}", rounded(self.waited)),
@@ -176,6 +180,17 @@ mod tests {
         view.held_for = Some(Duration::from_secs(125));
         view.place = Some((1, 3));
         view
+    }
+
+    #[test]
+    fn a_server_that_has_not_answered_since_an_outage_is_not_said_to_grant_locks() {
+        let name = LockName::new("x").unwrap();
+        let mut view = WaitView::new(&name, Duration::from_secs(5));
+        (view.is_first, view.is_recovered, view.is_answered) = (false, true, false);
+        let line = "waiting for \"x\" for 5s: the connection is open; the server has not answered yet";
+        assert_eq!(view.line(), line);
+        view.is_answered = true;
+        assert!(view.line().contains(": the server grants locks again; held"), "{}", view.line());
     }
 
     #[test]

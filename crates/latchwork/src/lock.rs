@@ -449,15 +449,23 @@ impl Lock {
         let (permits, state, why) = match (holder, self.terms.mode.permits()) {
             (Holder::Elsewhere(note), Some(of)) => {
                 let one = by(note).map_or_else(String::new, |by| format!(", one {by}"));
-                (format!("{of} of {of} permits "), format!("held{one}"), "")
+                (format!("{of} of {of} permits "), format!("held{one}"), String::new())
             }
             (Holder::Elsewhere(note) | Holder::Quarantine(note), _) => {
                 let by = by(note).map_or_else(String::new, |by| format!(" {by}"));
-                (String::new(), format!("held{by}"), "")
+                (String::new(), format!("held{by}"), String::new())
             }
-            (Holder::Task, _) => (String::new(), "held by another task of this client".to_owned(), ""),
-            (Holder::WaitingTask, _) => {
-                (String::new(), "not free".to_owned(), ": another task of this client waits for it first")
+            // No more tasks ask the engine for permits than there are permits.
+            (Holder::Task | Holder::WaitingTask, Some(of)) => {
+                let why = format!(": other tasks of this client hold or wait for all {of} permits");
+                (String::new(), "not free".to_owned(), why)
+            }
+            (Holder::Task, None) => {
+                (String::new(), "held by another task of this client".to_owned(), String::new())
+            }
+            (Holder::WaitingTask, None) => {
+                let why = ": another task of this client waits for it first".to_owned();
+                (String::new(), "not free".to_owned(), why)
             }
         };
         let error = match wait {

@@ -321,6 +321,10 @@ pub(super) async fn a_permit_that_is_not_to_be_had_says_how_many_are_held<F: Fix
         let error = permit(&two).wait(wait).acquire().await.expect_err("none is free");
         assert!(error.to_string().contains(words), "{error}");
     }
+    let own = permit(&one).wait(Duration::from_millis(200)).acquire().await.expect_err("none is free");
+    let words =
+        "still not free after waiting 200ms: other tasks of this client hold or wait for all 2 permits";
+    assert!(own.to_string().contains(words), "{own}");
     let state = two.inspect(&Filter::Name(name("counted"))).await.expect("the engine answers");
     let permits: Vec<_> = state[0].holders.iter().map(|holder| holder.permits).collect();
     assert_eq!(permits, [Some(2); 2]);

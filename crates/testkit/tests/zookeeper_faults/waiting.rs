@@ -1,6 +1,11 @@
 //! What a waiter asks for while nothing happens.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use latchwork::LockName;
+use latchwork::engine::Filter;
+use tokio::sync::Notify;
 
 use super::scene::{LASTING, LOCK, LONG, SOON, Scene, now, pause, take, until_nodes};
 
@@ -29,4 +34,27 @@ async fn a_waiter_asks_for_a_few_nodes_now_and_then_and_never_for_the_whole_queu
     guard.release().await.expect("held");
     testkit::line::served(waiting).await.release().await.expect("held");
     scene.judge(&[holder, waiter], SOON).await;
+}
+
+/// With `scheme=single` all waiters watch one node, and the server does not say who watches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_cannot_see_who_waits_does_not_promise_to_list_waiters() {
+    let scene = Scene::one();
+    let url = scene.direct_url(LASTING) + "&scheme=single";
+    let holder = latchwork::connect(&url).await.expect("it runs");
+    let waiter = latchwork::connect(&url).await.expect("it runs");
+    let guard = holder.lock(LOCK).ttl(LONG).acquire().await.expect("free");
+    let waits = Arc::new(Notify::new());
+    let lock = waiter.lock(LOCK).ttl(LONG).wait(LONG).on_waiting({
+        let waits = waits.clone();
+        move |_| waits.notify_one()
+    });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    waits.notified().await;
+    let state =
+        holder.inspect(&Filter::Name(LockName::new(LOCK).expect("a name"))).await.expect("it answers");
+    assert_eq!(state[0].waiters.len(), 0, "{state:?}");
+    assert!(!holder.guarantees().lists_waiters, "an empty list would say that nobody waits");
+    guard.release().await.expect("held");
+    waiting.await.expect("no panic").expect("free").release().await.expect("held");
 }

@@ -67,7 +67,7 @@ fn promises(scheme: Scheme, min_ttl: Duration, warnings: Vec<String>) -> Guarant
         tokens: Some("czxid"),
         tokens_survive_data_loss: false,
         fair: is_queue,
-        lists_waiters: true,
+        lists_waiters: is_queue,
         pushes: true,
         tells_losses: true,
         tells_revocations: true,
