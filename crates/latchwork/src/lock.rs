@@ -448,7 +448,7 @@ impl Lock {
         };
         let (permits, state, why) = match (holder, self.terms.mode.permits()) {
             (Holder::Elsewhere(note), Some(of)) => {
-                let one = by(note).map_or_else(String::new, |by| format!(", one {by}"));
+                let one = by(note).map_or_else(String::new, |by| format!(" (one {by})"));
                 (format!("{of} of {of} permits "), format!("held{one}"), String::new())
             }
             (Holder::Elsewhere(note) | Holder::Quarantine(note), _) => {

@@ -11,7 +11,7 @@ use super::lease::{Lease, LeaseTerms};
 use super::ticket::{Strays, Ticket};
 use super::{Core, Terms, local};
 use crate::clock::Moment;
-use crate::engine::{Claim, Mode, Released};
+use crate::engine::{Claim, Mode, Released, Renewal};
 use crate::{Loss, Result, Token};
 
 /// A claim that is held. Dropping it passes the claim to the next local waiter, or sends its release.
@@ -130,7 +130,15 @@ impl Tenure {
     pub(crate) async fn release(mut self) -> (Result<Released>, Option<Loss>) {
         let (unwanted, loss, now) = self.end_turn();
         match unwanted {
-            Some((finish, claim)) => (finish.release(claim, now).await, loss),
+            Some((finish, claim)) => {
+                let core = finish.core().clone();
+                match finish.release(claim.clone(), now).await {
+                    Ok(Released::NotHeld) if loss.is_none() => {
+                        (Ok(Released::NotHeld), Some(Box::pin(why_not_held(&core, claim)).await))
+                    }
+                    answer => (answer, loss),
+                }
+            }
             None => (Ok(Released::Freed), loss),
         }
     }
@@ -191,5 +199,19 @@ impl Drop for Tenure {
         if let (Some((finish, claim)), _, now) = self.end_turn() {
             finish.release_on_drop(claim, now);
         }
+    }
+}
+
+/// The reason for a loss that its release was the first to find. A renewal revives nothing (C8), and its answer tells a lock that
+/// was revoked from one that is gone.
+async fn why_not_held(core: &Arc<Core>, claim: Arc<Claim>) -> Loss {
+    if !core.engine.guarantees().tells_revocations {
+        return Loss::Removed;
+    }
+    let engine = core.engine.clone();
+    let renewal = Box::pin(async move { Ok(engine.renew(vec![claim]).await) });
+    match core.answer(renewal, core.clock.now()).await.map(|mut renewals| renewals.pop()) {
+        Ok(Some(Ok(Renewal::Lost(loss)))) => loss,
+        _ => Loss::Removed,
     }
 }

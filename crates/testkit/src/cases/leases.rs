@@ -146,6 +146,15 @@ pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoke
         next.release().await.expect("held");
         nothing_left(&operator, "told").await;
     }
+    if at_once.is_some() {
+        // Its release is the first to meet the revocation: the next renewal is far away.
+        let guard = hold(&holder, "released").await;
+        let state = operator.inspect(&Filter::Name(name("released"))).await.expect("answers").remove(0);
+        operator.revoke(&state, Revoke::Now).await.expect("answers");
+        let error = guard.release().await.expect_err("lost").to_string();
+        assert!(error.contains(&Loss::Revoked.to_string()), "{error}");
+        nothing_left(&operator, "released").await;
+    }
 }
 
 pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fixture: Arc<F>) {

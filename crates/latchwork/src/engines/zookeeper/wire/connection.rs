@@ -81,6 +81,9 @@ impl Place {
             match tried.await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(NoConnection::Expired)) => return Err(NoConnection::Expired),
+                // The error names the only server of a list of one.
+                Ok(Err(NoConnection::Unreachable(why))) if self.hosts.len() == 1 => reasons.push(why),
+                Err(_) if self.hosts.len() == 1 => reasons.push("it does not answer".to_owned()),
                 Ok(Err(NoConnection::Unreachable(why))) => {
                     reasons.push(format!("{}: {why}", self.name(server)))
                 }
