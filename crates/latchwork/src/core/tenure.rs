@@ -133,6 +133,7 @@ impl Tenure {
             Some((finish, claim)) => {
                 let core = finish.core().clone();
                 match finish.release(claim.clone(), now).await {
+                    Ok(Released::Revoked) => (Ok(Released::NotHeld), loss.or(Some(Loss::Revoked))),
                     Ok(Released::NotHeld) if loss.is_none() => {
                         (Ok(Released::NotHeld), Some(Box::pin(why_not_held(&core, claim)).await))
                     }

@@ -251,6 +251,9 @@ pub enum Released {
     Freed,
     /// There was nothing of this claim.
     NotHeld,
+    /// There was nothing of this claim but the record that an operator had taken its lock away, and no longer is. An engine
+    /// that keeps this record for the claim's next renewal may answer `NotHeld`.
+    Revoked,
 }
 
 /// Which locks to look at.

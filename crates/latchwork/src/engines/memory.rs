@@ -348,11 +348,12 @@ impl State {
     }
 
     fn release(&mut self, claim: &Claim, now: Moment) -> Released {
-        self.revoked.remove(&claim.id);
-        let Some(queue) = self.locks.get_mut(&claim.name) else { return Released::NotHeld };
+        let nothing =
+            if self.revoked.remove(&claim.id).is_some() { Released::Revoked } else { Released::NotHeld };
+        let Some(queue) = self.locks.get_mut(&claim.name) else { return nothing };
         let before = queue.entries.len();
         queue.entries.retain(|entry| entry.claim.id != claim.id);
-        let released = if queue.entries.len() < before { Released::Freed } else { Released::NotHeld };
+        let released = if queue.entries.len() < before { Released::Freed } else { nothing };
         self.settle(&claim.name, now);
         released
     }

@@ -37,7 +37,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Foreign, Grant, Lifetime, LockState, Mark,
     Mode, Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::{Faults, Guarantees, Promise, Result};
+use crate::{Faults, Guarantees, Loss, Promise, Result};
 
 /// Before these, leases and watches have known faults.
 const SOUND: [[u32; 3]; 2] = [[3, 4, 42], [3, 5, 28]];
@@ -394,7 +394,11 @@ impl Engine for Etcd {
         let link = self.session.link().await?;
         let was_there = self.take_out(&link, &place).await?;
         owing.paid();
-        Ok(if was_there { Released::Freed } else { Released::NotHeld })
+        Ok(match was_there {
+            true => Released::Freed,
+            false if self.why_gone(&link, &place).await == Loss::Revoked => Released::Revoked,
+            false => Released::NotHeld,
+        })
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {

@@ -111,7 +111,7 @@ impl Etcd {
     }
 
     /// Why a claim's key is gone. A key that nobody watched when it went is looked for in the server's history.
-    async fn why_gone(&self, link: &Link, place: &Place) -> Loss {
+    pub(super) async fn why_gone(&self, link: &Link, place: &Place) -> Loss {
         let (None, Some(revision)) = (&place.held, place.revision) else { return why_gone(place) };
         let bell = Bell::Waiter(Arc::default());
         let history = link.watches.watch_since(link, place.key.clone(), bell, revision + 1);

@@ -184,7 +184,7 @@ impl<'t, T: Transaction> Queue<'t, T> {
         self.leave(mine.ticket);
         if mine.is_word() {
             // It stood in no queue, and another may hold the lock by its row alone.
-            return Ok(Outcome::Commit(Released::NotHeld, self.writes));
+            return Ok(Outcome::Commit(Released::Revoked, self.writes));
         }
         self.settle(None).await?;
         let was_over = mine.holds() && mine.is_over(self.now);

@@ -76,6 +76,11 @@ impl Entry {
         self.token != 0
     }
 
+    /// Whether it is only what [`leave_word`] left.
+    pub(super) fn is_word(&self) -> bool {
+        self.revoked && self.expires == 0
+    }
+
     pub(super) fn is_taken_over_by(&self, claim: &Claim) -> bool {
         self.holds() && claim.takes_over(self.id, self.mode, self.owner.as_ref())
     }

@@ -190,7 +190,11 @@ impl<'a> Queue<'a> {
         if !(mine.holds() && settled.handed_over) {
             self.look_again_behind(name, mine.ticket)?;
         }
-        Ok(if mine.holds() && mine.expires <= self.now { Released::NotHeld } else { Released::Freed })
+        Ok(match mine.holds() && mine.expires <= self.now {
+            true if mine.is_word() => Released::Revoked,
+            true => Released::NotHeld,
+            false => Released::Freed,
+        })
     }
 
     /// Gives an exclusively held lock to the waiter behind it: the short way, for a claim that knows its place. False if
