@@ -187,7 +187,7 @@ mod tests {
         let name = LockName::new("x").unwrap();
         let mut view = WaitView::new(&name, Duration::from_secs(5));
         (view.is_first, view.is_recovered, view.is_answered) = (false, true, false);
-        let line = "waiting for \"x\" for 5s: the connection is open; the server has not answered yet";
+        let line = "waiting for \"x\" for 5s: the connection is open; the engine has not answered yet";
         assert_eq!(view.line(), line);
         view.is_answered = true;
         assert!(view.line().contains(": the server grants locks again; held"), "{}", view.line());

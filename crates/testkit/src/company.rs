@@ -82,7 +82,8 @@ impl Company {
             let turns = Arc::<AtomicUsize>::default();
             members.push((role, turns.clone()));
             let chance = Seed::new(u64::from_ne_bytes(random_bytes()));
-            let member = Member { client: client.clone(), role, ttl, cells: cells.clone(), chance };
+            let member =
+                Member { client: client.clone(), role, ttl, cells: cells.clone(), chance, left_out: 0 };
             tasks.spawn(member.work(is_over.clone(), turns));
         }
         Self { is_over, members, tasks }
@@ -123,6 +124,8 @@ struct Member {
     ttl: Duration,
     cells: Arc<CellHistory>,
     chance: Seed,
+    /// Of the sides. Each in turn, or a short run might hardly touch one of them.
+    left_out: usize,
 }
 
 impl Member {
@@ -158,9 +161,9 @@ impl Member {
     }
 
     async fn take_two(&mut self) -> Result<()> {
-        let left_out = self.chance.below(3) as usize;
-        // Now in one order, now in the other.
-        let two = [SIDES[(left_out + 1) % 3], SIDES[(left_out + 2) % 3]];
+        self.left_out += 1;
+        // Two in one order, and the third pair in the other.
+        let two = [1, 2].map(|after| SIDES[(self.left_out + after) % SIDES.len()]);
         let guard = self.client.multi_lock(&two).ttl(self.ttl).acquire().await?;
         self.rest(1, 8).await;
         guard.release().await

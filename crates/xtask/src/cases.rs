@@ -1,6 +1,7 @@
 //! All cases of the built binaries, side by side within the budget of the machine.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io, thread};
 
@@ -20,6 +21,11 @@ pub(crate) enum Wanted {
     All,
     /// Those that need no server but Redis, and few seconds.
     Quick,
+    /// The conformance of engines whose names begin so, and suites.
+    Version {
+        kinds: &'static [&'static str],
+        suites: &'static [&'static str],
+    },
     /// The conformance of the engines with this name, or the suite with it: all cases, or those whose names contain this.
     Named {
         name: String,
@@ -27,8 +33,16 @@ pub(crate) enum Wanted {
     },
 }
 
+/// Variables for the test processes.
+pub(crate) type Environment = [(&'static str, OsString)];
+
 /// Runs them. `Err` if the binaries cannot be asked for their cases, or if nothing has the wanted name.
-pub(crate) fn run(binaries: &[Binary], wanted: &Wanted, report: &'static Report) -> io::Result<()> {
+pub(crate) fn run(
+    binaries: &[Binary],
+    wanted: &Wanted,
+    environment: &Environment,
+    report: &'static Report,
+) -> io::Result<()> {
     let budget: &'static Budget = Box::leak(Box::new(machine()));
     let socket = Socket::open(budget, report)?;
     let (mut conformance, mut others) = (VecDeque::new(), VecDeque::new());
@@ -53,7 +67,7 @@ pub(crate) fn run(binaries: &[Binary], wanted: &Wanted, report: &'static Report)
             for _ in 0..threads {
                 scope.spawn(|| {
                     while let Some(job) = next(jobs) {
-                        job.run(budget, socket.path(), report);
+                        job.run(budget, socket.path(), environment, report);
                     }
                 });
             }
@@ -71,6 +85,10 @@ impl Wanted {
                 return all.chain(["every ".to_owned()]).collect();
             }
             Self::Quick => return ["memory::", "sqlite::", "redis::"].map(str::to_owned).to_vec(),
+            Self::Version { kinds: wanted, .. } => {
+                let kinds = kinds.iter().filter(|kind| wanted.iter().any(|begin| kind.starts_with(begin)));
+                return kinds.map(|kind| format!("{kind}::")).collect();
+            }
             Self::Named { name, case } => (name, case.as_deref()),
         };
         let is_wanted = |kind: &&String| match case {
@@ -91,6 +109,7 @@ impl Wanted {
         match self {
             Self::All => true,
             Self::Quick => binary.is_unit_test && binary.package != "testkit" || binary.suite == "redlock",
+            Self::Version { suites, .. } => suites.contains(&binary.suite.as_str()),
             Self::Named { name, .. } => binary.suite == *name,
         }
     }

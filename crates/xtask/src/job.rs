@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use crate::binaries::Binary;
 use crate::budget::{Budget, Priority};
+use crate::cases::Environment;
 use crate::needs;
 use crate::report::{Failure, Outcome, Report};
 use crate::server::VARIABLE;
@@ -35,17 +36,18 @@ pub(crate) enum Cases {
 
 impl Job {
     /// Runs it once its share of the machine is free.
-    pub(crate) fn run(&self, budget: &Budget, socket: &Path, report: &Report) {
+    pub(crate) fn run(&self, budget: &Budget, socket: &Path, environment: &Environment, report: &Report) {
         let suite = &self.binary.suite;
         let needs = needs::of(suite, self.name());
         let share = budget.take(needs.cores, needs.memory, Priority::NewProcess);
         report.begins(suite, self.name());
         let began = Instant::now();
-        let outcome = self.outcome(socket, needs.limit, report).unwrap_or_else(|error| Outcome {
-            passed: 0,
-            failures: vec![self.failure(self.name(), format!("cannot be run: {error}"), began)],
-            cpu: Duration::ZERO,
-        });
+        let outcome =
+            self.outcome(socket, needs.limit, environment, report).unwrap_or_else(|error| Outcome {
+                passed: 0,
+                failures: vec![self.failure(self.name(), format!("cannot be run: {error}"), began)],
+                cpu: Duration::ZERO,
+            });
         drop(share);
         // Cases of conformance report their own time.
         if let Cases::One(case) = &self.cases {
@@ -59,7 +61,13 @@ impl Job {
         name
     }
 
-    fn outcome(&self, socket: &Path, limit: Duration, report: &Report) -> io::Result<Outcome> {
+    fn outcome(
+        &self,
+        socket: &Path,
+        limit: Duration,
+        environment: &Environment,
+        report: &Report,
+    ) -> io::Result<Outcome> {
         let began = Instant::now();
         let mut output = unnamed_file()?;
         // The kernel ends the test process if this one dies, and with the test process its servers.
@@ -70,6 +78,7 @@ impl Job {
             Cases::One(name) => command.args(["--exact", name, "--nocapture"]),
             Cases::Conformance(filter) => command.args([filter, "--test-threads", CONFORMANCE_THREADS]),
         };
+        command.envs(environment.iter().cloned());
         command.env(VARIABLE, socket).current_dir(&self.binary.folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output.try_clone()?);
         let mut child = command.spawn()?;

@@ -9,6 +9,7 @@ mod report;
 mod server;
 mod stages;
 mod standstill;
+mod versions;
 
 use std::env;
 use std::process::ExitCode;
@@ -22,10 +23,14 @@ fn main() -> ExitCode {
     let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => everything(report),
         ["quick"] => quick(report),
+        ["versions"] => test_versions(report, "", None),
+        ["versions", server] => test_versions(report, server, None),
+        ["versions", server, name] => test_versions(report, server, Some((name, None))),
+        ["versions", server, name, case] => test_versions(report, server, Some((name, Some(case)))),
         [name] if !name.starts_with('-') => named(report, name, None),
         [name, case] if !name.starts_with('-') => named(report, name, Some(case.to_owned())),
         _ => Err(format!(
-            "unknown arguments {arguments:?}; usage: ./test [quick | ENGINE [CASE] | SUITE [CASE]]"
+            "unknown arguments {arguments:?}; usage: ./test [quick | versions [SERVER] | ENGINE [CASE] | SUITE [CASE]]"
         )),
     };
     if let Err(error) = ran {
@@ -60,9 +65,25 @@ fn named(report: &'static Report, name: &str, case: Option<String>) -> Result<()
     cases(report, "--lib --bins --tests", &Wanted::Named { name: name.to_owned(), case })
 }
 
+/// Servers of other versions: with everything that concerns them, or with one engine or suite.
+fn test_versions(
+    report: &'static Report,
+    server: &str,
+    part: Option<(&str, Option<&str>)>,
+) -> Result<(), String> {
+    let part =
+        part.map(|(name, case)| Wanted::Named { name: name.to_owned(), case: case.map(str::to_owned) });
+    match stages::build(report, "--lib --bins --tests") {
+        Some(binaries) => {
+            versions::run(report, &binaries, server, part.as_ref()).map_err(|error| error.to_string())
+        }
+        None => Ok(()),
+    }
+}
+
 fn cases(report: &'static Report, targets: &str, wanted: &Wanted) -> Result<(), String> {
     match stages::build(report, targets) {
-        Some(binaries) => cases::run(&binaries, wanted, report).map_err(|error| error.to_string()),
+        Some(binaries) => cases::run(&binaries, wanted, &[], report).map_err(|error| error.to_string()),
         // The report says why.
         None => Ok(()),
     }

@@ -61,6 +61,13 @@ pub(crate) struct Failure {
     pub(crate) ended: Instant,
 }
 
+/// The result of a part of the run.
+pub(crate) struct Part {
+    pub(crate) passed: usize,
+    /// Names of cases.
+    pub(crate) failed: Vec<String>,
+}
+
 /// What became of one test process.
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
@@ -168,6 +175,25 @@ impl Report {
             self.line(&format!("FAILED {} after {}", failure.name, seconds(failure.ended - failure.began)));
             state.failures.push(failure);
         }
+    }
+
+    /// Runs a part, whose suites are reported for themselves. `command` runs it: a failure is repeated by a part of it.
+    pub(crate) fn part<E>(&self, command: &str, run: impl FnOnce() -> Result<(), E>) -> Result<Part, E> {
+        let (passed, failed) = {
+            let mut state = self.lock();
+            state.suites.clear();
+            (state.passed, state.failures.len())
+        };
+        run()?;
+        let mut state = self.lock();
+        // Of the same engines for every part.
+        state.coverage.clear();
+        let passed = state.passed - passed;
+        let failures = &mut state.failures[failed..];
+        for failure in &mut *failures {
+            failure.repeat = failure.repeat.replacen("./test", command, 1);
+        }
+        Ok(Part { passed, failed: failures.iter().map(|failure| failure.name.clone()).collect() })
     }
 
     /// What an engine is asked, and what it cannot do by its guarantees.

@@ -13,6 +13,7 @@ pub mod postgres;
 mod process;
 pub mod redis;
 pub mod resp;
+mod root;
 mod sql_session;
 pub mod zookeeper;
 

@@ -1,5 +1,8 @@
-//! A MariaDB server of one test: the real `mariadbd`, which can be asked, killed and started again.
+//! A MariaDB server of one test: the real `mariadbd`, or MySQL's `mysqld`, which can be asked, killed and started again.
 
+mod product;
+
+use product::Product;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -24,8 +27,6 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
 /// How many ports are tried before somebody must look into it.
 const MOST_PORTS: u32 = 20;
-/// A small log is made faster, and nothing here needs a large one.
-const SMALL_LOG: &str = "--innodb-log-file-size=8M";
 /// The package mariadb-server depends on it.
 const GALERA: &str = "--wsrep-provider=/usr/lib/galera/libgalera_smm.so";
 /// The user `owner` may do everything in the database `locks`, and nothing to the server; `app` may enter it, and use nothing of ours.
@@ -41,6 +42,7 @@ pub struct MariadbServer {
     is_measured: bool,
     has_tls: bool,
     is_roomy: bool,
+    product: Product,
     /// The port on which the others of its cluster would find it.
     cluster: Option<u16>,
     process: Mutex<Option<Process>>,
@@ -81,8 +83,9 @@ impl MariadbServer {
         });
         let MariadbOptions { is_measured, is_roomy, .. } = options;
         let (has_tls, cluster, process) = (options.tls.is_some(), None, Mutex::default());
+        let product = Product::installed();
         let mut server =
-            Self { folder, port: 0, environment, is_measured, has_tls, is_roomy, cluster, process };
+            Self { folder, port: 0, environment, is_measured, has_tls, is_roomy, product, cluster, process };
         server.make_data();
         if let Some((certificates, identity)) = options.tls {
             server.copy_identity(certificates, identity);
@@ -92,6 +95,7 @@ impl MariadbServer {
             server.cluster = options.is_clustered.then(free_port);
             if server.launch().is_ok() {
                 server.sql(PEOPLE);
+                server.product.let_in(&server);
                 if has_tls {
                     server.sql("ALTER USER app@'127.0.0.1' REQUIRE X509");
                 }
@@ -133,6 +137,7 @@ impl MariadbServer {
             assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
+        self.product.let_in(self);
     }
 
     /// What the command `mariadb` prints for this, in the database `locks`, as one who may do everything.
@@ -237,16 +242,10 @@ impl MariadbServer {
     }
 
     fn make_data(&self) {
-        let mut command = Command::new("mariadb-install-db");
-        command.args([
-            "--no-defaults",
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            SMALL_LOG,
-        ]);
+        let mut command = self.product.data_maker();
         command.args(as_mysql()).args(self.places());
-        let made = command.output().expect("mariadb-install-db starts; it is in the package mariadb-server");
-        assert!(made.status.success(), "mariadb-install-db: {}", String::from_utf8_lossy(&made.stderr));
+        let made = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        assert!(made.status.success(), "{command:?}: {}", String::from_utf8_lossy(&made.stderr));
     }
 
     fn copy_identity(&self, certificates: &Certificates, identity: &Identity) {
@@ -263,8 +262,9 @@ impl MariadbServer {
     fn launch(&self) -> Result<(), PortTaken> {
         let output = self.file("output");
         let _ = fs::remove_file(&output);
-        let mut command = unprivileged("mysql", "mariadbd".as_ref());
-        command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", SMALL_LOG]);
+        let mut command = unprivileged("mysql", self.product.program());
+        command.arg("--no-defaults").args(self.product.options());
+        command.args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args(self.places()).arg(format!("--port={}", self.port));
         command.arg(format!("--socket={}", self.socket().display())).arg(self.setting("pid-file", "pid"));
         if !self.is_measured {
@@ -294,11 +294,11 @@ impl MariadbServer {
             if process.has_ended() {
                 let output = self.output();
                 let is_taken = output.contains("Address already in use") || output.contains("Can't lock");
-                assert!(is_taken, "mariadbd ended:\n{output}");
+                assert!(is_taken, "{:?} ended:\n{output}", self.product);
                 return Err(PortTaken);
             }
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "mariadbd does not answer:\n{}", self.output());
+            assert!(waited < START_LIMIT, "it does not answer:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
         *self.process() = Some(process);

@@ -15,6 +15,7 @@ use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
 use super::port::free_port;
 use super::process::{Process, unprivileged};
+use super::root::installed;
 use super::sql_session::SqlSession;
 use crate::service::Sql;
 use crate::shim::Clocks;
@@ -250,7 +251,8 @@ impl Pooled for PostgresServer {
 
 /// A program of the package postgresql, which are not in the path.
 fn as_postgres(program: &str) -> Command {
-    let versions = fs::read_dir("/usr/lib/postgresql").expect("the package postgresql is installed");
+    let versions =
+        fs::read_dir(installed("usr/lib/postgresql")).expect("the package postgresql is installed");
     let mut programs: Vec<_> =
         versions.filter_map(|version| Some(version.ok()?.path().join("bin").join(program))).collect();
     programs.sort();

@@ -1,18 +1,19 @@
 //! One member: a Java process, which can be asked, stopped, killed and started again.
 
-use std::fs;
 use std::io::{Error, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{env, fs};
 
 use latchwork::clock::Clock;
 use tempfile::TempDir;
 
 use super::{Ports, ZooKeeperOptions};
 use crate::servers::process::Process;
+use crate::servers::root::installed;
 
 /// A start takes most of a second of a core.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
@@ -20,7 +21,7 @@ pub(super) const GLANCE: Duration = Duration::from_millis(10);
 /// What a member that runs needs for an answer at the most.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Where Debian's packages put what Java needs, and what of it a server needs.
-const JARS: &str = "/usr/share/java";
+const JARS: &str = "usr/share/java";
 const NEEDED: [&str; 19] = [
     "zookeeper",
     "zookeeper-jute",
@@ -177,9 +178,9 @@ impl ZooKeeperMember {
 
     pub(super) fn launch(&self) {
         let _ = fs::remove_file(self.file("output"));
-        let jars = NEEDED.map(|jar| format!("{JARS}/{jar}.jar"));
-        let missing = jars.iter().find(|jar| !PathBuf::from(jar).exists());
-        assert!(missing.is_none(), "{} is missing; install the package zookeeper", missing.expect("one is"));
+        let jars = NEEDED.map(|jar| installed(&format!("{JARS}/{jar}.jar")));
+        let missing = jars.iter().find(|jar| !jar.exists());
+        assert!(missing.is_none(), "{missing:?} is missing; install the package zookeeper");
         let mut command = Command::new("java");
         command.current_dir(self.folder.path());
         if !self.is_measured {
@@ -192,7 +193,7 @@ impl ZooKeeperMember {
             "-XX:-UsePerfData",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp",
-            &jars.join(":"),
+            &env::join_paths(&jars).expect("no path has a colon").to_string_lossy(),
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             "./zoo.cfg",
         ]);
