@@ -53,9 +53,22 @@ fn is_unsent(status: &Status) -> bool {
     source.and_then(|source| source.downcast_ref::<Broken>()).is_some_and(|broken| broken.0.is_canceled())
 }
 
+const NO_USER: &str = "user name is empty";
+const NOT_PERMITTED: &str = "permission denied";
+
 /// Whether the user must prove again who it is: the server forgot, or its proof is too old. Nothing was done.
 pub(super) fn is_forgotten(status: &Status) -> bool {
     status.message().contains("invalid auth token")
+}
+
+/// Whether the cluster answers only users, and none was named.
+pub(super) fn is_no_user(status: &Status) -> bool {
+    status.message().contains(NO_USER)
+}
+
+/// Whether the user may not ask that.
+pub(super) fn is_not_permitted(status: &Status) -> bool {
+    status.message().contains(NOT_PERMITTED)
 }
 
 /// Whether there is no such lease (any more).
@@ -79,7 +92,7 @@ pub(super) fn is_members_fault(status: &Status) -> bool {
 }
 
 fn is_about_the_user(status: &Status) -> bool {
-    ["auth", "user name is empty"].iter().any(|part| status.message().contains(part))
+    ["auth", NO_USER].iter().any(|part| status.message().contains(part))
 }
 
 /// An answer that is none.
@@ -134,10 +147,8 @@ fn hint(status: &Status) -> &'static str {
             "; compact and defragment the cluster, then disarm its alarm"
         }
         text if text.contains("no leader") => "; is a majority of its members running?",
-        text if text.contains("user name is empty") => {
-            "; the cluster requires a user: write etcd://user:password@host"
-        }
-        text if text.contains("permission denied") => {
+        text if text.contains(NO_USER) => "; the cluster requires a user: write etcd://user:password@host",
+        text if text.contains(NOT_PERMITTED) => {
             "; the user needs read and write permission on the keys below namespace= in the URL"
         }
         _ => "",

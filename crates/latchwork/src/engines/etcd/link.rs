@@ -103,9 +103,12 @@ impl Link {
     /// # Errors
     /// If it cannot be reached, is not trusted, refuses the user, or has lost the majority.
     pub(super) async fn open(options: &Options, member: &Member, limit: Duration) -> Result<Self> {
-        let link = within(limit, member, Self::greet(options, member)).await?;
+        let mut link = within(limit, member, Self::greet(options, member)).await?;
         let proof = async { link.prove(options).await.map_err(|status| link.failed(&status)) };
         within(PROOF_LIMIT, member, proof).await?;
+        if link.version.is_empty() && options.user.is_some() {
+            within(limit, member, link.ask_status(options)).await?;
+        }
         Ok(link)
     }
 
@@ -130,17 +133,30 @@ impl Link {
         let has_others = options.members.len() > 1;
         let turn = tokio::sync::Mutex::default();
         let mut link = Self { sender, origin, place, version, closed, has_others, token, turn, watches };
-        let greeted = link.ask(options, STATUS, StatusRequest {}).await;
-        let status: StatusResponse =
-            greeted.map_err(|status| failure::not_greeted(&status, &link.place, options.tls.is_some()))?;
+        link.ask_status(options).await?;
+        Ok(link)
+    }
+
+    /// Asks for the version, and whether there is a leader. Versions from 3.5.28 on tell that only users who have proved who they
+    /// are, and some of them only the role `root`. A user who proves it needs a leader as well, so nothing is lost without an answer.
+    async fn ask_status(&mut self, options: &Options) -> Result<()> {
+        let is_proved = locked(&self.token).is_some();
+        let status: StatusResponse = match self.ask(options, STATUS, StatusRequest {}).await {
+            Ok(status) => status,
+            Err(status) if failure::is_not_permitted(&status) => return Ok(()),
+            Err(status) if failure::is_no_user(&status) && options.user.is_some() && !is_proved => {
+                return Ok(());
+            }
+            Err(status) => return Err(failure::not_greeted(&status, &self.place, options.tls.is_some())),
+        };
         if status.leader == 0 {
             return Err(failure::unreachable(
-                &link.place,
+                &self.place,
                 "no leader; is a majority of its members running?",
             ));
         }
-        link.version = status.version;
-        Ok(link)
+        self.version = status.version;
+        Ok(())
     }
 
     /// Proves who asks, if a user is given.
