@@ -3,6 +3,7 @@
 use latchwork::ErrorKind;
 use testkit::rivals::Rivals;
 use testkit::rows::Scene as _;
+use testkit::service::Sql as _;
 use testkit::stage::{LOCK, SOON, now};
 
 use super::scene::Scene;
@@ -23,6 +24,19 @@ async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_
     contest.is_fair();
     assert!(scene.state(&client).await.is_none(), "{LOCK} is free");
     println!("{} deadlocks, which were repeated", scene.server.deadlocks());
+}
+
+/// This is the default from MariaDB 11.6.2 on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contenders_wait_for_rows_that_change_on_a_server_that_refuses_these_by_default() {
+    const FEW: Rivals = Rivals { processes: 2, clients: 10, turns: 10 };
+    let scene = Scene::new();
+    let set = scene.server.ask("SET GLOBAL innodb_snapshot_isolation = ON");
+    assert!(set.is_ok() || !scene.server.sql("SELECT version()").contains("MariaDB"), "{set:?}");
+    let contest = FEW.compete(&scene.direct_url()).await;
+    let client = scene.observer().await;
+    contest.is_judged(client.client());
+    contest.is_fair();
 }
 
 /// Two clients want the same sixty-four locks: each has four connections for what it asks, and one that renews.

@@ -68,8 +68,6 @@ impl rows::Scene for Scene {
 
     /// No other statement of these users takes so long.
     fn waiting(&self) -> Vec<u64> {
-        let look = "SELECT FLOOR(time_ms) FROM information_schema.processlist WHERE user IN ('owner', 'app') \
-                    AND info IS NOT NULL AND time_ms > 100";
-        self.sql(look).lines().filter_map(|millis| millis.parse().ok()).collect()
+        self.server.statement_times()
     }
 }

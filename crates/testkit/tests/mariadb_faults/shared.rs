@@ -136,7 +136,7 @@ async fn a_table_on_which_two_could_hold_is_refused() {
         ", UNIQUE KEY (unique_mutex(8))) ENGINE=InnoDB",
         ", UNIQUE KEY (unique_mutex)) ENGINE=MyISAM",
     ] {
-        scene.server.sql(&format!("CREATE OR REPLACE TABLE {TABLE} ({columns}{rest}"));
+        scene.server.sql(&format!("DROP TABLE IF EXISTS {TABLE}; CREATE TABLE {TABLE} ({columns}{rest}"));
         let error = connect(&url(&scene)).await.expect_err(rest);
         assert_eq!(error.kind(), ErrorKind::Invalid, "{rest}: {error}");
         assert!(error.to_string().contains("unique key"), "{rest}: {error}");

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::failure::{failed, refused};
+use super::failure::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
 use super::wire::{Param, Prepared, Reply, Trouble, Wire};
@@ -26,6 +26,9 @@ const THEIR_TIME: &str = "SET SESSION time_zone = @@GLOBAL.time_zone";
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// A client that is stopped in the middle of a transaction must not block a lock for longer than this.
 const IDLE: &str = "SET SESSION idle_transaction_timeout = 3";
+/// From MariaDB 11.6.2 on, this is on by default: a statement that waited for a row fails if the row was changed meanwhile. A
+/// claim that waits for another must read the row as it is then. Older servers do not have the setting.
+const SNAPSHOT: &str = "SET SESSION innodb_snapshot_isolation = OFF";
 
 /// A connection. It never comes back to life: whoever finds it closed opens another. Dropped, it ends when what was asked is
 /// carried out.
@@ -60,8 +63,17 @@ impl Connection {
             let is_mariadb = greeting.version.contains("MariaDB");
             let their_time = (options.scheme == Scheme::Insert).then_some(THEIR_TIME);
             let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
-            for set in settings.into_iter().flatten().map(|setting| wire.query(setting)).collect::<Vec<_>>() {
+            let settings: Vec<_> =
+                settings.into_iter().flatten().map(|setting| wire.query(setting)).collect();
+            let snapshot = is_mariadb.then(|| wire.query(SNAPSHOT));
+            for set in settings {
                 set.await?;
+            }
+            if let Some(set) = snapshot {
+                match set.await {
+                    Err(Trouble::Refused { code: code::UNKNOWN_SETTING, .. }) => {}
+                    answer => drop(answer?),
+                }
             }
             Ok((wire, is_mariadb, greeting.thread))
         };

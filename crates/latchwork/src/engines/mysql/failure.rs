@@ -13,6 +13,7 @@ pub(super) mod code {
     /// A lock that was waited for too long. Only the statement was undone, not its transaction.
     pub(super) const WAITED_TOO_LONG: u16 = 1205;
     pub(super) const DEADLOCK: u16 = 1213;
+    pub(in crate::engines::mysql) const UNKNOWN_SETTING: u16 = 1193;
     /// The insert lost against a concurrent one.
     pub(super) const DUPLICATE: u16 = 1062;
     pub(super) const READ_ONLY: [u16; 2] = [1290, 1836];

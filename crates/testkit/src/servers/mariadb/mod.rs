@@ -160,8 +160,7 @@ impl MariadbServer {
 
     /// Ends every connection but those of the command `mariadb`, as an operator would.
     pub fn end_connections(&self) {
-        let threads =
-            self.sql("SELECT id FROM information_schema.processlist WHERE user IN ('owner', 'app')");
+        let threads = self.sql(self.product.connections());
         for thread in threads.lines() {
             // It may have ended by itself.
             self.try_sql(&format!("KILL {thread}"));
@@ -170,13 +169,23 @@ impl MariadbServer {
 
     /// How many deadlocks it has found since its last start.
     pub fn deadlocks(&self) -> u64 {
-        self.counts(&["Innodb_deadlocks"])
+        self.sum(self.product.deadlocks())
+    }
+
+    /// For how many milliseconds each statement of a client has been under way, if for more than 100.
+    pub fn statement_times(&self) -> Vec<u64> {
+        let times = self.sql(self.product.statement_times());
+        times.lines().map(|millis| millis.parse().expect("a number")).collect()
     }
 
     fn counts(&self, names: &[&str]) -> u64 {
         let names = names.join("', '");
-        let rows = self.sql(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"));
-        rows.lines().filter_map(|row| row.split('\t').nth(1)?.parse::<u64>().ok()).sum()
+        self.sum(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"))
+    }
+
+    /// Of the second column.
+    fn sum(&self, sql: &str) -> u64 {
+        self.sql(sql).lines().filter_map(|row| row.split('\t').nth(1)?.parse::<u64>().ok()).sum()
     }
 
     /// The same, while the test goes on. What it prints can be read when it has ended.
@@ -286,6 +295,8 @@ impl MariadbServer {
         if self.has_tls {
             let files = [("ssl-ca", "ca.pem"), ("ssl-cert", "cert.pem"), ("ssl-key", "key.pem")];
             command.args(files.map(|(option, file)| self.setting(option, file)));
+        } else {
+            command.arg(self.product.without_tls());
         }
         command.envs(self.environment.iter().cloned());
         let mut process = Process::start(&command, "mariadb-server", &output);
