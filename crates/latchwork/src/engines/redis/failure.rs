@@ -74,9 +74,11 @@ impl Failure {
 }
 
 /// A server that refuses to be greeted. What it says is kept only if it begins with a word that says why: one that does not know
-/// the command repeats what it was sent, and that may be anything.
-pub(super) fn not_greeted(trouble: Trouble) -> Trouble {
+/// the command repeats what it was sent, and that may be anything. A newer server that does not know it (somebody renamed it) asks
+/// for a password first, although the greeting had one.
+pub(super) fn not_greeted(trouble: Trouble, had_password: bool) -> Trouble {
     let is_known = match &trouble {
+        Trouble::Refused(words) if had_password && words.starts_with("NOAUTH") => false,
         Trouble::Refused(words) => {
             let word = words.split(' ').next().unwrap_or_default();
             NOT_NOW.contains(&word) || DENIED.contains(&word) || words.starts_with(TOO_MANY)
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_refuses_a_greeting_is_repeated_only_if_it_begins_with_a_word_that_says_why() {
-        let told = |reply: &str| not_greeted(Trouble::Refused(reply.to_owned()));
+        let told = |reply: &str| not_greeted(Trouble::Refused(reply.to_owned()), false);
         for reply in [
             "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'",
             "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `secret: -OOM no`, ",
@@ -238,6 +240,9 @@ mod tests {
         ] {
             assert_eq!(told(reply), Trouble::TooOld, "{reply}");
         }
+        let after_password =
+            not_greeted(Trouble::Refused("NOAUTH Authentication required.".to_owned()), true);
+        assert_eq!(after_password, Trouble::TooOld);
         assert_eq!(Failure::of(&Trouble::TooOld).kind(), ErrorKind::Unsupported);
         for (reply, kind) in [
             ("WRONGPASS invalid username-password pair or user is disabled.", ErrorKind::Denied),

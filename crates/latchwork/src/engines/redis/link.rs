@@ -243,7 +243,7 @@ async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<St
         Some(answered) => answer(lane, answered).await.map(Some),
         None => Ok(None),
     };
-    next().await.map_err(not_greeted)?;
+    next().await.map_err(|trouble| not_greeted(trouble, password.is_some()))?;
     for _ in ["LIB-NAME", "LIB-VER"] {
         // For people to read: an older server does not know it, and a user may not be let.
         if let Err(trouble @ (Trouble::Ended(_) | Trouble::TimedOut(_))) = next().await {
