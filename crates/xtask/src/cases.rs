@@ -21,10 +21,11 @@ pub(crate) enum Wanted {
     All,
     /// Those that need no server but Redis, and few seconds.
     Quick,
-    /// The conformance of engines whose names begin so, and suites.
+    /// The conformance of engines whose names begin so, and suites without these cases.
     Version {
         kinds: &'static [&'static str],
         suites: &'static [&'static str],
+        without: &'static [&'static str],
     },
     /// The conformance of the engines with this name, or the suite with it: all cases, or those whose names contain this.
     Named {
@@ -101,6 +102,7 @@ impl Wanted {
     fn case(&self, name: &str) -> bool {
         match self {
             Self::Named { case: Some(case), .. } => name.contains(case),
+            Self::Version { without, .. } => !without.contains(&name),
             _ => true,
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(
         });
         let Some(unpacked) = unpacked else { continue };
         let environment = unpacked.environment()?;
-        let all = Wanted::Version { kinds: server.kinds, suites: server.suites };
+        let all = Wanted::Version { kinds: server.kinds, suites: server.suites, without: server.without };
         let result =
             report.part(&command, || cases::run(binaries, part.unwrap_or(&all), &environment, report))?;
         if part.is_none() {

@@ -23,7 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Where Debian's packages put what Java needs, and what of it a server needs.
 const JARS: &str = "usr/share/java";
 const NEEDED: [&str; 19] = [
-    "zookeeper",
     "zookeeper-jute",
     "slf4j-api",
     "slf4j-simple",
@@ -42,6 +41,8 @@ const NEEDED: [&str; 19] = [
     "jackson-core",
     "jackson-databind",
     "jackson-annotations",
+    // The last: it brings the machine's own jars after it.
+    "zookeeper",
 ];
 
 /// A member of an ensemble, or a server that is alone.
