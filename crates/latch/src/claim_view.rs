@@ -7,7 +7,7 @@ use latchwork::{Guarantees, clock};
 use serde::Serialize;
 
 use crate::duration::shown;
-use crate::printable::printable;
+use crate::sanitize::sanitize;
 
 /// What is known of a claim. Tokens and ids are strings: they do not fit the numbers of JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -61,7 +61,7 @@ impl ClaimView {
 
     /// Who it is, safe to show.
     pub(crate) fn who(&self) -> String {
-        if self.note.is_empty() { format!("claim {}", self.claim) } else { printable(&self.note) }
+        if self.note.is_empty() { format!("claim {}", self.claim) } else { sanitize(&self.note) }
     }
 
     pub(crate) fn how_long(&self) -> String {
@@ -78,7 +78,7 @@ impl ClaimView {
         let since = self.since.as_ref().map(|since| format!("{since} ({})", self.how_long()));
         let rows = [
             ("held by", Some(self.who())),
-            ("owner", self.owner.as_deref().map(printable)),
+            ("owner", self.owner.as_deref().map(sanitize)),
             ("token", self.token.clone()),
             ("since", since),
             ("lease left", Some(lease)),

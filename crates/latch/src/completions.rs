@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::voice;
+use crate::output;
 
 /// Print a script that teaches a shell to complete latch
 #[derive(Args, Debug)]
@@ -24,6 +24,6 @@ pub(crate) fn run(options: &CompletionsOptions) -> Result<u8, Failure> {
     // Not straight to stdout: the generator panics if somebody stops reading.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "latch", &mut script);
-    voice::print(&String::from_utf8_lossy(&script))?;
+    output::print(&String::from_utf8_lossy(&script))?;
     Ok(0)
 }

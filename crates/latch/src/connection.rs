@@ -11,9 +11,9 @@ use tokio::runtime::Builder;
 use crate::daily::warn_at_most_daily;
 use crate::duration::rounded;
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::run::no_resources;
 use crate::target::Target;
-use crate::voice::Voice;
 
 /// The time limit for opening a database file, that of a request.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
@@ -26,10 +26,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects, and passes on what the engine warns of.
-    pub(crate) async fn open(url: &EngineUrl, voice: Voice) -> Result<Self, Failure> {
+    pub(crate) async fn open(url: &EngineUrl, output: Output) -> Result<Self, Failure> {
         let opened = Self::try_open(url).await.map_err(|error| Failure::from(error).of_engine())?;
         for warning in &opened.client.guarantees().warnings {
-            warn_at_most_daily(voice, url, warning);
+            warn_at_most_daily(output, url, warning);
         }
         Ok(opened)
     }
@@ -56,11 +56,11 @@ fn locked() -> Error {
 /// Connects, and does what takes a few requests.
 pub(crate) fn with_client<T>(
     target: &Target,
-    voice: Voice,
+    output: Output,
     work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let done = runtime.block_on(async { work(&Connection::open(&target.url, voice).await?.client).await });
+    let done = runtime.block_on(async { work(&Connection::open(&target.url, output).await?.client).await });
     runtime.shutdown_background();
     done
 }

@@ -10,21 +10,21 @@ use latchwork::clock;
 use latchwork::engine::EngineUrl;
 
 use crate::fingerprint::fingerprint;
-use crate::voice::Voice;
+use crate::output::Output;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Warns, unless this user was warned of this, for this engine, less than a day ago. Where that cannot be
 /// remembered, the warning comes every time. Two processes that start together may both give it.
-pub(crate) fn warn_at_most_daily(voice: Voice, url: &EngineUrl, warning: &str) {
-    if voice.is_quiet {
+pub(crate) fn warn_at_most_daily(output: Output, url: &EngineUrl, warning: &str) {
+    if output.is_quiet {
         return;
     }
     let mark = folder().map(|folder| folder.join(fingerprint(&[&url.to_string(), warning])));
     if mark.as_deref().is_some_and(is_recent) {
         return;
     }
-    voice.warn(warning);
+    output.warn(warning);
     if let Some(mark) = mark {
         // To forget it is no failure of what the user asked for.
         let _ = remember(&mark);

@@ -12,9 +12,9 @@ use crate::cli::{OnLost, RunOptions};
 use crate::duration;
 use crate::failure::Failure;
 use crate::note::NoteOptions;
+use crate::output::Output;
 use crate::run::{self, Held};
 use crate::target::Target;
-use crate::voice::Voice;
 use crate::wait_report::News;
 
 /// Run a command while being the leader; standbys wait for their turn
@@ -49,7 +49,7 @@ pub(crate) struct ElectOptions {
 }
 
 /// Runs the command; the exit code is its own if it ran to its end while leading.
-pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(crate) fn run(options: &ElectOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let as_run = RunOptions {
         name: options.name.clone(),
         wait: options.wait,
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &ElectOptions, target: &Target, voice: Voice) -> Resu
         note: options.note.clone(),
         command: options.command.clone(),
     };
-    run::run_while(&as_run, target, voice, &Held::Leading(options.value.as_bytes()))
+    run::run_while(&as_run, target, output, &Held::Leading(options.value.as_bytes()))
 }
 
 /// Waits until this one leads.

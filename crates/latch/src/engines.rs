@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::guarantees_view::GuaranteesView;
 use crate::layout;
-use crate::voice::{Report, Voice};
+use crate::output::{Output, Report};
 
 pub(crate) const AFTER_HELP: &str = "Needs no engine: it shows what this latch was built with.";
 
@@ -28,9 +28,9 @@ struct Engines {
 }
 
 /// Prints them.
-pub(crate) fn run(voice: Voice) -> Result<u8, Failure> {
+pub(crate) fn run(output: Output) -> Result<u8, Failure> {
     let promised = Registry::builtin().guarantees();
-    voice.print(&Engines { engines: promised.iter().map(GuaranteesView::new).collect(), promised })?;
+    output.print(&Engines { engines: promised.iter().map(GuaranteesView::new).collect(), promised })?;
     Ok(0)
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use latchwork::Guard;
 
 use crate::nested;
+use crate::process_tree::MARK_VARIABLE;
 use crate::target::{REDACTED_VARIABLE, Target, URL_FILE_VARIABLE, URL_VARIABLE};
-use crate::tree::MARK_VARIABLE;
 
 /// Tells `command` of its lock, and a nested `latch` of the engine.
 pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, ttl: Duration) {

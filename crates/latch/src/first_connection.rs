@@ -8,7 +8,7 @@ use latchwork::engine::EngineUrl;
 use crate::connection::Connection;
 use crate::duration::rounded;
 use crate::failure::Failure;
-use crate::voice::Voice;
+use crate::output::Output;
 use crate::wait_report::News;
 
 /// The first pause between two attempts; doubles up to the longest.
@@ -22,14 +22,14 @@ const LEAST: Duration = Duration::from_secs(1);
 /// A job that starts with its machine must not fail because the server starts a second later.
 pub(crate) async fn connect(
     url: &EngineUrl,
-    voice: Voice,
+    output: Output,
     (began, end): (Moment, Option<Moment>),
     news: &News,
 ) -> Result<Connection, Failure> {
     let clock = Clock::boottime();
     let (mut pause, mut newest, mut since) = (FIRST_PAUSE, None, None);
     loop {
-        let attempt = Connection::open(url, voice);
+        let attempt = Connection::open(url, output);
         let attempt = match end {
             None => attempt.await,
             Some(end) => {

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-use crate::printable::is_hidden;
+use crate::sanitize::is_hidden;
 
 /// The value on one line. What it says is left as it is: hidden characters are only written as `\uXXXX`.
 pub(crate) fn line(value: &impl Serialize) -> String {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::claim_view::ClaimView;
 use crate::failure::Failure;
-use crate::printable::as_one_word;
+use crate::sanitize::as_one_word;
 
 /// Who holds a lock, and who waits in which order.
 #[derive(Debug, Serialize)]

@@ -8,8 +8,8 @@ use crate::connection::with_client;
 use crate::failure::Failure;
 use crate::layout;
 use crate::lock_view::LockView;
+use crate::output::{Output, Report};
 use crate::target::Target;
-use crate::voice::{Report, Voice};
 
 /// List the locks that somebody holds or waits for
 #[derive(Args, Debug)]
@@ -31,16 +31,17 @@ struct Locks {
 }
 
 /// Prints the list.
-pub(crate) fn run(options: &LsOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(crate) fn run(options: &LsOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let filter = Filter::Prefix(options.prefix.clone());
-    let (mut states, promised) =
-        with_client(target, voice, async |client| Ok((client.inspect(&filter).await?, client.guarantees())))?;
+    let (mut states, promised) = with_client(target, output, async |client| {
+        Ok((client.inspect(&filter).await?, client.guarantees()))
+    })?;
     states.sort_by(|a, b| a.name.cmp(&b.name));
     let found = Locks { locks: states.iter().map(|state| LockView::new(state, &promised)).collect() };
     if found.locks.is_empty() {
-        voice.remark(&no_locks(&options.prefix));
+        output.remark(&no_locks(&options.prefix));
     }
-    voice.print(&found)?;
+    output.print(&found)?;
     Ok(0)
 }
 

@@ -9,8 +9,8 @@ use nix::unistd::Pid;
 use crate::cli::RunOptions;
 use crate::failure::{Failure, USAGE};
 use crate::fingerprint::fingerprint;
+use crate::process_tree;
 use crate::target::Target;
-use crate::tree;
 
 /// The locks of this run and of outer ones: `PID.START.MARK` of each, joined by colons. An entry counts only while
 /// its process lives, so that a daemon that a run left behind may take the lock again.
@@ -39,7 +39,7 @@ pub(crate) fn refuse_to_wait_for_itself(options: &RunOptions, target: &Target) -
 /// Tells the command of the lock that is held now, after those of outer runs.
 pub(crate) fn add(command: &mut Command, name: &str, target: &Target) {
     let me = Pid::this();
-    let Some((mark, start)) = mark(name, target).zip(tree::start_of(me)) else { return };
+    let Some((mark, start)) = mark(name, target).zip(process_tree::start_of(me)) else { return };
     let entry = format!("{me}.{start}.{mark}");
     match env::var(HELD_VARIABLE) {
         Ok(outer) if !outer.is_empty() => command.env(HELD_VARIABLE, format!("{outer}:{entry}")),
@@ -51,7 +51,7 @@ pub(crate) fn add(command: &mut Command, name: &str, target: &Target) {
 fn is_held(entry: &str) -> Option<&str> {
     let mut parts = entry.split('.');
     let (pid, start, mark) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    (tree::start_of(Pid::from_raw(pid)) == Some(start)).then_some(mark)
+    (process_tree::start_of(Pid::from_raw(pid)) == Some(start)).then_some(mark)
 }
 
 /// Which lock of which engine. None where no other process sees the lock.

@@ -8,10 +8,10 @@ use crate::cli::TargetOptions;
 use crate::connection::with_client;
 use crate::failure::{Failure, USAGE};
 use crate::lock_view::{LockView, look};
+use crate::output::Output;
 use crate::revoke::{self, RevokeOptions};
 use crate::shell_command;
 use crate::target::Target;
-use crate::voice::Voice;
 
 /// The former name of latch revoke
 #[derive(Args, Debug)]
@@ -45,18 +45,18 @@ pub(crate) fn run(
     options: &ReleaseOptions,
     place: &TargetOptions,
     target: &Target,
-    voice: Voice,
+    output: Output,
 ) -> Result<u8, Failure> {
     let (name, revoke) = (LockName::new(&options.name)?, options.as_revoke());
     if !options.force {
-        let lock = with_client(target, voice, async |client| {
+        let lock = with_client(target, output, async |client| {
             let state = look(client, &name).await?;
             Ok((LockView::new(&state, &client.guarantees()), state))
         });
         return Err(teach(options, place, lock.ok().as_ref()));
     }
-    let code = revoke::carry_out(&revoke, None, place, target, voice)?;
-    voice.remark(&format!("release --force is now: {}", shell_command::revoke(&revoke, place)));
+    let code = revoke::carry_out(&revoke, None, place, target, output)?;
+    output.remark(&format!("release --force is now: {}", shell_command::revoke(&revoke, place)));
     Ok(code)
 }
 

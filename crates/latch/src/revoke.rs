@@ -12,10 +12,10 @@ use crate::connection::with_client;
 use crate::duration::shown;
 use crate::failure::{Failure, NOTHING_TAKEN};
 use crate::lock_view::{LockView, look};
-use crate::printable::{as_one_word, printable};
+use crate::output::{Output, Report};
+use crate::sanitize::{as_one_word, sanitize};
 use crate::shell_command;
 use crate::target::Target;
-use crate::voice::{Report, Voice};
 
 /// Take a lock away from its holder
 #[derive(Args, Clone, Debug)]
@@ -74,9 +74,9 @@ pub(crate) fn run(
     options: &RevokeOptions,
     place: &TargetOptions,
     target: &Target,
-    voice: Voice,
+    output: Output,
 ) -> Result<u8, Failure> {
-    carry_out(options, Some(&options.reason), place, target, voice)
+    carry_out(options, Some(&options.reason), place, target, output)
 }
 
 /// Takes the lock away. `reason`: what is shown and noted.
@@ -85,10 +85,10 @@ pub(crate) fn carry_out(
     reason: Option<&str>,
     place: &TargetOptions,
     target: &Target,
-    voice: Voice,
+    output: Output,
 ) -> Result<u8, Failure> {
     let (name, how) = (LockName::new(&options.name)?, options.how());
-    let (taken, promised) = with_client(target, voice, async |client| {
+    let (taken, promised) = with_client(target, output, async |client| {
         let state = look(client, &name).await?;
         if state.holders.is_empty() {
             return Err(Failure::new(NOTHING_TAKEN, format!("the lock {name:?} is not held")));
@@ -98,12 +98,12 @@ pub(crate) fn carry_out(
         Ok((taken, client.guarantees()))
     })?;
     if how.is_now() {
-        voice.warn(&danger(&promised, &taken));
+        output.warn(&danger(&promised, &taken));
     }
     if taken.free_within_ms.is_none() {
-        voice.warn(no_lease(&promised));
+        output.warn(no_lease(&promised));
     }
-    voice.print(&taken)?;
+    output.print(&taken)?;
     Ok(0)
 }
 
@@ -184,7 +184,7 @@ impl Report for Taken {
             }
             None => told.unwrap_or_else(|| "no renewal is granted any more".to_owned()),
         };
-        let reason = self.reason.as_deref().map(|reason| format!("; reason: {}", printable(reason)));
+        let reason = self.reason.as_deref().map(|reason| format!("; reason: {}", sanitize(reason)));
         let (name, reason) = (as_one_word(&self.name), reason.unwrap_or_default());
         format!("{name}: taken from {}; {when}{reason}\n", from.join(" and "))
     }

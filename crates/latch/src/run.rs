@@ -19,19 +19,19 @@ use crate::connection::Connection;
 use crate::duration::rounded;
 use crate::failure::{self, Failure};
 use crate::guardian::Guardian;
+use crate::output::Output;
+use crate::process_tree::{self, ProcessTree};
 use crate::signals::{self, Signals};
 use crate::supervisor::{Ending, Policy, Supervisor};
 use crate::target::Target;
 use crate::terminal::Terminal;
-use crate::tree::{self, Tree};
-use crate::voice::Voice;
 use crate::wait_report::{News, WaitReport};
 use crate::waiting;
 use crate::{elect, environment, first_connection, keep_fd, nested};
 
 /// Runs the command; the exit code is its own if it ran to its end under the lock.
-pub(crate) fn run(options: &RunOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
-    run_while(options, target, voice, &Held::Lock)
+pub(crate) fn run(options: &RunOptions, target: &Target, output: Output) -> Result<u8, Failure> {
+    run_while(options, target, output, &Held::Lock)
 }
 
 /// What is held while the command runs.
@@ -45,12 +45,12 @@ pub(crate) enum Held<'a> {
 pub(crate) fn run_while(
     options: &RunOptions,
     target: &Target,
-    voice: Voice,
+    output: Output,
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
     nested::refuse_to_wait_for_itself(options, target)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
-    let code = runtime.block_on(hold_and_run(options, target, voice, held));
+    let code = runtime.block_on(hold_and_run(options, target, output, held));
     runtime.shutdown_background();
     code
 }
@@ -58,13 +58,13 @@ pub(crate) fn run_while(
 async fn hold_and_run(
     options: &RunOptions,
     target: &Target,
-    voice: Voice,
+    output: Output,
     held: &Held<'_>,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(no_resources)?;
-    let mut report = WaitReport::new(&options.name, voice);
+    let mut report = WaitReport::new(&options.name, output);
     let news = report.news();
-    let Connection { client, session } = connect(options, target, voice, &mut report, &mut signals).await?;
+    let Connection { client, session } = connect(options, target, output, &mut report, &mut signals).await?;
     let note = options.note.describe(&options.command);
     let client = client.with_whole_note(&note);
     report.connected(&client, &note);
@@ -97,12 +97,12 @@ async fn hold_and_run(
         }
         return Err(keep_fd::become_command(command, session, guard).await);
     }
-    let code = run_guarded(options, command, session, guard, &mut signals, voice).await;
+    let code = run_guarded(options, command, session, guard, &mut signals, output).await;
     // The release got all the time that was useful. The drop waits no longer for an unfinished one.
     let client = client.with_drop_timeout(Duration::ZERO);
     // The command may have been asked to end, and `latch` with it.
     if options.at_least.is_some() && !signals.was_end_asked() {
-        stay(&client, &mut signals, voice).await;
+        stay(&client, &mut signals, output).await;
     }
     code
 }
@@ -111,18 +111,18 @@ async fn hold_and_run(
 async fn connect(
     options: &RunOptions,
     target: &Target,
-    voice: Voice,
+    output: Output,
     report: &mut WaitReport,
     signals: &mut Signals,
 ) -> Result<Connection, Failure> {
     let is_file = target.url.scheme() == "sqlite";
     if is_file || options.no_wait || options.wait.is_some_and(|limit| limit.is_zero()) {
         // Also a file may take long: another process can have it locked.
-        return waiting::wait_for(Connection::open(&target.url, voice), report, signals).await;
+        return waiting::wait_for(Connection::open(&target.url, output), report, signals).await;
     }
     let (began, news) = (report.began(), report.news());
     let end = options.wait.map(|limit| began.after(limit));
-    let connecting = first_connection::connect(&target.url, voice, (began, end), &news);
+    let connecting = first_connection::connect(&target.url, output, (began, end), &news);
     waiting::wait_for(connecting, report, signals).await
 }
 
@@ -143,14 +143,14 @@ fn wait_that_is_left(options: &RunOptions, began: Moment) -> (Wait, Duration) {
 }
 
 /// Stays while the lock is kept, unless it is told to end.
-async fn stay(client: &Client, signals: &mut Signals, voice: Voice) {
+async fn stay(client: &Client, signals: &mut Signals, output: Output) {
     let mut kept = std::pin::pin!(client.close());
     loop {
         tokio::select! {
             biased;
             signal = signals.next() => if signals::asks_to_end(signal) { return },
             closed = &mut kept => {
-                return closed.unwrap_or_else(|error| voice.notice(&error.to_string()));
+                return closed.unwrap_or_else(|error| output.notice(&error.to_string()));
             }
         }
     }
@@ -175,9 +175,9 @@ async fn run_guarded(
     session: Option<OwnedFd>,
     guard: Guard,
     signals: &mut Signals,
-    voice: Voice,
+    output: Output,
 ) -> Result<u8, Failure> {
-    let mark = tree::new_mark();
+    let mark = process_tree::new_mark();
     environment::mark(&mut command, &mark);
     // Before the command: there must be no instant in which it runs unguarded.
     let mut guardian = match Guardian::start(session, mark.clone(), options.ttl()) {
@@ -197,8 +197,9 @@ async fn run_guarded(
     let ending = match command.process_group(group.as_raw()).spawn() {
         Err(error) => Err(cannot_run(&command, &error)),
         Ok(child) => {
-            let tree = Tree { group, mark, guardian: group };
-            let policy = Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl(), voice };
+            let tree = ProcessTree { group, mark, guardian: group };
+            let policy =
+                Policy { on_lost: options.on_lost, grace: options.grace, ttl: options.ttl(), output };
             let child = Pid::from_raw(child.id() as i32);
             Ok(Supervisor::new(&guard, &mut guardian, child, tree, signals, terminal, policy).watch().await)
         }
@@ -206,8 +207,8 @@ async fn run_guarded(
     guardian.dismiss();
     let released = release(guard).await;
     guardian.bury();
-    let code = settle(ending?, released, options.on_lost, voice);
-    mention_survivors(group, voice);
+    let code = settle(ending?, released, options.on_lost, output);
+    mention_survivors(group, output);
     code
 }
 
@@ -229,7 +230,7 @@ fn settle(
     ending: Ending,
     released: latchwork::Result<()>,
     on_lost: OnLost,
-    voice: Voice,
+    output: Output,
 ) -> Result<u8, Failure> {
     match (ending, released) {
         (Ending::Lost(_), _) => Ok(failure::LOST),
@@ -239,15 +240,15 @@ fn settle(
             Err(error.into())
         }
         (Ending::Exited(code), Err(error)) => {
-            voice.notice(&error.to_string());
+            output.notice(&error.to_string());
             Ok(code)
         }
     }
 }
 
-fn mention_survivors(group: Pid, voice: Voice) {
-    if tree::group_runs(group) {
-        voice.notice(
+fn mention_survivors(group: Pid, output: Output) {
+    if process_tree::group_runs(group) {
+        output.notice(
             "the command left processes behind, which run on without the lock; --keep-fd keeps it for them",
         );
     }

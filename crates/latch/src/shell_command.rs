@@ -2,8 +2,8 @@
 
 use crate::cli::TargetOptions;
 use crate::environment::without_password;
-use crate::printable::is_hidden;
 use crate::revoke::RevokeOptions;
+use crate::sanitize::is_hidden;
 
 /// This `latch revoke`.
 pub(crate) fn revoke(options: &RevokeOptions, place: &TargetOptions) -> String {

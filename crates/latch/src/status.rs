@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::guarantees_view::GuaranteesView;
 use crate::layout;
 use crate::lock_view::{LockView, look};
-use crate::printable::printable;
+use crate::output::{Output, Report};
+use crate::sanitize::sanitize;
 use crate::target::Target;
-use crate::voice::{Report, Voice};
 
 /// Show who holds a lock and who waits for it, or which engine is in use
 #[derive(Args, Debug)]
@@ -45,22 +45,22 @@ struct EngineStatus {
 }
 
 /// Prints it.
-pub(crate) fn run(options: &StatusOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(crate) fn run(options: &StatusOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     match &options.name {
         // Checked before anything is opened: a wrong name must not make a database.
-        Some(name) => of_lock(&LockName::new(name)?, target, voice)?,
-        None => of_engine(target, voice)?,
+        Some(name) => of_lock(&LockName::new(name)?, target, output)?,
+        None => of_engine(target, output)?,
     }
     Ok(0)
 }
 
-fn of_lock(name: &LockName, target: &Target, voice: Voice) -> Result<(), Failure> {
+fn of_lock(name: &LockName, target: &Target, output: Output) -> Result<(), Failure> {
     let view = async |client: &Client| Ok(LockView::new(&look(client, name).await?, &client.guarantees()));
-    voice.print(&with_client(target, voice, view)?)
+    output.print(&with_client(target, output, view)?)
 }
 
-fn of_engine(target: &Target, voice: Voice) -> Result<(), Failure> {
-    let status = with_client(target, voice, async |client| {
+fn of_engine(target: &Target, output: Output) -> Result<(), Failure> {
+    let status = with_client(target, output, async |client| {
         let locks = match client.inspect(&Filter::Prefix(String::new())).await {
             Ok(locks) => Some(locks),
             Err(error) if error.kind() == ErrorKind::Unsupported => None,
@@ -68,7 +68,7 @@ fn of_engine(target: &Target, voice: Voice) -> Result<(), Failure> {
         };
         Ok(EngineStatus::new(target, client.guarantees(), locks.as_deref()))
     })?;
-    voice.print(&status)
+    output.print(&status)
 }
 
 impl EngineStatus {
@@ -100,9 +100,9 @@ impl Report for EngineStatus {
         };
         let mut rows = vec![
             ("engine", self.engine.to_owned()),
-            ("url", format!("{} (from {})", printable(&self.url), self.url_from)),
+            ("url", format!("{} (from {})", sanitize(&self.url), self.url_from)),
         ];
-        rows.extend(self.database.as_ref().map(|path| ("database", printable(path))));
+        rows.extend(self.database.as_ref().map(|path| ("database", sanitize(path))));
         rows.extend([
             ("locks", locks),
             ("tokens", tokens.to_owned()),

@@ -10,10 +10,10 @@ use nix::unistd::Pid;
 
 use crate::cli::OnLost;
 use crate::guardian::Guardian;
+use crate::output::Output;
+use crate::process_tree::ProcessTree;
 use crate::signals::{self, Signals};
 use crate::terminal::Terminal;
-use crate::tree::Tree;
-use crate::voice::Voice;
 use crate::waiting::stop_myself;
 
 /// How long before the end of the lease force is used at the latest, as a part of what is left of it: dying takes time.
@@ -38,7 +38,7 @@ pub(crate) struct Policy {
     pub(crate) on_lost: OnLost,
     pub(crate) grace: Duration,
     pub(crate) ttl: Duration,
-    pub(crate) voice: Voice,
+    pub(crate) output: Output,
 }
 
 /// A running command under a lock.
@@ -46,7 +46,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) guard: &'a Guard,
     pub(crate) guardian: &'a mut Guardian,
     pub(crate) command: Pid,
-    pub(crate) tree: Tree,
+    pub(crate) tree: ProcessTree,
     pub(crate) signals: &'a mut Signals,
     pub(crate) terminal: Option<Terminal>,
     pub(crate) policy: Policy,
@@ -70,7 +70,7 @@ impl<'a> Supervisor<'a> {
         guard: &'a Guard,
         guardian: &'a mut Guardian,
         command: Pid,
-        tree: Tree,
+        tree: ProcessTree,
         signals: &'a mut Signals,
         terminal: Option<Terminal>,
         policy: Policy,
@@ -98,7 +98,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn say_lost(&self, loss: Loss) {
-        self.policy.voice.lost(self.guard.name(), loss, self.policy.on_lost);
+        self.policy.output.lost(self.guard.name(), loss, self.policy.on_lost);
     }
 
     async fn next_event(&mut self) -> Event {
@@ -167,7 +167,7 @@ impl<'a> Supervisor<'a> {
         }
         let (name, ttl) = (self.guard.name(), humantime::format_duration(self.policy.ttl));
         let message = format!("stopped; unless continued, the lock {name:?} lapses after its ttl ({ttl})");
-        self.policy.voice.notice(&message);
+        self.policy.output.notice(&message);
         stop_myself();
         self.resume();
     }

@@ -13,7 +13,7 @@ use latchwork::engines::Sqlite;
 use crate::cli::TargetOptions;
 use crate::environment::{has_secret, shown_url};
 use crate::failure::{Failure, UNUSABLE, USAGE};
-use crate::voice::Voice;
+use crate::output::Output;
 
 const SYSTEM_FOLDER: &str = "/var/lib/latchwork";
 const SYSTEM_URL: &str = "sqlite:/var/lib/latchwork/locks.db";
@@ -40,11 +40,11 @@ pub(crate) struct Target {
 
 impl Target {
     /// Flags beat the environment; a file beats a URL there, because it may hold the password that the URL lacks.
-    pub(crate) fn choose(options: &TargetOptions, voice: Voice) -> Result<Self, Failure> {
+    pub(crate) fn choose(options: &TargetOptions, output: Output) -> Result<Self, Failure> {
         match (&options.url, &options.url_file, options.system) {
-            (None, None, false) => Self::from_environment(voice),
-            (Some(url), None, false) => Self::from_argument(url, voice),
-            (None, Some(file), false) => Self::from_file(file, "--url-file", voice),
+            (None, None, false) => Self::from_environment(output),
+            (Some(url), None, false) => Self::from_argument(url, output),
+            (None, Some(file), false) => Self::from_file(file, "--url-file", output),
             (None, None, true) => Self::of_the_system(),
             _ => Err(Failure::new(USAGE, "--url, --url-file and --system exclude each other")
                 .hint("give one of them")),
@@ -57,10 +57,10 @@ impl Target {
         Ok(Self { url, text: text.to_owned(), file: None, origin })
     }
 
-    fn from_environment(voice: Voice) -> Result<Self, Failure> {
+    fn from_environment(output: Output) -> Result<Self, Failure> {
         let set = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
         if let Some(file) = set(URL_FILE_VARIABLE) {
-            return Self::from_file(Path::new(&file), URL_FILE_VARIABLE, voice);
+            return Self::from_file(Path::new(&file), URL_FILE_VARIABLE, output);
         }
         match set(URL_VARIABLE).map(OsString::into_string) {
             None => Self::new("sqlite:", "default"),
@@ -69,16 +69,16 @@ impl Target {
         }
     }
 
-    fn from_argument(text: &str, voice: Voice) -> Result<Self, Failure> {
+    fn from_argument(text: &str, output: Output) -> Result<Self, Failure> {
         let target = Self::new(text, "--url")?;
         if has_secret(text) {
-            voice.warn("a password in --url shows in ps; put the URL into a file and use --url-file");
+            output.warn("a password in --url shows in ps; put the URL into a file and use --url-file");
         }
         Ok(target)
     }
 
     /// No message may quote the content: it can contain a password.
-    fn from_file(path: &Path, origin: &'static str, voice: Voice) -> Result<Self, Failure> {
+    fn from_file(path: &Path, origin: &'static str, output: Output) -> Result<Self, Failure> {
         let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let unreadable =
             |error| Failure::new(USAGE, format!("cannot read the URL file {path:?} ({origin}): {error}"));
@@ -92,7 +92,7 @@ impl Target {
         }
         let target = Self::new(text, origin).map_err(|failure| failure.hint(in_file(path, origin)))?;
         if found.is_file() && found.permissions().mode() & 0o004 != 0 && has_secret(text) {
-            voice.warn(&format!("every user can read the password in {path:?}; chmod o-r it"));
+            output.warn(&format!("every user can read the password in {path:?}; chmod o-r it"));
         }
         // A pipe (`<(...)`) gives its content once.
         let file = found.is_file().then(|| path.clone());

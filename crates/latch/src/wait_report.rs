@@ -10,8 +10,8 @@ use latchwork::{Client, LockName, Waiting};
 use tokio::sync::Notify;
 
 use crate::failure::Failure;
-use crate::printable::printable;
-use crate::voice::{Format, Voice};
+use crate::output::{Format, Output};
+use crate::sanitize::sanitize;
 use crate::wait_view::{Outage, Quarantine, WaitView};
 
 /// Most waits are shorter than this, and are not reported.
@@ -117,7 +117,7 @@ enum Form {
 /// The report of one wait, from the first connection to the grant.
 pub(crate) struct WaitReport {
     name: Option<LockName>,
-    voice: Voice,
+    output: Output,
     form: Form,
     /// The client, and the note by which its claim is recognized in the queue. `None` before the first connection.
     client: Option<(Client, Note)>,
@@ -131,15 +131,15 @@ pub(crate) struct WaitReport {
 }
 
 impl WaitReport {
-    pub(crate) fn new(name: &str, voice: Voice) -> Self {
-        let form = match voice.format {
-            _ if voice.is_quiet => Form::Nothing,
+    pub(crate) fn new(name: &str, output: Output) -> Self {
+        let form = match output.format {
+            _ if output.is_quiet => Form::Nothing,
             Format::Text if io::stderr().is_terminal() => Form::Terminal,
             _ => Form::Log,
         };
         Self {
             name: LockName::new(name).ok(),
-            voice,
+            output,
             form,
             client: None,
             connected_at: None,
@@ -171,7 +171,7 @@ impl WaitReport {
     pub(crate) fn granted(&mut self) {
         let (Some(_), Some(name)) = (&self.said, &self.name) else { return };
         let waited = Clock::boottime().now().since(self.began);
-        self.voice.granted(name, waited);
+        self.output.granted(name, waited);
     }
 
     /// Waits until there is something to report, and reports it. May be dropped at any time.
@@ -197,7 +197,7 @@ impl WaitReport {
         self.said = Some((known, now));
         match self.form {
             Form::Terminal => self.write(&view),
-            _ => self.voice.waiting(&view),
+            _ => self.output.waiting(&view),
         }
     }
 
@@ -281,7 +281,7 @@ impl WaitReport {
     fn write(&mut self, view: &WaitView<'_>) {
         self.is_shown = true;
         let width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
-        let text = printable(&view.fitted(width));
+        let text = sanitize(&view.fitted(width));
         // Without automatic wrapping, the terminal itself cuts what is too long, and one line stays one line.
         let _ = write!(io::stderr(), "\r\x1b[?7l{text}\x1b[K\x1b[?7h");
     }
@@ -301,7 +301,7 @@ mod tests {
     /// A report off a terminal whose last line told of a server that could not be reached, a while ago.
     fn after_an_outage() -> (WaitReport, Moment) {
         let now = Clock::boottime().now();
-        let mut report = WaitReport::new("x", Voice { format: Format::Text, is_quiet: false });
+        let mut report = WaitReport::new("x", Output { format: Format::Text, is_quiet: false });
         report.form = Form::Log;
         report.news.no_connection(&Failure::unreachable("redis at h:1: Connection refused"), now);
         report.said = Some((report.news.known(), now.before(LINE_EVERY)));

@@ -6,7 +6,7 @@ use latchwork::{LockName, clock};
 
 use crate::duration::rounded;
 use crate::layout;
-use crate::printable::printable;
+use crate::sanitize::sanitize;
 
 /// The state of a wait for one lock.
 pub(crate) struct WaitView<'a> {
@@ -93,8 +93,8 @@ impl<'a> WaitView<'a> {
     /// The line of a terminal that is this wide: the name is cut first, then words, then the holder, then the place.
     pub(crate) fn fitted(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
-        let name = printable(&format!("{:?}", self.lock));
-        let holder = self.holder.as_deref().map(printable);
+        let name = sanitize(&format!("{:?}", self.lock));
+        let holder = self.holder.as_deref().map(sanitize);
         let excess = |text: &str| text.chars().count().saturating_sub(width);
         let line =
             |name: &str, why: String| format!("latch: waiting {} for {name}: {why}", rounded(self.waited));

@@ -7,8 +7,8 @@ use super::view::{CellView, not_at};
 use crate::connection::with_client;
 use crate::failure::{Failure, NOT_SET};
 use crate::json;
+use crate::output::{self, Format, Output};
 use crate::target::Target;
-use crate::voice::{self, Format, Voice};
 
 /// Delete the value: the cell is not set any more
 #[derive(Args, Debug)]
@@ -20,9 +20,9 @@ pub(super) struct DeleteOptions {
     seen: Option<Version>,
 }
 
-pub(super) fn run(options: &DeleteOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(super) fn run(options: &DeleteOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let name = LockName::new(&options.name)?;
-    let was_set = with_client(target, voice, async |client| {
+    let was_set = with_client(target, output, async |client| {
         let cell = client.cell(&options.name);
         let Some(seen) = options.seen else { return Ok(cell.delete().await?) };
         match cell.delete_if(seen).await? {
@@ -30,8 +30,8 @@ pub(super) fn run(options: &DeleteOptions, target: &Target, voice: Voice) -> Res
             Written::Changed => Err(not_at(&name, seen)),
         }
     })?;
-    match voice.format {
-        Format::Json => voice::print(&json::line(&CellView::new(&name, &CellState::ABSENT)))?,
+    match output.format {
+        Format::Json => output::print(&json::line(&CellView::new(&name, &CellState::ABSENT)))?,
         Format::Text if was_set => {}
         Format::Text => return Err(Failure::not_set(format!("the cell {name:?} is not set"))),
     }

@@ -7,8 +7,8 @@ use super::view::{CellView, show};
 use crate::connection::with_client;
 use crate::failure::{Failure, NOT_SET};
 use crate::json;
+use crate::output::{self, Format, Output};
 use crate::target::Target;
-use crate::voice::{self, Format, Voice};
 
 /// Print the value, and nothing else
 #[derive(Args, Debug)]
@@ -17,12 +17,12 @@ pub(super) struct GetOptions {
     name: String,
 }
 
-pub(super) fn run(options: &GetOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(super) fn run(options: &GetOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     // Checked before anything is opened: a wrong name must not make a database.
     let name = LockName::new(&options.name)?;
-    let state = with_client(target, voice, async |client| Ok(client.cell(&options.name).get().await?))?;
-    if voice.format == Format::Json {
-        voice::print(&json::line(&CellView::new(&name, &state)))?;
+    let state = with_client(target, output, async |client| Ok(client.cell(&options.name).get().await?))?;
+    if output.format == Format::Json {
+        output::print(&json::line(&CellView::new(&name, &state)))?;
         return Ok(if state.is_set() { 0 } else { NOT_SET });
     }
     let Some(value) = state.bytes() else {

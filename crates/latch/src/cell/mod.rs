@@ -9,8 +9,8 @@ mod watch;
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::target::Target;
-use crate::voice::Voice;
 
 /// Read, set, watch or delete a value that all processes share
 #[derive(Args, Debug)]
@@ -34,11 +34,11 @@ enum What {
 }
 
 /// Does it.
-pub(crate) fn run(options: &CellOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(crate) fn run(options: &CellOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     match &options.what {
-        What::Get(options) => get::run(options, target, voice),
-        What::Set(options) => set::run(options, target, voice),
-        What::Watch(options) => watch::run(options, target, voice),
-        What::Delete(options) => delete::run(options, target, voice),
+        What::Get(options) => get::run(options, target, output),
+        What::Set(options) => set::run(options, target, output),
+        What::Watch(options) => watch::run(options, target, output),
+        What::Delete(options) => delete::run(options, target, output),
     }
 }

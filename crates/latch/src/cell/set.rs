@@ -10,8 +10,8 @@ use super::view::{CellView, not_at};
 use crate::connection::with_client;
 use crate::failure::Failure;
 use crate::json;
+use crate::output::{self, Format, Output};
 use crate::target::Target;
-use crate::voice::{self, Format, Voice};
 
 /// Set the value, and print its version
 #[derive(Args, Debug)]
@@ -25,10 +25,10 @@ pub(super) struct SetOptions {
     seen: Option<Version>,
 }
 
-pub(super) fn run(options: &SetOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(super) fn run(options: &SetOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let name = LockName::new(&options.name)?;
     let value = options.value.as_bytes();
-    let version = with_client(target, voice, async |client| {
+    let version = with_client(target, output, async |client| {
         let cell = client.cell(&options.name);
         let Some(seen) = options.seen else { return Ok(cell.set(value).await?) };
         match cell.set_if(seen, value).await? {
@@ -36,11 +36,11 @@ pub(super) fn run(options: &SetOptions, target: &Target, voice: Voice) -> Result
             Written::Changed => Err(not_at(&name, seen)),
         }
     })?;
-    match voice.format {
-        Format::Text => voice::print(&format!("{version}\n"))?,
+    match output.format {
+        Format::Text => output::print(&format!("{version}\n"))?,
         Format::Json => {
             let state = CellState::new(version, value.to_vec());
-            voice::print(&json::line(&CellView::new(&name, &state)))?;
+            output::print(&json::line(&CellView::new(&name, &state)))?;
         }
     }
     Ok(0)

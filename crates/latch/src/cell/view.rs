@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::failure::{Failure, NO_OUTPUT};
 use crate::json;
-use crate::printable::printable;
-use crate::voice::{Format, Voice};
+use crate::output::{Format, Output};
+use crate::sanitize::sanitize;
 
 /// A cell as JSON.
 #[derive(Debug, Serialize)]
@@ -47,20 +47,20 @@ pub(super) enum Reader {
 /// The value as it is; on a terminal, in a form that does nothing to it.
 pub(super) fn show(value: &[u8]) -> Result<Reader, Failure> {
     match io::stdout().is_terminal() {
-        true => write(format!("{}\n", printable(&String::from_utf8_lossy(value))).as_bytes()),
+        true => write(format!("{}\n", sanitize(&String::from_utf8_lossy(value))).as_bytes()),
         false => write(value),
     }
 }
 
 /// One of several, on a line of its own.
-pub(super) fn show_line(name: &LockName, state: &CellState, voice: Voice) -> Result<Reader, Failure> {
-    match (voice.format, state.bytes()) {
+pub(super) fn show_line(name: &LockName, state: &CellState, output: Output) -> Result<Reader, Failure> {
+    match (output.format, state.bytes()) {
         (Format::Json, _) => write(json::line(&CellView::new(name, state)).as_bytes()),
         (Format::Text, Some(value)) => {
-            write(format!("{}\n", printable(&String::from_utf8_lossy(value))).as_bytes())
+            write(format!("{}\n", sanitize(&String::from_utf8_lossy(value))).as_bytes())
         }
         (Format::Text, None) => {
-            voice.notice(&format!("the cell {name:?} is not set"));
+            output.notice(&format!("the cell {name:?} is not set"));
             Ok(Reader::There)
         }
     }

@@ -6,8 +6,8 @@ use latchwork::LockName;
 use super::view::{Reader, show_line};
 use crate::connection::with_client;
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::target::Target;
-use crate::voice::Voice;
 
 /// Print the value, and then each that follows it, a line each, until interrupted (also while it is not set)
 #[derive(Args, Debug)]
@@ -16,13 +16,13 @@ pub(super) struct WatchOptions {
     name: String,
 }
 
-pub(super) fn run(options: &WatchOptions, target: &Target, voice: Voice) -> Result<u8, Failure> {
+pub(super) fn run(options: &WatchOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let name = LockName::new(&options.name)?;
-    with_client(target, voice, async |client| {
+    with_client(target, output, async |client| {
         let mut states = client.cell(&options.name).watch();
         loop {
             let state = states.next().await?;
-            if show_line(&name, &state, voice)? == Reader::Gone {
+            if show_line(&name, &state, output)? == Reader::Gone {
                 return Ok(0);
             }
         }

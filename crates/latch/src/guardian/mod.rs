@@ -13,7 +13,7 @@ use nix::sys::signal::SigSet;
 use nix::unistd::{self, Pid};
 
 pub(crate) use self::handle::Guardian;
-use crate::tree::Tree;
+use crate::process_tree::ProcessTree;
 
 /// The hidden subcommand, as it shows in `ps`.
 const SUBCOMMAND: &str = "guardian";
@@ -51,7 +51,7 @@ impl Order {
         say_ready();
         close_inherited_files();
         wait_for_the_end_of_latch();
-        let tree = Tree { group: self.group, mark: self.mark, guardian: Pid::this() };
+        let tree = ProcessTree { group: self.group, mark: self.mark, guardian: Pid::this() };
         tree.kill_until_gone(self.ttl);
     }
 }

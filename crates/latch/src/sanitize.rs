@@ -1,7 +1,7 @@
 //! Text from outside (holder notes, lock names, paths, arguments), made safe to show.
 
-/// Must not steer the terminal, forge a second line, or show something else than it is.
-pub(crate) fn printable(text: &str) -> String {
+/// Escapes characters that would move the cursor, forge a second line, or be shown as something else.
+pub(crate) fn sanitize(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -15,7 +15,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// A lock name between other words: quoted if it could be taken for several of them.
 pub(crate) fn as_one_word(name: &str) -> String {
-    let shown = printable(name);
+    let shown = sanitize(name);
     if !shown.contains(|c: char| c.is_whitespace() || c == '"') {
         return shown;
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn control_characters_are_shown_not_obeyed() {
-        assert_eq!(printable("a\u{1b}[2J\nb\u{9b}é🔒"), "a\\u{1b}[2J\\nb\\u{9b}é🔒");
+        assert_eq!(sanitize("a\u{1b}[2J\nb\u{9b}é🔒"), "a\\u{1b}[2J\\nb\\u{9b}é🔒");
     }
 
     #[test]
@@ -51,10 +51,10 @@ mod tests {
         for c in
             "\u{ad}\u{61c}\u{200b}\u{200f}\u{2028}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars()
         {
-            assert_eq!(printable(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
+            assert_eq!(sanitize(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
         }
         for honest in ["naïve", "e\u{301}", "数据", "שלום", "❤\u{fe0f}", "\\u{202e}"] {
-            assert_eq!(printable(honest), honest);
+            assert_eq!(sanitize(honest), honest);
         }
     }
 

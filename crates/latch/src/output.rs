@@ -1,4 +1,4 @@
-//! How `latch` talks: to people, or to programs with `--json`.
+//! What `latch` prints: sentences for people, or JSON for programs (`--json`).
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::cli::OnLost;
 use crate::duration::rounded;
 use crate::failure::{Failure, NO_OUTPUT};
 use crate::json;
-use crate::printable::printable;
+use crate::sanitize::sanitize;
 use crate::wait_view::WaitView;
 
 /// What a subcommand found out, for stdout.
@@ -29,9 +29,9 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How to talk, and how much to say.
+/// The format of the output, and how much of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Voice {
+pub(crate) struct Output {
     pub(crate) format: Format,
     /// `--quiet`: nothing of waits, and nothing that the engine warns of at every connection.
     pub(crate) is_quiet: bool,
@@ -91,12 +91,12 @@ struct QuarantineEvent<'a> {
     why: &'a str,
 }
 
-impl Voice {
+impl Output {
     pub(crate) fn new(json: bool, is_quiet: bool) -> Self {
         Self { format: if json { Format::Json } else { Format::Text }, is_quiet }
     }
 
-    /// The voice that a command line asks for which is otherwise wrong.
+    /// The output that a command line asks for which is otherwise wrong.
     pub(crate) fn wanted_by(arguments: impl Iterator<Item = OsString>) -> Self {
         Self::new(arguments.take_while(|word| word != "--").any(|word| word == "--json"), false)
     }
@@ -176,8 +176,8 @@ impl Voice {
             let (said, sql) = failure.apart();
             self.say(said, &Event::Error { kind: failure.kind(), message, hint, exit_code });
             if self.format == Format::Text {
-                let sql = sql.into_iter().flat_map(str::lines).map(|line| printable(line) + "\n");
-                let hint = hint.map(|hint| format!("hint: {}\n", printable(hint)));
+                let sql = sql.into_iter().flat_map(str::lines).map(|line| sanitize(line) + "\n");
+                let hint = hint.map(|hint| format!("hint: {}\n", sanitize(hint)));
                 write_stderr(&sql.chain(hint).collect::<String>());
             }
         }
@@ -186,7 +186,7 @@ impl Voice {
 
     fn say(self, message: &str, event: &Event<'_>) {
         write_stderr(&match self.format {
-            Format::Text => format!("latch: {}\n", printable(message)),
+            Format::Text => format!("latch: {}\n", sanitize(message)),
             Format::Json => json::line(event),
         });
     }

@@ -16,14 +16,14 @@ pub(crate) fn new_mark() -> String {
 }
 
 /// Every process of one command.
-pub(crate) struct Tree {
+pub(crate) struct ProcessTree {
     pub(crate) group: Pid,
     pub(crate) mark: String,
     /// The guardian lives in the group and is none of the command's.
     pub(crate) guardian: Pid,
 }
 
-impl Tree {
+impl ProcessTree {
     /// Sends a signal to the group, and to the command itself if it left the group (an interactive shell does).
     pub(crate) fn signal(&self, command: Pid, signal: Signal) {
         let _ = signal::killpg(self.group, signal);
@@ -46,7 +46,7 @@ impl Tree {
         !members.is_empty()
     }
 
-    /// As [`Tree::kill`], but the group first and in one stroke, guardian included: `latch` lives and needs it no more.
+    /// As [`ProcessTree::kill`], but the group first and in one stroke, guardian included: `latch` lives and needs it no more.
     pub(crate) fn kill_at_once(&self, command: Pid) -> bool {
         self.signal(command, Signal::SIGKILL);
         self.kill()
