@@ -39,6 +39,8 @@ mod lock;
 mod locked;
 mod loss;
 mod names;
+#[cfg(feature = "_net")]
+mod net;
 mod owner;
 mod recipes;
 mod token;

@@ -34,6 +34,8 @@ mod foreign;
 mod registry;
 mod types;
 mod url;
+#[cfg(feature = "_net")]
+pub(crate) mod url_options;
 
 use std::future::Future;
 use std::sync::Arc;

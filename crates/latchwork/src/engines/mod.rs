@@ -2,29 +2,10 @@
 
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod cell_news;
-#[cfg(any(
-    feature = "etcd",
-    feature = "memcached",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "zookeeper"
-))]
-mod dial;
 #[cfg(any(feature = "memcached", feature = "redis"))]
-mod digits;
+mod claim_id_hex;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(any(feature = "memcached", feature = "redis"))]
-mod lane;
-#[cfg(any(
-    feature = "etcd",
-    feature = "memcached",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis"
-))]
-mod links;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod mailbox;
 #[cfg(feature = "memcached")]
@@ -45,32 +26,10 @@ mod quarantine;
 pub mod redis;
 #[cfg(any(feature = "memory", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod rule;
-#[cfg(any(
-    feature = "etcd",
-    feature = "memcached",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "zookeeper"
-))]
-mod settings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "zookeeper"))]
-mod thread;
-#[cfg(any(
-    feature = "etcd",
-    feature = "memcached",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "zookeeper"
-))]
-mod tls;
-#[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
-mod unheard;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::settings::{choice, span};
 use crate::Result;
 use crate::clock::{Clock, Moment};
+use crate::engine::url_options::{choice, span};
 use crate::engine::{Busy, ClaimId, ClaimState, EngineUrl, Note, Verdict};
 
 /// When a server that forgets on restart may grant again.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::Etcd;
-use super::link::Link;
+use super::connection::Connection;
 use super::watches::Bell;
 use super::wire::{
     Compare, DeleteRequest, Operation, PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest,
@@ -23,9 +23,9 @@ impl Etcd {
         format!("{}{}.cell", self.options().namespace, name.as_str()).into_bytes()
     }
 
-    async fn read_cell(&self, link: &Link, name: &LockName) -> Result<CellState> {
+    async fn read_cell(&self, connection: &Connection, name: &LockName) -> Result<CellState> {
         let range = RangeRequest { key: self.cell_key(name), ..RangeRequest::default() };
-        let found: RangeResponse = link.call(self.options(), RANGE, range).await?;
+        let found: RangeResponse = connection.call(self.options(), RANGE, range).await?;
         Ok(found
             .kvs
             .into_iter()
@@ -45,8 +45,8 @@ impl Cells for Etcd {
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
-        let link = self.session.link().await?;
-        self.read_cell(&link, name).await
+        let connection = self.session.connection().await?;
+        self.read_cell(&connection, name).await
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
@@ -56,7 +56,7 @@ impl Cells for Etcd {
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
         // Such a revision there is none.
         let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let key = self.cell_key(name);
         let operation = match value {
             Some(value) => Operation::Put(PutRequest {
@@ -71,7 +71,7 @@ impl Cells for Etcd {
             success: vec![operation.into()],
             failure: Vec::new(),
         };
-        let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
+        let answer: TxnResponse = connection.call(self.options(), TXN, request).await?;
         let revision = answer.header.as_ref().map_or(0, |header| header.revision);
         Ok(match (answer.succeeded, value) {
             (false, _) => Written::Changed,
@@ -81,12 +81,12 @@ impl Cells for Etcd {
     }
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let bell = Arc::<Notify>::default();
-        let watch = link.watches.watch(&link, self.cell_key(name), Bell::Waiter(bell.clone()));
+        let watch = connection.watches.watch(&connection, self.cell_key(name), Bell::Waiter(bell.clone()));
         watch.until_created().await;
         // What happened before the server began to watch is not told.
-        let now = self.read_cell(&link, name).await?.version;
+        let now = self.read_cell(&connection, name).await?.version;
         while now == seen && !watch.seen().is_changed {
             bell.notified().await;
         }

@@ -11,9 +11,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::connection::Connection;
 use super::failure;
 use super::keys;
-use super::link::Link;
 use super::queue;
 use super::session::Place;
 use super::wire::{
@@ -55,7 +55,7 @@ impl Etcd {
     /// lease.
     pub(super) async fn put(
         &self,
-        link: &Link,
+        connection: &Connection,
         place: &Place,
         request: TxnRequest,
     ) -> Result<Option<TxnResponse>> {
@@ -66,7 +66,7 @@ impl Etcd {
             request.compare.push(Compare::changed_in(key.clone(), believed));
             request.failure.push(queue::own(&key));
             let sent = place.puts.send();
-            let mut answer: TxnResponse = match link.ask(self.options(), TXN, request).await {
+            let mut answer: TxnResponse = match connection.ask(self.options(), TXN, request).await {
                 Ok(answer) => answer,
                 Err(status) if failure::is_lease_gone(&status) => {
                     sent.answered();
@@ -74,7 +74,7 @@ impl Etcd {
                     return Ok(None);
                 }
                 Err(status) => {
-                    let error = link.failed(&status);
+                    let error = connection.failed(&status);
                     if error.effect() == Effect::None {
                         sent.answered();
                     }
@@ -87,7 +87,7 @@ impl Etcd {
             }
             let fence = match answer.responses.pop().and_then(|last| last.outcome) {
                 Some(Outcome::Range(range)) => range.kvs.first().map_or(0, |fence| fence.mod_revision),
-                _ => return Err(failure::strange(&link.place)),
+                _ => return Err(failure::strange(&connection.place)),
             };
             if fence == believed {
                 return Ok(Some(answer));
@@ -100,30 +100,30 @@ impl Etcd {
 
     /// Deletes the key of a place, and makes sure that no earlier request can create it again. Returns
     /// whether the key existed.
-    pub(super) async fn take_out(&self, link: &Link, place: &Place) -> Result<bool> {
+    pub(super) async fn take_out(&self, connection: &Connection, place: &Place) -> Result<bool> {
         let fence = (!place.puts.is_none()).then(|| keys::fence(&self.options().namespace, place.lease.id));
         let sent = place.deletes.send();
         let was_there = match fence {
-            None => delete(link, self.options(), place.key.clone()).await?,
-            Some(fence) => self.fence_off(link, place, fence).await?,
+            None => delete(connection, self.options(), place.key.clone()).await?,
+            Some(fence) => self.fence_off(connection, place, fence).await?,
         };
         sent.answered();
         Ok(was_there)
     }
 
-    async fn fence_off(&self, link: &Link, place: &Place, fence: Vec<u8>) -> Result<bool> {
+    async fn fence_off(&self, connection: &Connection, place: &Place, fence: Vec<u8>) -> Result<bool> {
         let put = PutRequest { key: fence, lease: place.lease.id, ..PutRequest::default() };
         let delete = DeleteRequest { key: place.key.clone() };
         let success = vec![Operation::Put(put).into(), Operation::Delete(delete).into()];
         let request = TxnRequest { success, ..TxnRequest::default() };
-        let answer: TxnResponse = match link.ask(self.options(), TXN, request).await {
+        let answer: TxnResponse = match connection.ask(self.options(), TXN, request).await {
             Ok(answer) => answer,
             // The key is gone with its lease, and no put under that lease can succeed any more.
             Err(status) if failure::is_lease_gone(&status) => {
                 place.lease.end();
                 return Ok(false);
             }
-            Err(status) => return Err(link.failed(&status)),
+            Err(status) => return Err(connection.failed(&status)),
         };
         let changed = answer.header.as_ref().map_or(0, |header| header.revision);
         place.lease.fence.fetch_max(changed, Ordering::AcqRel);
@@ -134,7 +134,7 @@ impl Etcd {
     }
 }
 
-async fn delete(link: &Link, options: &Options, key: Vec<u8>) -> Result<bool> {
-    let deleted: DeleteResponse = link.call(options, DELETE, DeleteRequest { key }).await?;
+async fn delete(connection: &Connection, options: &Options, key: Vec<u8>) -> Result<bool> {
+    let deleted: DeleteResponse = connection.call(options, DELETE, DeleteRequest { key }).await?;
     Ok(deleted.deleted > 0)
 }

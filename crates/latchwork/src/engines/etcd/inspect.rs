@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use super::connection::Connection;
 use super::keys::{self, Contender};
-use super::link::Link;
 use super::wire::{
     Compare, DeleteRequest, LEASE_TIME_TO_LIVE, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Operation,
     PutRequest, RANGE, RangeRequest, RangeResponse, TXN, TxnRequest, TxnResponse,
@@ -20,14 +20,14 @@ const LEASES: usize = 100;
 
 impl Etcd {
     pub(super) async fn inspect_all(&self, filter: &Filter) -> Result<Vec<LockState>> {
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let namespace = &self.options().namespace;
         let (from, end) = match filter {
             Filter::Name(name) => keys::contenders(namespace, name),
             Filter::Prefix(prefix) => below(format!("{namespace}{prefix}").into_bytes()),
         };
         let mut locks = BTreeMap::<LockName, Vec<Contender>>::new();
-        for kv in self.read_all(&link, from, end).await? {
+        for kv in self.read_all(&connection, from, end).await? {
             let Some(name) = keys::lock_of(namespace, &kv.key).filter(|name| filter.matches(name)) else {
                 continue;
             };
@@ -44,7 +44,7 @@ impl Etcd {
             for (at, contender) in contenders.iter().enumerate() {
                 let mut seen = state_of(contender);
                 if at < holders {
-                    seen.expires_in = self.left(&link, contender.lease, &mut left).await?;
+                    seen.expires_in = self.left(&connection, contender.lease, &mut left).await?;
                     state.holders.push(seen);
                 } else {
                     state.waiters.push(ClaimState { token: None, ..seen });
@@ -55,12 +55,17 @@ impl Etcd {
         Ok(states)
     }
 
-    async fn read_all(&self, link: &Link, from: Vec<u8>, end: Vec<u8>) -> Result<Vec<super::wire::KeyValue>> {
+    async fn read_all(
+        &self,
+        connection: &Connection,
+        from: Vec<u8>,
+        end: Vec<u8>,
+    ) -> Result<Vec<super::wire::KeyValue>> {
         let (mut from, mut found) = (from, Vec::new());
         loop {
             let request =
                 RangeRequest { key: from, range_end: end.clone(), limit: PAGE, ..RangeRequest::default() };
-            let page: RangeResponse = link.call(self.options(), RANGE, request).await?;
+            let page: RangeResponse = connection.call(self.options(), RANGE, request).await?;
             found.extend(page.kvs);
             match found.last().filter(|_| page.more) {
                 // The key just behind the last one.
@@ -73,7 +78,7 @@ impl Etcd {
     /// How long a lease still runs.
     async fn left(
         &self,
-        link: &Link,
+        connection: &Connection,
         lease: i64,
         known: &mut HashMap<i64, Option<Duration>>,
     ) -> Result<Option<Duration>> {
@@ -84,27 +89,28 @@ impl Etcd {
             return Ok(None);
         }
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
-        let answer: LeaseTimeToLiveResponse = link.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
+        let answer: LeaseTimeToLiveResponse =
+            connection.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
         let left = u64::try_from(answer.ttl).ok().map(Duration::from_secs);
         known.insert(lease, left);
         Ok(left)
     }
 
     pub(super) async fn revoke_holder(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let (from, end) = keys::contenders(&self.options().namespace, &lock.name);
-        let found = self.read_all(&link, from, end).await?;
+        let found = self.read_all(&connection, from, end).await?;
         let named = |contender: &Contender| lock.holders.iter().any(|holder| holder.id == contender.id);
         let found = found.into_iter().filter_map(|kv| self.contender(&lock.name, kv)).filter(named);
         let (found, mut left) = (found.collect::<Vec<_>>(), HashMap::new());
         for contender in found.iter().filter(|contender| !contender.is_ours) {
             let mut seen = state_of(contender);
-            seen.expires_in = self.left(&link, contender.lease, &mut left).await?;
+            seen.expires_in = self.left(&connection, contender.lease, &mut left).await?;
             how.check(&seen).map_err(|error| error.about(&lock.name))?;
         }
         let mut revoked = Revoked::NotHeld;
         for contender in found {
-            if self.take_away(&link, contender, how).await? {
+            if self.take_away(&connection, contender, how).await? {
                 revoked = Revoked::Done;
             }
         }
@@ -112,38 +118,38 @@ impl Etcd {
     }
 
     /// Only if the key is still the one that was seen.
-    async fn take_away(&self, link: &Link, contender: Contender, how: Revoke) -> Result<bool> {
+    async fn take_away(&self, connection: &Connection, contender: Contender, how: Revoke) -> Result<bool> {
         let Contender { key, revision, is_ours, is_revoked, .. } = contender;
         if !how.is_now() {
             // It may be done already, by another operator.
-            return Ok(is_revoked || self.mark_revoked(link, &key, revision).await?);
+            return Ok(is_revoked || self.mark_revoked(connection, &key, revision).await?);
         }
         if is_ours && !is_revoked {
             // In a request of its own, or its client would hear of the deletion alone.
-            self.mark_revoked(link, &key, revision).await?;
+            self.mark_revoked(connection, &key, revision).await?;
         }
         let delete = Operation::Delete(DeleteRequest { key: key.clone() });
-        self.if_created_in(link, key, revision, delete).await
+        self.if_created_in(connection, key, revision, delete).await
     }
 
     /// Writes a claim's key again: its client knows that nobody else would. What others read there stays.
-    async fn mark_revoked(&self, link: &Link, key: &[u8], created: i64) -> Result<bool> {
+    async fn mark_revoked(&self, connection: &Connection, key: &[u8], created: i64) -> Result<bool> {
         let key = key.to_vec();
         let put =
             PutRequest { key: key.clone(), ignore_value: true, ignore_lease: true, ..PutRequest::default() };
-        self.if_created_in(link, key, created, Operation::Put(put)).await
+        self.if_created_in(connection, key, created, Operation::Put(put)).await
     }
 
     async fn if_created_in(
         &self,
-        link: &Link,
+        connection: &Connection,
         key: Vec<u8>,
         created: i64,
         operation: Operation,
     ) -> Result<bool> {
         let compare = vec![Compare::created_in(key, created)];
         let request = TxnRequest { compare, success: vec![operation.into()], failure: Vec::new() };
-        let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
+        let answer: TxnResponse = connection.call(self.options(), TXN, request).await?;
         Ok(answer.succeeded)
     }
 }

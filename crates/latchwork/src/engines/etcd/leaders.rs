@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::connection::Connection;
 use super::keys::{self, Contender};
-use super::link::Link;
 use super::watches::Bell;
 use super::wire::{RANGE, RangeRequest, RangeResponse};
 use super::{Etcd, failure, queue};
@@ -22,11 +22,11 @@ pub(super) struct Leaders(pub(super) Etcd);
 
 impl Leaders {
     /// The oldest of those who contend for a lock.
-    async fn holder(&self, link: &Link, name: &LockName) -> Result<Option<Contender>> {
+    async fn holder(&self, connection: &Connection, name: &LockName) -> Result<Option<Contender>> {
         let options = self.0.options();
         let mut request = queue::oldest(&options.namespace, name, PAGE);
         loop {
-            let page: RangeResponse = link.call(options, RANGE, request.clone()).await?;
+            let page: RangeResponse = connection.call(options, RANGE, request.clone()).await?;
             let last = page.kvs.last().map(|kv| kv.create_revision).filter(|_| page.more);
             if let Some(found) = page.kvs.into_iter().find_map(|kv| self.0.contender(name, kv)) {
                 return Ok(Some(found));
@@ -51,8 +51,8 @@ impl Cells for Leaders {
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
-        let link = self.0.session.link().await?;
-        Ok(leader(self.holder(&link, name).await?))
+        let connection = self.0.session.connection().await?;
+        Ok(leader(self.holder(&connection, name).await?))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
@@ -65,17 +65,17 @@ impl Cells for Leaders {
 
     /// Watches the key of whoever holds; those behind it do not matter. If nobody holds, all who might come.
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
-        let link = self.0.session.link().await?;
+        let connection = self.0.session.connection().await?;
         let bell = Arc::<Notify>::default();
-        let first = self.holder(&link, name).await?;
+        let first = self.holder(&connection, name).await?;
         let watched = match &first {
             Some(holder) => (holder.key.clone(), Vec::new()),
             None => keys::contenders(&self.0.options().namespace, name),
         };
-        let watch = link.watches.watch_all(&link, watched, Bell::Waiter(bell.clone()));
+        let watch = connection.watches.watch_all(&connection, watched, Bell::Waiter(bell.clone()));
         watch.until_created().await;
         // What happened before the server began to watch is not told.
-        let now = self.holder(&link, name).await?;
+        let now = self.holder(&connection, name).await?;
         let is_same = now.as_ref().map(|now| now.revision) == first.map(|first| first.revision);
         let version = leader(now).version;
         while is_same && version == seen && !watch.seen().is_changed {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio_stream::StreamExt;
 use tonic::Status;
 
+use super::connection::{ANSWER_LIMIT, Connection};
 use super::failure;
-use super::link::{ANSWER_LIMIT, Link};
 use super::options::Options;
 use super::wire::{
     LEASE_GRANT, LEASE_KEEP_ALIVE, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
@@ -40,17 +40,24 @@ impl Lease {
     }
 
     /// Asks for a lease of this id. A grant whose answer was lost is found to be there.
-    pub(super) async fn grant(link: &Link, options: &Options, id: i64, seconds: i64) -> Result<Self> {
+    pub(super) async fn grant(
+        connection: &Connection,
+        options: &Options,
+        id: i64,
+        seconds: i64,
+    ) -> Result<Self> {
         let sent = Clock::boottime().now();
         let request = LeaseGrantRequest { ttl: seconds, id };
-        let granted: Result<LeaseGrantResponse, Status> = link.ask(options, LEASE_GRANT, request).await;
+        let granted: Result<LeaseGrantResponse, Status> = connection.ask(options, LEASE_GRANT, request).await;
         let ttl = match granted {
             Ok(granted) => granted.ttl,
-            Err(status) if failure::is_lease_there(&status) => ask_to_keep(link, id, ANSWER_LIMIT).await?,
-            Err(status) => return Err(link.failed(&status)),
+            Err(status) if failure::is_lease_there(&status) => {
+                ask_to_keep(connection, id, ANSWER_LIMIT).await?
+            }
+            Err(status) => return Err(connection.failed(&status)),
         };
         if ttl <= 0 {
-            return Err(failure::strange(&link.place));
+            return Err(failure::strange(&connection.place));
         }
         let ttl = Duration::from_secs(ttl.unsigned_abs());
         let (kept, is_over) = (Mutex::new(sent), AtomicBool::new(false));
@@ -92,12 +99,12 @@ impl Lease {
     /// Keeps it alive, unless that was just done: one request for all keys under it. Returns how often it was
     /// kept alive, if this call did so. Does not wait for other tasks: a caller whose connection works keeps
     /// the lease alive, whatever the others do.
-    pub(super) async fn keep(&self, link: &Link) -> Result<Option<u32>> {
+    pub(super) async fn keep(&self, connection: &Connection) -> Result<Option<u32>> {
         if self.is_over() || self.used() < self.ttl / 12 {
             return Ok(None);
         }
         let sent = Clock::boottime().now();
-        if ask_to_keep(link, self.id, self.answer_limit()).await? <= 0 {
+        if ask_to_keep(connection, self.id, self.answer_limit()).await? <= 0 {
             self.end();
             return Ok(None);
         }
@@ -109,12 +116,12 @@ impl Lease {
 }
 
 /// Keeps a lease alive, and returns its seconds; 0 or less if there is none.
-async fn ask_to_keep(link: &Link, id: i64, limit: Duration) -> Result<i64> {
+async fn ask_to_keep(connection: &Connection, id: i64, limit: Duration) -> Result<i64> {
     let asking = async {
         let request = tokio_stream::once(LeaseKeepAliveRequest { id });
-        let mut answers = link.stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, request).await?;
+        let mut answers = connection.stream::<_, LeaseKeepAliveResponse>(LEASE_KEEP_ALIVE, request).await?;
         answers.next().await.unwrap_or_else(|| Err(Status::unavailable("the stream ended without an answer")))
     };
-    let answer = link.answered(limit, asking).await;
-    answer.map(|kept| kept.ttl).map_err(|status| link.failed(&status))
+    let answer = connection.answered(limit, asking).await;
+    answer.map(|kept| kept.ttl).map_err(|status| connection.failed(&status))
 }

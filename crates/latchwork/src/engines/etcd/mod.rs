@@ -5,13 +5,13 @@
 //! and order are those of etcd's own lock, so that `etcdctl lock` and Go programs stand in the same queue.
 
 mod cells;
+mod connection;
 mod failure;
 mod fence;
 mod inspect;
 mod keys;
 mod leaders;
 mod lease;
-mod link;
 mod names;
 mod noticed;
 mod options;
@@ -25,9 +25,9 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::connection::Connection;
 use self::keys::Contender;
 use self::leaders::Leaders;
-use self::link::Link;
 use self::options::Options;
 use self::session::{Owing, Place, Session};
 use self::waiting::Waiting;
@@ -66,7 +66,7 @@ impl Etcd {
     /// has no leader, [`ErrorKind::Denied`](crate::ErrorKind::Denied) if it refuses the user.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let session = Arc::new(Session::new(Options::of(url)?));
-        session.link().await?;
+        session.connection().await?;
         Ok(Self { session })
     }
 
@@ -79,13 +79,13 @@ impl Etcd {
     }
 
     /// Takes a place in the queue: one change, which also says who was there before.
-    async fn enrol(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
+    async fn enrol(&self, connection: &Connection, claim: &Claim, place: &Place) -> Result<Look> {
         let mut compare = vec![Compare::created_in(place.key.clone(), 0)];
         // Of two who name different numbers of permits, whoever comes second leaves nothing that a third could run into.
         compare.extend(self.other_permits(claim).map(Compare::none_in));
         let request = self.enrolment(claim, place, compare);
-        match self.put(link, place, request).await? {
-            Some(answer) => self.enrolled(link, claim, place, answer).await,
+        match self.put(connection, place, request).await? {
+            Some(answer) => self.enrolled(connection, claim, place, answer).await,
             None => Ok(Look::Gone),
         }
     }
@@ -108,12 +108,12 @@ impl Etcd {
     }
 
     /// The same for a claim that only tries: it leaves nothing if anybody is there.
-    async fn try_alone(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Option<Look>> {
+    async fn try_alone(&self, connection: &Connection, claim: &Claim, place: &Place) -> Result<Option<Look>> {
         let anybody = keys::contenders(&self.options().namespace, &claim.name);
         let request = self.enrolment(claim, place, vec![Compare::none_in(anybody)]);
-        let Some(answer) = self.put(link, place, request).await? else { return Ok(Some(Look::Gone)) };
+        let Some(answer) = self.put(connection, place, request).await? else { return Ok(Some(Look::Gone)) };
         if answer.succeeded {
-            return self.enrolled(link, claim, place, answer).await.map(Some);
+            return self.enrolled(connection, claim, place, answer).await.map(Some);
         }
         let mut ranges = answer.ranges();
         let (own, oldest) = (ranges.next().unwrap_or_default(), ranges.next().unwrap_or_default());
@@ -123,7 +123,7 @@ impl Etcd {
         let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
         let newest = ranges.next().unwrap_or_default();
         self.same_number(claim, ranges)?;
-        let before = self.before(link, &claim.name, claim.mode, i64::MAX, newest).await?;
+        let before = self.before(connection, &claim.name, claim.mode, i64::MAX, newest).await?;
         // If nobody is in its way (readers are not in a reader's, nor are locks with longer names), it may queue.
         Ok((!before.is_empty()).then_some(Look::Behind(before, holder)))
     }
@@ -146,7 +146,13 @@ impl Etcd {
     }
 
     /// What the queue looked like just after.
-    async fn enrolled(&self, link: &Link, claim: &Claim, place: &Place, answer: TxnResponse) -> Result<Look> {
+    async fn enrolled(
+        &self,
+        connection: &Connection,
+        claim: &Claim,
+        place: &Place,
+        answer: TxnResponse,
+    ) -> Result<Look> {
         let (was_new, changed) =
             (answer.succeeded, answer.header.as_ref().map_or(0, |header| header.revision));
         let mut ranges = answer.ranges();
@@ -156,7 +162,7 @@ impl Etcd {
             self.contender(&claim.name, kv.clone()).is_some_and(|contender| contender.id == claim.id)
         };
         if !was_new && own.is_some_and(|kv| !is_ours(kv)) {
-            return Err(failure::strange(&link.place)); // Nobody else may stand there.
+            return Err(failure::strange(&connection.place)); // Nobody else may stand there.
         }
         let own = own.map(|kv| kv.create_revision);
         let Some(revision) = (if was_new { Some(changed) } else { own }) else {
@@ -166,14 +172,20 @@ impl Etcd {
         self.session.note(claim.id, |place| place.revision = Some(revision));
         if !was_new {
             // Others came since: who is just before it has to be asked for.
-            return self.look(link, claim, place, revision).await;
+            return self.look(connection, claim, place, revision).await;
         }
-        let before = self.before(link, &claim.name, claim.mode, revision, first).await?;
+        let before = self.before(connection, &claim.name, claim.mode, revision, first).await?;
         Ok(Look::of(revision, before, None))
     }
 
     /// Looks how the lock stands. Changes nothing, so that it need not go through the cluster's log.
-    async fn look(&self, link: &Link, claim: &Claim, place: &Place, revision: i64) -> Result<Look> {
+    async fn look(
+        &self,
+        connection: &Connection,
+        claim: &Claim,
+        place: &Place,
+        revision: i64,
+    ) -> Result<Look> {
         let namespace = &self.options().namespace;
         let success = vec![
             queue::own(&place.key),
@@ -182,8 +194,8 @@ impl Etcd {
         ];
         let request = TxnRequest { success, ..TxnRequest::default() };
         // Early enough to renew its lease through another member if this one does not answer.
-        let answer = link.ask_within(place.lease.answer_limit(), self.options(), TXN, request).await;
-        let answer: TxnResponse = answer.map_err(|status| link.failed(&status))?;
+        let answer = connection.ask_within(place.lease.answer_limit(), self.options(), TXN, request).await;
+        let answer: TxnResponse = answer.map_err(|status| connection.failed(&status))?;
         let mut ranges = answer.ranges();
         let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
         // Its own key in the same look: a place that was lost is not taken for the lock because nobody is before it.
@@ -192,28 +204,28 @@ impl Etcd {
             return Ok(Look::Gone);
         }
         let holder = oldest.kvs.into_iter().find_map(|kv| self.contender(&claim.name, kv));
-        let before = self.before(link, &claim.name, claim.mode, revision, newest).await?;
+        let before = self.before(connection, &claim.name, claim.mode, revision, newest).await?;
         Ok(Look::of(revision, before, holder))
     }
 
-    async fn ask(&self, link: &Link, claim: &Claim, place: &Place) -> Result<Look> {
+    async fn ask(&self, connection: &Connection, claim: &Claim, place: &Place) -> Result<Look> {
         if let Some(revision) = place.revision {
-            return self.look(link, claim, place, revision).await;
+            return self.look(connection, claim, place, revision).await;
         }
         if !claim.wait_lease.is_zero() {
-            return self.enrol(link, claim, place).await;
+            return self.enrol(connection, claim, place).await;
         }
-        if let Some(look) = self.try_alone(link, claim, place).await? {
+        if let Some(look) = self.try_alone(connection, claim, place).await? {
             return Ok(look);
         }
-        self.enrol(link, claim, place).await
+        self.enrol(connection, claim, place).await
     }
 
     /// Removes all traces of a try.
-    async fn leave(&self, link: &Link, claim: &Claim, place: &Place) -> Result<()> {
+    async fn leave(&self, connection: &Connection, claim: &Claim, place: &Place) -> Result<()> {
         let has_key = self.session.known(claim.id).is_some_and(|place| place.revision.is_some());
         if has_key || !place.puts.is_none() {
-            self.take_out(link, place).await?;
+            self.take_out(connection, place).await?;
         }
         self.session.forget(claim.id);
         Ok(())
@@ -223,12 +235,13 @@ impl Etcd {
     /// claim's lease would be over. Here the lease is kept alive for as long as the client holds or waits for
     /// any lock. A caller does not wait while another task already does this.
     async fn pay(&self) {
-        let (Ok(_alone), Ok(link)) = (self.session.paying.try_lock(), self.session.link().await) else {
+        let (Ok(_alone), Ok(connection)) = (self.session.paying.try_lock(), self.session.connection().await)
+        else {
             return;
         };
         for (claim, place) in self.session.owed() {
             // What fails stays owed, and so does the rest: a server that is silent would be waited for once for each.
-            if self.take_out(&link, &place).await.is_err() {
+            if self.take_out(&connection, &place).await.is_err() {
                 return;
             }
             self.session.forget(claim);
@@ -339,11 +352,11 @@ impl Engine for Etcd {
         if self.session.owes() {
             Box::pin(self.pay()).await;
         }
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         loop {
-            let place = self.session.place(&link, claim).await?;
+            let place = self.session.place(&connection, claim).await?;
             let failed = |error| self.session.failed(claim.id, error);
-            match self.ask(&link, claim, &place).await.map_err(failed)? {
+            match self.ask(&connection, claim, &place).await.map_err(failed)? {
                 Look::Mine(revision) => {
                     self.session.note(claim.id, |place| place.waiting = None);
                     let valid = Valid::Until(place.lease.deadline());
@@ -351,7 +364,7 @@ impl Engine for Etcd {
                 }
                 Look::Behind(before, holder) => {
                     if claim.wait_lease.is_zero() {
-                        self.leave(&link, claim, &place).await.map_err(failed)?;
+                        self.leave(&connection, claim, &place).await.map_err(failed)?;
                     }
                     return Ok(Verdict::Busy(self.busy(claim, &place, &before, holder)));
                 }
@@ -368,8 +381,8 @@ impl Engine for Etcd {
         let waiting = match place.waiting {
             Some(waiting) if waiting.is_for(&keys) => waiting,
             former => {
-                let link = self.session.link().await?;
-                let waiting = Arc::new(Waiting::new(&link, &keys, former.as_deref()));
+                let connection = self.session.connection().await?;
+                let waiting = Arc::new(Waiting::new(&connection, &keys, former.as_deref()));
                 self.session.note(claim.id, |place| place.waiting = Some(waiting.clone()));
                 waiting
             }
@@ -391,12 +404,12 @@ impl Engine for Etcd {
         self.session.note(claim.id, |place| (place.waiting, place.held) = (None, None));
         let Some(place) = self.session.known(claim.id) else { return Ok(Released::NotHeld) };
         let owing = Owing::new(&self.session, claim.id);
-        let link = self.session.link().await?;
-        let was_there = self.take_out(&link, &place).await?;
+        let connection = self.session.connection().await?;
+        let was_there = self.take_out(&connection, &place).await?;
         owing.paid();
         Ok(match was_there {
             true => Released::Freed,
-            false if self.why_gone(&link, &place).await == Loss::Revoked => Released::Revoked,
+            false if self.why_gone(&connection, &place).await == Loss::Revoked => Released::Revoked,
             false => Released::NotHeld,
         })
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::link::Closed;
+use super::connection::Closed;
 
 /// Notes its end before it closes, also when its runtime ends: what is asked after that was never sent, and must not be
 /// taken for something that may have been.

@@ -7,8 +7,8 @@ use rustls::pki_types::ServerName;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{host_and_port, invalid};
-use crate::engines::tls::tls;
+use crate::engine::url_options::{host_and_port, invalid};
+use crate::net::tls::tls;
 
 const KNOWN: [&str; 4] = ["ca", "cert", "key", "namespace"];
 const PORT: u16 = 2379;

@@ -1,8 +1,8 @@
 //! Asking about the queue of a lock.
 
 use super::Etcd;
+use super::connection::Connection;
 use super::keys::{self, Contender};
-use super::link::Link;
 use super::wire::{
     ASCENDING, BY_CREATION, DESCENDING, Operation, RANGE, RangeRequest, RangeResponse, RequestOp,
 };
@@ -61,7 +61,7 @@ impl Etcd {
     /// it can hold; of permits these are the nearest, as many as there are. `page` is what was read already.
     pub(super) async fn before(
         &self,
-        link: &Link,
+        connection: &Connection,
         name: &LockName,
         mode: Mode,
         revision: i64,
@@ -89,7 +89,7 @@ impl Etcd {
             // What was read belongs to those who do not matter alone, or to locks with longer names. Nobody can have come
             // between them since: who comes later has a later revision.
             let request = newest(&self.options().namespace, name, last - 1, PAGE);
-            page = link.call(self.options(), RANGE, request).await?;
+            page = connection.call(self.options(), RANGE, request).await?;
         }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Etcd;
+use super::connection::Connection;
 use super::keys::is_revoked;
 use super::lease::Lease;
-use super::link::Link;
 use super::queue;
 use super::session::Place;
 use super::watches::Bell;
@@ -23,14 +23,14 @@ const CHECK_EVERY: u32 = 2;
 
 impl Etcd {
     pub(super) async fn renew_all(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        let link = match self.session.link().await {
-            Ok(link) => link,
+        let connection = match self.session.connection().await {
+            Ok(connection) => connection,
             Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
         };
         let places: Vec<_> = claims.iter().map(|claim| self.session.known(claim.id)).collect();
-        let kept = self.keep_leases(&link, places.iter().flatten()).await;
+        let kept = self.keep_leases(&connection, places.iter().flatten()).await;
         let looked = match kept {
-            Ok(()) => self.look_after(&link, claims, &places).await,
+            Ok(()) => self.look_after(&connection, claims, &places).await,
             Err(error) => Err(error),
         };
         if self.session.owes() {
@@ -46,25 +46,26 @@ impl Etcd {
     }
 
     /// One request per lease, however many claims stand under it.
-    async fn keep_leases(&self, link: &Link, places: impl Iterator<Item = &Place>) -> Result<()> {
+    async fn keep_leases(&self, connection: &Connection, places: impl Iterator<Item = &Place>) -> Result<()> {
         let mut done = HashSet::new();
         for place in places.filter(|place| !place.lease.is_over()) {
             if !done.insert(place.lease.id) {
                 continue;
             }
-            let renewals = place.lease.keep(link).await?;
+            let renewals = place.lease.keep(connection).await?;
             if renewals.is_some_and(|renewals| renewals % CHECK_EVERY == 1) {
-                self.check(link, &place.lease).await?;
+                self.check(connection, &place.lease).await?;
             }
         }
         Ok(())
     }
 
     /// Asks which keys stand under a lease. An event that the server forgot to send would otherwise never be missed.
-    async fn check(&self, link: &Link, lease: &Lease) -> Result<()> {
+    async fn check(&self, connection: &Connection, lease: &Lease) -> Result<()> {
         let request = LeaseTimeToLiveRequest { id: lease.id, keys: true };
         let held = self.session.held_under(lease.id);
-        let there: LeaseTimeToLiveResponse = link.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
+        let there: LeaseTimeToLiveResponse =
+            connection.call(self.options(), LEASE_TIME_TO_LIVE, request).await?;
         let there: HashSet<_> = there.keys.into_iter().collect();
         for (claim, _) in held.into_iter().filter(|(_, key)| !there.contains(key)) {
             self.session.note(claim, |place| place.loss = place.loss.or(Some(why_gone(place))));
@@ -74,7 +75,12 @@ impl Etcd {
     }
 
     /// Watches over the keys of claims that are renewed for the first time on this connection, and reads them once.
-    async fn look_after(&self, link: &Link, claims: &[Arc<Claim>], places: &[Option<Place>]) -> Result<()> {
+    async fn look_after(
+        &self,
+        connection: &Connection,
+        claims: &[Arc<Claim>],
+        places: &[Option<Place>],
+    ) -> Result<()> {
         let mut doubtful = Vec::new();
         for (claim, place) in claims.iter().zip(places) {
             let Some(place) = place else { continue };
@@ -83,19 +89,19 @@ impl Etcd {
                 continue;
             }
             let bell = Bell::Holder(claim.id, self.session.news.clone());
-            let watch = Arc::new(link.watches.watch(link, place.key.clone(), bell));
+            let watch = Arc::new(connection.watches.watch(connection, place.key.clone(), bell));
             doubtful.push((claim, place, watch));
         }
         for doubtful in doubtful.chunks(READ_TOGETHER) {
             for (_, _, watch) in doubtful {
-                link.heard(watch.until_created()).await;
+                connection.heard(watch.until_created()).await;
             }
             let success = doubtful.iter().map(|(_, place, _)| queue::own(&place.key)).collect();
             let request = TxnRequest { success, ..TxnRequest::default() };
-            let answer: TxnResponse = link.call(self.options(), TXN, request).await?;
+            let answer: TxnResponse = connection.call(self.options(), TXN, request).await?;
             for ((claim, place, watch), own) in doubtful.iter().zip(answer.ranges()) {
                 let loss = match own.kvs.first() {
-                    None => Some(self.why_gone(link, place).await),
+                    None => Some(self.why_gone(connection, place).await),
                     Some(kv) if place.revision.is_some_and(|revision| revision != kv.create_revision) => {
                         Some(Loss::Removed)
                     }
@@ -111,11 +117,11 @@ impl Etcd {
     }
 
     /// Why a claim's key is gone. A key that nobody watched when it went is looked for in the server's history.
-    pub(super) async fn why_gone(&self, link: &Link, place: &Place) -> Loss {
+    pub(super) async fn why_gone(&self, connection: &Connection, place: &Place) -> Loss {
         let (None, Some(revision)) = (&place.held, place.revision) else { return why_gone(place) };
         let bell = Bell::Waiter(Arc::default());
-        let history = link.watches.watch_since(link, place.key.clone(), bell, revision + 1);
-        link.heard(history.until_changed()).await;
+        let history = connection.watches.watch_since(connection, place.key.clone(), bell, revision + 1);
+        connection.heard(history.until_changed()).await;
         if history.seen().is_revoked { Loss::Revoked } else { Loss::Removed }
     }
 

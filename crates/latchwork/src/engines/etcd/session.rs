@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::connection::{CONNECT_LIMIT, Connection, QUICK_LIMIT};
 use super::failure::unreachable;
 use super::fence::Unanswered;
 use super::keys;
 use super::lease::Lease;
-use super::link::{CONNECT_LIMIT, Link, QUICK_LIMIT};
 use super::names::Names;
 use super::options::Options;
 use super::waiting::Waiting;
 use super::watches::Watch;
 use crate::engine::{Claim, ClaimId};
-use crate::engines::links::Links;
 use crate::engines::news::News;
 use crate::locked::locked;
+use crate::net::per_runtime::PerRuntime;
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// One client's session with one cluster.
 pub(super) struct Session {
     pub(super) options: Options,
     pub(super) news: Arc<News>,
-    links: Links<Link>,
+    connections: PerRuntime<Connection>,
     /// The member that the next connection is tried with first.
     next: AtomicUsize,
     version: Mutex<String>,
@@ -70,7 +70,7 @@ impl Session {
         Self {
             options,
             news: Arc::default(),
-            links: Links::default(),
+            connections: PerRuntime::default(),
             next: AtomicUsize::new(0),
             version: Mutex::default(),
             leases: Mutex::default(),
@@ -85,12 +85,12 @@ impl Session {
     ///
     /// # Errors
     /// If no member can be reached and used. Nothing was sent then.
-    pub(super) async fn link(&self) -> Result<Arc<Link>> {
-        self.links.get(|| self.open()).await
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>> {
+        self.connections.get(|| self.open()).await
     }
 
     /// Tries one member after the other. What the last one says is told; but a user whom one refuses is refused by all.
-    async fn open(&self) -> Result<Link> {
+    async fn open(&self) -> Result<Connection> {
         let (members, first) = (&self.options.members, self.next.load(Ordering::Relaxed));
         let limits = if members.len() > 1 { &[QUICK_LIMIT, CONNECT_LIMIT][..] } else { &[CONNECT_LIMIT] };
         let rounds = limits.iter().flat_map(|limit| (0..members.len()).map(move |turn| (*limit, turn)));
@@ -99,10 +99,10 @@ impl Session {
             let at = (first + turn) % members.len();
             // Whoever opens the next connection begins with another: this one may not answer before this call is dropped.
             self.next.store(at + 1, Ordering::Relaxed);
-            match Link::open(&self.options, &members[at], limit).await {
-                Ok(link) => {
-                    locked(&self.version).clone_from(&link.version);
-                    return Ok(link);
+            match Connection::open(&self.options, &members[at], limit).await {
+                Ok(connection) => {
+                    locked(&self.version).clone_from(&connection.version);
+                    return Ok(connection);
                 }
                 Err(error) if error.kind() == ErrorKind::Denied => return Err(error),
                 // Whatever a greeting came to, nothing was asked for yet.
@@ -125,27 +125,27 @@ impl Session {
     }
 
     /// The lease for claims of this ttl, with most of its time left.
-    pub(super) async fn lease(&self, link: &Link, ttl: Duration) -> Result<Arc<Lease>> {
+    pub(super) async fn lease(&self, connection: &Connection, ttl: Duration) -> Result<Arc<Lease>> {
         let seconds = whole_seconds(ttl);
         if let Some(lease) = self.known_lease(seconds).filter(|lease| lease.is_fresh()) {
             return Ok(lease);
         }
         // Boxed, because most claims find a lease.
-        Box::pin(self.fresh_lease(link, seconds)).await
+        Box::pin(self.fresh_lease(connection, seconds)).await
     }
 
-    async fn fresh_lease(&self, link: &Link, seconds: i64) -> Result<Arc<Lease>> {
-        let _turn = link.turn().await?;
+    async fn fresh_lease(&self, connection: &Connection, seconds: i64) -> Result<Arc<Lease>> {
+        let _turn = connection.turn().await?;
         if let Some(lease) = self.known_lease(seconds) {
             if !lease.is_fresh() {
-                lease.keep(link).await?;
+                lease.keep(connection).await?;
             }
             if !lease.is_over() {
                 return Ok(lease);
             }
         }
         let id = *locked(&self.leases).entry(seconds).or_default().asked.get_or_insert_with(Lease::draw_id);
-        let lease = Arc::new(Lease::grant(link, &self.options, id, seconds).await?);
+        let lease = Arc::new(Lease::grant(connection, &self.options, id, seconds).await?);
         let mut leases = locked(&self.leases);
         let slot = leases.entry(seconds).or_default();
         // A task on another connection may have received the same lease.
@@ -157,10 +157,10 @@ impl Session {
     }
 
     /// Makes sure that most of a lease is left. One task of a connection renews it for all others.
-    async fn refresh(&self, link: &Link, lease: &Lease) -> Result<()> {
-        let _turn = link.turn().await?;
+    async fn refresh(&self, connection: &Connection, lease: &Lease) -> Result<()> {
+        let _turn = connection.turn().await?;
         if !lease.is_over() && !lease.is_fresh() {
-            lease.keep(link).await?;
+            lease.keep(connection).await?;
         }
         Ok(())
     }
@@ -170,18 +170,18 @@ impl Session {
     }
 
     /// Where a claim stands, or will: under its lease for as long as that lives, then under a new one.
-    pub(super) async fn place(&self, link: &Link, claim: &Claim) -> Result<Place> {
+    pub(super) async fn place(&self, connection: &Connection, claim: &Claim) -> Result<Place> {
         let known = self.known(claim.id);
         let known = known.filter(|place| !place.lease.is_over());
         if let Some(place) = known {
             if !place.lease.is_fresh() {
-                Box::pin(self.refresh(link, &place.lease)).await?;
+                Box::pin(self.refresh(connection, &place.lease)).await?;
             }
             if !place.lease.is_over() {
                 return Ok(place);
             }
         }
-        let lease = self.lease(link, claim.ttl).await?;
+        let lease = self.lease(connection, claim.ttl).await?;
         let key = self.names.choose(keys::key(&self.options.namespace, claim, lease.id));
         let (puts, deletes) = Default::default();
         let place =

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::link::Link;
+use super::connection::Connection;
 use super::watches::{Bell, Watch};
 
 /// One claim's interest in a few keys.
@@ -19,11 +19,12 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Watches these keys: those before it, and its own, because a waiter whose key is gone would wait for ever. What
     /// `former` watches already goes on being watched: of several permits before it, mostly one has left.
-    pub(super) fn new(link: &Link, keys: &[&[u8]], former: Option<&Self>) -> Self {
+    pub(super) fn new(connection: &Connection, keys: &[&[u8]], former: Option<&Self>) -> Self {
         let bell = former.map_or_else(Arc::<Notify>::default, |former| former.bell.clone());
         let watch = |key: &&[u8]| {
             let watched = former.and_then(|former| former.watch_of(key));
-            let begin = || Arc::new(link.watches.watch(link, key.to_vec(), Bell::Waiter(bell.clone())));
+            let begin =
+                || Arc::new(connection.watches.watch(connection, key.to_vec(), Bell::Waiter(bell.clone())));
             (key.to_vec(), watched.unwrap_or_else(begin))
         };
         let watches = keys.iter().map(watch).collect();

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
+use super::connection::{Closed, Connection};
 use super::keys::is_revoked;
-use super::link::{Closed, Link};
 use super::wire::{Event, Order, PUT, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
 use crate::engine::{Boxed, ClaimId};
 use crate::engines::news::News;
@@ -70,26 +70,38 @@ impl Watches {
     }
 
     /// Watches `key` from about now on: from when it is seen to be created.
-    pub(super) fn watch(&self, link: &Link, key: Vec<u8>, bell: Bell) -> Watch {
-        self.watch_all(link, (key, Vec::new()), bell)
+    pub(super) fn watch(&self, connection: &Connection, key: Vec<u8>, bell: Bell) -> Watch {
+        self.watch_all(connection, (key, Vec::new()), bell)
     }
 
     /// Reads again what happened to `key` from a revision on. Slower, and the server may have forgotten it.
-    pub(super) fn watch_since(&self, link: &Link, key: Vec<u8>, bell: Bell, revision: i64) -> Watch {
-        self.begin(link, (key, Vec::new()), bell, revision)
+    pub(super) fn watch_since(
+        &self,
+        connection: &Connection,
+        key: Vec<u8>,
+        bell: Bell,
+        revision: i64,
+    ) -> Watch {
+        self.begin(connection, (key, Vec::new()), bell, revision)
     }
 
     /// The same for all keys from one up to but not including another.
-    pub(super) fn watch_all(&self, link: &Link, keys: (Vec<u8>, Vec<u8>), bell: Bell) -> Watch {
-        self.begin(link, keys, bell, 0)
+    pub(super) fn watch_all(&self, connection: &Connection, keys: (Vec<u8>, Vec<u8>), bell: Bell) -> Watch {
+        self.begin(connection, keys, bell, 0)
     }
 
-    fn begin(&self, link: &Link, keys: (Vec<u8>, Vec<u8>), bell: Bell, start_revision: i64) -> Watch {
+    fn begin(
+        &self,
+        connection: &Connection,
+        keys: (Vec<u8>, Vec<u8>),
+        bell: Bell,
+        start_revision: i64,
+    ) -> Watch {
         let (key, range_end) = keys;
         let id = self.table.draw_id();
         let watched = Arc::new(Watched { seen: Mutex::default(), bell, created: Notify::new() });
         locked(&self.table.watched).insert(id, watched.clone());
-        let watch = Watch { id, watched, table: self.table.clone(), orders: self.orders(link) };
+        let watch = Watch { id, watched, table: self.table.clone(), orders: self.orders(connection) };
         watch.order(Order::Create(WatchCreate { key, range_end, start_revision, watch_id: id }));
         if self.closed.is_set() {
             watch.watched.change(); // Whoever read the stream may have told all others before.
@@ -97,12 +109,12 @@ impl Watches {
         watch
     }
 
-    fn orders(&self, link: &Link) -> mpsc::UnboundedSender<WatchRequest> {
+    fn orders(&self, connection: &Connection) -> mpsc::UnboundedSender<WatchRequest> {
         let mut orders = locked(&self.orders);
         let open = || {
             let (orders, receiver) = mpsc::unbounded_channel();
             let reading = Reading { table: self.table.clone(), closed: self.closed.clone() };
-            let stream = link.stream(WATCH, Orders(receiver));
+            let stream = connection.stream(WATCH, Orders(receiver));
             tokio::spawn(async move {
                 // Do not wait for events of an abandoned connection: others deliver them sooner, and the wait
                 // would keep it open.

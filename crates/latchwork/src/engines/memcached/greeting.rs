@@ -6,7 +6,7 @@ use super::keys::LIFE;
 use super::wire::{self, Reply, Strange};
 use crate::clock::random_bytes;
 use crate::engine::ClaimId;
-use crate::engines::digits::{digits, parse_id};
+use crate::engines::claim_id_hex::{digits, parse_id};
 use crate::{Error, ErrorKind, Result};
 
 /// The oldest version whose meta commands are those of today.

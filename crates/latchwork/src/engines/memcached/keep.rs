@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::link::Link;
+use super::connection::Connection;
 use super::server::Server;
 use super::value::{self, Whose};
 use super::wire::{Reply, Requests, expiry};
@@ -56,24 +56,24 @@ impl Memcached {
 
     /// The claims of one server.
     pub(super) async fn renew_on(&self, server: &Server, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        let link = match server.link().await {
-            Ok(link) => link,
+        let connection = match server.connection().await {
+            Ok(connection) => connection,
             Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
         };
         let shared = &*self.shared;
-        let step = |claim: &Arc<Claim>| shared.cas(claim.id, &link).map_or(Step::Look, Step::Swap);
+        let step = |claim: &Arc<Claim>| shared.cas(claim.id, &connection).map_or(Step::Look, Step::Swap);
         let mut steps: Vec<_> = claims.iter().map(step).collect();
         for _ in 0..ROUNDS {
             if !steps.iter().any(Step::is_open) {
                 break;
             }
-            take_round(shared, &link, claims, &mut steps).await;
+            take_round(shared, &connection, claims, &mut steps).await;
         }
         steps.into_iter().map(Step::end).collect()
     }
 }
 
-async fn take_round(shared: &Shared, link: &Link, claims: &[Arc<Claim>], steps: &mut [Step]) {
+async fn take_round(shared: &Shared, connection: &Connection, claims: &[Arc<Claim>], steps: &mut [Step]) {
     let mut requests = Requests::default();
     for (claim, step) in claims.iter().zip(&*steps) {
         let key = shared.key(&claim.name);
@@ -85,10 +85,10 @@ async fn take_round(shared: &Shared, link: &Link, claims: &[Arc<Claim>], steps: 
         }
     }
     let open = claims.iter().zip(steps).filter(|(_, step)| step.is_open());
-    match link.ask_all(requests).await {
+    match connection.ask_all(requests).await {
         Ok(replies) => {
             open.zip(replies)
-                .for_each(|((claim, step), reply)| *step = step.after(shared, link, claim, reply));
+                .for_each(|((claim, step), reply)| *step = step.after(shared, connection, claim, reply));
         }
         Err(error) => open.for_each(|(_, step)| *step = Step::Settled(Err(error.again()))),
     }
@@ -99,10 +99,10 @@ impl Step {
         !matches!(self, Self::Settled(_))
     }
 
-    fn after(&self, shared: &Shared, link: &Link, claim: &Claim, reply: Reply) -> Self {
+    fn after(&self, shared: &Shared, connection: &Connection, claim: &Claim, reply: Reply) -> Self {
         let settled = match (self, reply) {
             (Self::Swap(_), Reply::Done(cas)) => {
-                shared.learned(claim.id, link, cas);
+                shared.learned(claim.id, connection, cas);
                 Ok(Renewal::Kept(Valid::For(claim.ttl)))
             }
             // Changed by another connection of ours, or by somebody else. And a server that has no room to store what is
@@ -114,7 +114,7 @@ impl Step {
                 Whose::MineRevoked => Ok(Renewal::Lost(Loss::Revoked)),
                 Whose::Another => Ok(Renewal::Lost(Loss::Removed)),
             },
-            (_, reply) => Err(link.strange(&reply)),
+            (_, reply) => Err(connection.strange(&reply)),
         };
         Self::Settled(settled)
     }

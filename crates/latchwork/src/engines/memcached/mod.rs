@@ -5,10 +5,10 @@
 //! on connections to the server's life in which it was learned, and otherwise the value is read first. There are no
 //! tokens, no queue, and no news; a server that is restarted, flushed or out of memory loses locks.
 
+mod connection;
 mod greeting;
 mod keep;
 mod keys;
-mod link;
 mod options;
 mod server;
 mod value;
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use self::connection::Connection;
 use self::keep::changes;
-use self::link::Link;
 use self::options::Options;
 use self::server::Server;
 use self::value::Whose;
@@ -74,15 +74,15 @@ impl Shared {
     }
 
     /// The CAS id of a claim, if it means something on this connection.
-    fn cas(&self, id: ClaimId, link: &Link) -> Option<u64> {
+    fn cas(&self, id: ClaimId, connection: &Connection) -> Option<u64> {
         let (life, cas) = locked(&self.claims).get(&id)?.cas?;
-        (life == link.life).then_some(cas)
+        (life == connection.life).then_some(cas)
     }
 
     /// Its value was stored. Nothing is remembered of a claim that was released.
-    fn learned(&self, id: ClaimId, link: &Link, cas: u64) {
+    fn learned(&self, id: ClaimId, connection: &Connection, cas: u64) {
         if let Some(standing) = locked(&self.claims).get_mut(&id) {
-            standing.cas = Some((link.life, cas));
+            standing.cas = Some((connection.life, cas));
         }
     }
 
@@ -111,7 +111,7 @@ impl Memcached {
         let mut meeting = JoinSet::new();
         for server in &self.shared.servers {
             let server = server.clone();
-            meeting.spawn(async move { server.link().await.map(drop) });
+            meeting.spawn(async move { server.connection().await.map(drop) });
         }
         let (mut met, mut missed) = (0, None);
         while let Some(answer) = meeting.join_next().await {
@@ -129,36 +129,36 @@ impl Memcached {
     }
 
     /// The key of a lock, the server that has it, and a connection to it.
-    async fn place(&self, name: &LockName) -> Result<(String, &Server, Arc<Link>)> {
+    async fn place(&self, name: &LockName) -> Result<(String, &Server, Arc<Connection>)> {
         let key = self.shared.key(name);
         let server = &*self.shared.servers[self.shared.at(&key)];
-        let link = server.link().await?;
-        Ok((key, server, link))
+        let connection = server.connection().await?;
+        Ok((key, server, connection))
     }
 
     /// What stands at a key. Looking changes nothing.
-    async fn look(&self, link: &Link, key: &str) -> Result<Option<Item>> {
-        item(link, link.ask(Requests::glance(key)).await)
+    async fn look(&self, connection: &Connection, key: &str) -> Result<Option<Item>> {
+        item(connection, connection.ask(Requests::glance(key)).await)
     }
 
-    fn granted(&self, claim: &Claim, link: &Link, cas: u64) -> Verdict {
+    fn granted(&self, claim: &Claim, connection: &Connection, cas: u64) -> Verdict {
         let mut claims = locked(&self.shared.claims);
-        claims.entry(claim.id).or_default().cas = Some((link.life, cas));
+        claims.entry(claim.id).or_default().cas = Some((connection.life, cas));
         Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) })
     }
 
     /// Something stands there: this claim's own, if the reply to an earlier request was lost.
-    async fn found(&self, claim: &Claim, link: &Link, key: &str, item: &Item) -> Result<Verdict> {
+    async fn found(&self, claim: &Claim, connection: &Connection, key: &str, item: &Item) -> Result<Verdict> {
         if value::whose(&item.value, claim.id) != Whose::Mine {
             return Ok(self.busy(claim, Some(item)));
         }
         let mut again = Requests::default();
         // With its CAS id: it may expire and be taken by another before this arrives.
         again.swap(key, &value::of(claim), item.cas, expiry(claim.ttl));
-        match link.ask(again).await? {
-            Reply::Done(cas) => Ok(self.granted(claim, link, cas)),
+        match connection.ask(again).await? {
+            Reply::Done(cas) => Ok(self.granted(claim, connection, cas)),
             Reply::Changed | Reply::Missing => Ok(self.busy(claim, None)),
-            reply => Err(link.strange(&reply)),
+            reply => Err(connection.strange(&reply)),
         }
     }
 
@@ -187,22 +187,28 @@ impl Memcached {
     }
 
     /// Deletes the value of this claim, and no other.
-    async fn delete(&self, link: &Link, key: &str, id: ClaimId, mut known: Option<u64>) -> Result<Released> {
+    async fn delete(
+        &self,
+        connection: &Connection,
+        key: &str,
+        id: ClaimId,
+        mut known: Option<u64>,
+    ) -> Result<Released> {
         // The second time if the keeper renewed it on another connection meanwhile.
         for _ in 0..2 {
             let cas = match known.take() {
                 Some(cas) => cas,
-                None => match self.look(link, key).await? {
+                None => match self.look(connection, key).await? {
                     Some(item) if value::whose(&item.value, id) != Whose::Another => item.cas,
                     _ => return Ok(Released::NotHeld),
                 },
             };
             // With its CAS id: what was read may have expired and been taken by another since.
-            match link.ask(Requests::delete(key, cas)).await? {
+            match connection.ask(Requests::delete(key, cas)).await? {
                 Reply::Done(_) => return Ok(Released::Freed),
                 Reply::Missing => return Ok(Released::NotHeld),
                 Reply::Changed => {}
-                reply => return Err(link.strange(&reply)),
+                reply => return Err(connection.strange(&reply)),
             }
         }
         Err(changes())
@@ -270,23 +276,23 @@ impl Engine for Memcached {
                 "memcached supports only plain exclusive locks with a lease: one key holds one value";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let (key, server, link) = self.place(&claim.name).await?;
+        let (key, server, connection) = self.place(&claim.name).await?;
         if let Some(left) = server.quarantine() {
             return Ok(quarantined(&format!("memcached at {}", server.place.text), left));
         }
         // Who waits looks first: that is one round trip, too. And a server that refuses for want of memory deletes what is
         // there.
-        let looks_first = self.shared.vainly(claim.id) > 0 || !link.evicts;
-        if looks_first && let Some(item) = self.look(&link, &key).await? {
-            return self.found(claim, &link, &key, &item).await;
+        let looks_first = self.shared.vainly(claim.id) > 0 || !connection.evicts;
+        if looks_first && let Some(item) = self.look(&connection, &key).await? {
+            return self.found(claim, &connection, &key, &item).await;
         }
-        match link.ask(Requests::add(&key, &value::of(claim), claim.ttl)).await? {
-            Reply::Done(cas) => Ok(self.granted(claim, &link, cas)),
-            Reply::NotStored => match self.look(&link, &key).await? {
-                Some(item) => self.found(claim, &link, &key, &item).await,
+        match connection.ask(Requests::add(&key, &value::of(claim), claim.ttl)).await? {
+            Reply::Done(cas) => Ok(self.granted(claim, &connection, cas)),
+            Reply::NotStored => match self.look(&connection, &key).await? {
+                Some(item) => self.found(claim, &connection, &key, &item).await,
                 None => Ok(self.busy(claim, None)),
             },
-            reply => Err(link.strange(&reply)),
+            reply => Err(connection.strange(&reply)),
         }
     }
 
@@ -310,9 +316,9 @@ impl Engine for Memcached {
     async fn release(&self, claim: &Claim) -> Result<Released> {
         // At once: nobody may ask again, if the server stays away. A release that is repeated looks first.
         let known = locked(&self.shared.claims).remove(&claim.id).and_then(|standing| standing.cas);
-        let (key, _, link) = self.place(&claim.name).await?;
-        let known = known.filter(|(life, _)| *life == link.life).map(|(_, cas)| cas);
-        self.delete(&link, &key, claim.id, known).await
+        let (key, _, connection) = self.place(&claim.name).await?;
+        let known = known.filter(|(life, _)| *life == connection.life).map(|(_, cas)| cas);
+        self.delete(&connection, &key, claim.id, known).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -321,8 +327,8 @@ impl Engine for Memcached {
                 "memcached cannot list its keys, and long names are stored as hashes; name the lock";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
-        let (key, _, link) = self.place(name).await?;
-        let Some(item) = item(&link, link.glance(Requests::glance(&key)).await)? else {
+        let (key, _, connection) = self.place(name).await?;
+        let Some(item) = item(&connection, connection.glance(Requests::glance(&key)).await)? else {
             return Ok(Vec::new());
         };
         let mut state = LockState::new(name.clone());
@@ -331,8 +337,8 @@ impl Engine for Memcached {
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let (key, _, link) = self.place(&lock.name).await?;
-        let Some(item) = self.look(&link, &key).await? else { return Ok(Revoked::NotHeld) };
+        let (key, _, connection) = self.place(&lock.name).await?;
+        let Some(item) = self.look(&connection, &key).await? else { return Ok(Revoked::NotHeld) };
         let now = value::holder(&item.value, item.left);
         if !lock.holders.iter().any(|was| was.id == now.id) {
             return Ok(Revoked::NotHeld);
@@ -344,10 +350,10 @@ impl Engine for Memcached {
             Revoke::AtLeaseEnd if value::is_revoked(&item.value) => return Ok(Revoked::Done),
             Revoke::AtLeaseEnd => self.mark_revoked(&key, &item)?,
         };
-        match link.ask(request).await? {
+        match connection.ask(request).await? {
             Reply::Done(_) => Ok(Revoked::Done),
             Reply::Changed | Reply::Missing => Ok(Revoked::NotHeld),
-            reply => Err(link.strange(&reply)),
+            reply => Err(connection.strange(&reply)),
         }
     }
 
@@ -372,11 +378,11 @@ impl Memcached {
 }
 
 /// What a look came to. It changed nothing, whatever went wrong.
-fn item(link: &Link, reply: Result<Reply>) -> Result<Option<Item>> {
+fn item(connection: &Connection, reply: Result<Reply>) -> Result<Option<Item>> {
     match reply.map_err(|error| error.with_effect(Effect::None))? {
         Reply::Item(item) => Ok(Some(item)),
         Reply::Missing => Ok(None),
-        reply => Err(link.strange(&reply).with_effect(Effect::None)),
+        reply => Err(connection.strange(&reply).with_effect(Effect::None)),
     }
 }
 

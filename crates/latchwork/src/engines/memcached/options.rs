@@ -9,9 +9,9 @@ use rustls::pki_types::ServerName;
 use super::keys::LONGEST_PREFIX;
 use crate::Result;
 use crate::engine::EngineUrl;
+use crate::engine::url_options::{host_and_port, invalid};
 use crate::engines::quarantine::Quarantine;
-use crate::engines::settings::{host_and_port, invalid};
-use crate::engines::tls::tls;
+use crate::net::tls::tls;
 
 const KNOWN: [&str; 6] = ["ca", "cert", "key", "max-ttl", "prefix", "quarantine"];
 const PORT: u16 = 11211;

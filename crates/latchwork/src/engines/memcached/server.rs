@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
+use super::connection::Connection;
 use super::greeting::{Greeting, Trouble, question};
-use super::link::Link;
 use super::options::Place;
 use super::wire::Strange;
-use crate::engines::dial::dial;
-use crate::engines::links::Links;
 use crate::engines::quarantine::{Lives, Quarantine};
 use crate::locked::locked;
+use crate::net::dial::dial;
+use crate::net::per_runtime::PerRuntime;
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -26,7 +26,7 @@ const LONGEST_GREETING: usize = 64 * 1024;
 pub(super) struct Server {
     pub(super) place: Place,
     rule: (Quarantine, Duration),
-    links: Links<Link>,
+    connections: PerRuntime<Connection>,
     known: Mutex<Known>,
 }
 
@@ -38,15 +38,15 @@ struct Known {
 
 impl Server {
     pub(super) fn new(place: Place, rule: (Quarantine, Duration)) -> Self {
-        Self { place, rule, links: Links::default(), known: Mutex::default() }
+        Self { place, rule, connections: PerRuntime::default(), known: Mutex::default() }
     }
 
     /// The connection of this runtime, opened if it has none that works.
     ///
     /// # Errors
     /// If the server cannot be reached or used. Nothing was asked for then.
-    pub(super) async fn link(&self) -> Result<Arc<Link>> {
-        self.links.get(|| self.open()).await
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>> {
+        self.connections.get(|| self.open()).await
     }
 
     /// How long it must not be asked for locks yet.
@@ -64,24 +64,24 @@ impl Server {
         self.unreachable(format!("no answer within {patience:?}")).with_effect(Effect::Unknown)
     }
 
-    async fn open(&self) -> Result<Link> {
+    async fn open(&self) -> Result<Connection> {
         let late = || self.unreachable(format!("no answer within {CONNECT_LIMIT:?}; is it hung?"));
         tokio::time::timeout(CONNECT_LIMIT, self.meet()).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn meet(&self) -> Result<Link> {
+    async fn meet(&self) -> Result<Connection> {
         let Place { host, port, .. } = &self.place;
         let mut stream = dial(host, *port).await.map_err(|error| self.unreachable(error))?;
         match &self.place.tls {
             None => {
                 let greeting = self.greet(&mut stream).await?;
-                Ok(Link::over(stream.into_split(), &greeting, &self.place.text))
+                Ok(Connection::over(stream.into_split(), &greeting, &self.place.text))
             }
             Some((config, name)) => {
                 let secured = TlsConnector::from(config.clone()).connect(name.clone(), stream).await;
                 let mut secured = secured.map_err(|error| self.not_secured(&error))?;
                 let greeting = self.greet(&mut secured).await?;
-                Ok(Link::over(tokio::io::split(secured), &greeting, &self.place.text))
+                Ok(Connection::over(tokio::io::split(secured), &greeting, &self.place.text))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wire::MORE;
 use crate::engine::{Claim, ClaimId, ClaimState, Foreign, Note};
-use crate::engines::digits::{ID, digits, parse_id, stranger_id};
+use crate::engines::claim_id_hex::{ID, digits, parse_id, stranger_id};
 
 /// Before the id of a claim whose lease must not be renewed.
 const REVOKED: u8 = b'!';

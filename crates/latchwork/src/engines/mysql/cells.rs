@@ -56,7 +56,7 @@ pub(super) fn table(table: &str) -> String {
 
 impl MysqlCells {
     async fn run(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
-        sql::repeat(|| async { self.0.link().await?.run_on_cells(statement, values).await }).await
+        sql::repeat(|| async { self.0.pool().await?.run_on_cells(statement, values).await }).await
     }
 
     /// Runs a statement that only reads.

@@ -10,7 +10,7 @@ use super::options::{Options, Scheme};
 use super::wire::{Param, Prepared, Reply, Trouble, Wire};
 use crate::engines::sql::Value;
 use crate::engines::sql::session::Moving;
-use crate::engines::unheard::Unheard;
+use crate::net::abandon::AbandonGuard;
 use crate::{Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -130,9 +130,9 @@ impl Connection {
 
     /// Waits for an answer that was asked for here, and says what a bad one means.
     pub(super) async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
-        let unheard = Unheard::of(|| self.wire.hang_up());
+        let guard = AbandonGuard::retire_if_slow(|| self.wire.hang_up());
         let answer = asked.await;
-        unheard.heard();
+        guard.answered();
         answer.map_err(|trouble| failed(&trouble, &self.options))
     }
 

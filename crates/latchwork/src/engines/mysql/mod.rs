@@ -8,9 +8,9 @@ mod connection;
 mod failure;
 mod grants;
 mod inserts;
-mod lane;
-mod link;
 mod options;
+mod pool;
+mod prepared;
 mod session;
 mod texts;
 mod wire;
@@ -18,14 +18,14 @@ mod wire;
 use std::sync::Arc;
 
 use self::cells::MysqlCells;
-use self::link::{Link, OpenTransaction};
 use self::options::{Options, Scheme};
+use self::pool::{OpenTransaction, RuntimePool};
 pub use self::session::MysqlSession;
+use crate::engine::url_options::{choice, span};
 use crate::engine::{ClaimId, EngineUrl, SharedCells};
-use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::settings::{choice, span};
 use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
+use crate::net::per_runtime::PerRuntime;
 use crate::{Client, Guarantees, Result};
 
 /// The MySQL and MariaDB engine: one client's connections to one database.
@@ -34,7 +34,7 @@ pub struct Mysql(Rows<Server>);
 /// A database, and this client's connections to it.
 struct Server {
     options: Arc<Options>,
-    links: Links<Link>,
+    pools: PerRuntime<RuntimePool>,
     /// The claims that wait. Nobody tells them anything.
     waiting: Mailbox,
 }
@@ -81,7 +81,7 @@ impl MysqlInsert {
         let options = Options::of(url, Scheme::Insert)?;
         let age = span(url, "max-age")?.unwrap_or(sql::USUAL_AGE);
         let server = Server::connect(options).await?;
-        server.link().await?.check_table().await?;
+        server.pool().await?.check_table().await?;
         Ok(Self(Inserts::open(server, age).await))
     }
 
@@ -95,17 +95,17 @@ sql::engine_on_rows!(MysqlInsert);
 impl Server {
     /// Connects with the first statement.
     fn new(options: Arc<Options>) -> Self {
-        Self { options, links: Links::default(), waiting: Mailbox::default() }
+        Self { options, pools: PerRuntime::default(), waiting: Mailbox::default() }
     }
 
     async fn connect(options: Options) -> Result<Self> {
         let server = Self::new(Arc::new(options));
-        server.link().await?.check_clock().await?;
+        server.pool().await?.check_clock().await?;
         Ok(server)
     }
 
-    async fn link(&self) -> Result<Arc<Link>> {
-        self.links.get(|| Link::open(self.options.clone())).await
+    async fn pool(&self) -> Result<Arc<RuntimePool>> {
+        self.pools.get(|| RuntimePool::open(self.options.clone())).await
     }
 }
 
@@ -138,11 +138,11 @@ impl Database for Server {
     }
 
     async fn run(&self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.link().await?.run(&asks).await
+        self.pool().await?.run(&asks).await
     }
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
-        self.link().await?.begin(&asks).await
+        self.pool().await?.begin(&asks).await
     }
 
     fn fork(&self) -> Self {

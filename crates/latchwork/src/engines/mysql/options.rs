@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::wire::Login;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{host_and_port, invalid, table};
-use crate::engines::tls::tls;
+use crate::engine::url_options::{host_and_port, invalid, table};
+use crate::net::tls::tls;
 
 const KNOWN: [&str; 5] = ["ca", "cert", "key", "scheme", "table"];
 const PORT: u16 = 3306;

@@ -97,26 +97,26 @@ impl Cells for PostgresCells {
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
-        let link = self.0.link().await?;
-        let (_beside, connection) = link.beside().await;
+        let pool = self.0.pool().await?;
+        let (_beside, connection) = pool.beside().await;
         let row = self.look(connection, READ, name).await?;
         Ok(row.map_or(CellState::ABSENT, |row| CellState::new(version(row.get(0)), row.get(1))))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
-        let link = self.0.link().await?;
-        let (_beside, connection) = link.beside().await;
+        let pool = self.0.pool().await?;
+        let (_beside, connection) = pool.beside().await;
         Ok(self.version_of(connection, name).await? != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
         // Such a version was never given.
         let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
-        let (link, channel) = (self.0.link().await?, channel(self.table(), name));
+        let (pool, channel) = (self.0.pool().await?, channel(self.table(), name));
         let name = name.as_str().as_bytes();
         let values: [(&(dyn ToSql + Sync), Type); 4] =
             [(&name, Type::BYTEA), (&value, Type::BYTEA), (&seen, Type::INT8), (&channel, Type::TEXT)];
-        let (_beside, connection) = link.beside().await;
+        let (_beside, connection) = pool.beside().await;
         let rows = sql::repeat(|| self.run(connection, WRITE, &values)).await?;
         Ok(match (rows.first(), value) {
             (None, _) => Written::Changed,
@@ -126,9 +126,9 @@ impl Cells for PostgresCells {
     }
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
-        let (link, channel) = (self.0.link().await?, channel(self.table(), name));
+        let (pool, channel) = (self.0.pool().await?, channel(self.table(), name));
         let listen = async {
-            let (_beside, connection) = link.beside().await;
+            let (_beside, connection) = pool.beside().await;
             // To listen twice is to listen once. Behind a pooler nobody hears anything, and the core looks.
             if !self.0.shared.is_known_pooled() {
                 connection.command(&format!("LISTEN {channel}")).await?;
@@ -136,16 +136,16 @@ impl Cells for PostgresCells {
             Ok(())
         };
         let look = async {
-            let (_beside, connection) = link.beside().await;
+            let (_beside, connection) = pool.beside().await;
             Ok(self.version_of(connection, name).await? != seen)
         };
-        let (leaves, left, is_pooled) = (link.clone(), channel.clone(), self.0.shared.is_known_pooled());
+        let (leaves, left, is_pooled) = (pool.clone(), channel.clone(), self.0.shared.is_known_pooled());
         let end = move || async move {
             let (_beside, connection) = leaves.beside().await;
             if !is_pooled {
                 let _ = connection.command(&format!("UNLISTEN {left}")).await;
             }
         };
-        link.cell_news().until_told(&channel, listen, look, end).await
+        pool.cell_news().until_told(&channel, listen, look, end).await
     }
 }

@@ -24,7 +24,7 @@ use crate::engines::cell_news::{CellNews, CellNewsDriven};
 use crate::engines::mailbox::News;
 use crate::engines::pulse::{Driven, Pulse};
 use crate::engines::sql::{Answer, Ask, Statement, Value};
-use crate::engines::unheard::Unheard;
+use crate::net::abandon::AbandonGuard;
 use crate::{Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -225,7 +225,7 @@ impl Connection {
         text: &str,
         values: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Option<Vec<Row>>> {
-        let unheard = Unheard::of(|| self.close());
+        let guard = AbandonGuard::retire_if_slow(|| self.close());
         let answer = match self.is_pooled() {
             false => self.client.query_typed(text, values).await,
             true => {
@@ -239,7 +239,7 @@ impl Connection {
                 answers.map(|answers| answers.concat())
             }
         };
-        unheard.heard();
+        guard.answered();
         match answer {
             Ok(rows) => Ok(Some(rows)),
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
@@ -262,9 +262,9 @@ impl Connection {
     /// # Errors
     /// The first that failed.
     pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        let unheard = Unheard::of(|| self.close());
+        let guard = AbandonGuard::retire_if_slow(|| self.close());
         let answers = all(asks.iter().map(|ask| self.ask(ask))).await;
-        unheard.heard();
+        guard.answered();
         answers
             .into_iter()
             .map(|answer| answer.map_err(|error| failed(&error, &self.shared.options)))
@@ -287,9 +287,9 @@ impl Connection {
     }
 
     async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
-        let unheard = Unheard::of(|| self.close());
+        let guard = AbandonGuard::retire_if_slow(|| self.close());
         let answers = self.ask_between(before, asks, after).await;
-        unheard.heard();
+        guard.answered();
         answers.map_err(|error| failed(&error, &self.shared.options))
     }
 

@@ -9,8 +9,8 @@ mod connection;
 mod failure;
 mod grants;
 mod inserts;
-mod link;
 mod options;
+mod pool;
 mod pooler;
 mod session;
 mod texts;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use self::cells::PostgresCells;
-use self::link::{Link, OpenTransaction};
 use self::options::{Options, Scheme};
+use self::pool::{OpenTransaction, RuntimePool};
 pub use self::session::PostgresSession;
 use crate::clock;
 use crate::engine::{ClaimId, EngineUrl, SharedCells};
-use crate::engines::links::Links;
 use crate::engines::mailbox::{Mailbox, News};
 use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
+use crate::net::per_runtime::PerRuntime;
 use crate::{Client, Error, Guarantees};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -39,7 +39,7 @@ pub struct Postgres(Rows<Server>);
 /// A database, and this client's connections to it.
 struct Server {
     shared: Arc<Shared>,
-    links: Links<Link>,
+    pools: PerRuntime<RuntimePool>,
 }
 
 /// What all connections need to know.
@@ -129,17 +129,17 @@ impl Server {
         let number = u64::from_be_bytes(clock::random_bytes());
         let channel = format!("latchwork_{number:016x}");
         let shared = Shared { options, mailbox: Arc::default(), channel, pooled };
-        Self { shared: Arc::new(shared), links: Links::default() }
+        Self { shared: Arc::new(shared), pools: PerRuntime::default() }
     }
 
     async fn connect(options: Options) -> Result<Self> {
         let server = Self::new(Arc::new(options), OnceCell::new());
-        server.link().await?;
+        server.pool().await?;
         Ok(server)
     }
 
-    async fn link(&self) -> Result<Arc<Link>> {
-        self.links.get(|| Link::open(self.shared.clone())).await
+    async fn pool(&self) -> Result<Arc<RuntimePool>> {
+        self.pools.get(|| RuntimePool::open(self.shared.clone())).await
     }
 }
 
@@ -160,7 +160,7 @@ impl Database for Server {
         if self.shared.is_known_pooled() {
             return Ok(None);
         }
-        self.link().await?.listen().await?;
+        self.pool().await?.listen().await?;
         Ok(Some(self.shared.channel.clone().into_bytes()))
     }
 
@@ -177,15 +177,15 @@ impl Database for Server {
     }
 
     async fn run(&self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.link().await?.run(&asks).await
+        self.pool().await?.run(&asks).await
     }
 
     async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
-        self.link().await?.begin(&asks).await
+        self.pool().await?.begin(&asks).await
     }
 
     fn fork(&self) -> Self {
-        Self { shared: self.shared.clone(), links: Links::default() }
+        Self { shared: self.shared.clone(), pools: PerRuntime::default() }
     }
 
     fn cells(self: Arc<Self>) -> SharedCells {

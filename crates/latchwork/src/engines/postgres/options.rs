@@ -9,9 +9,9 @@ use tokio_postgres::config::SslMode;
 
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid, span, table};
+use crate::engine::url_options::{choice, host_and_port, invalid, span, table};
 use crate::engines::sql::USUAL_AGE;
-use crate::engines::tls::tls;
+use crate::net::tls::tls;
 
 const KNOWN: [&str; 9] =
     ["ca", "cert", "fenced", "key", "max-age", "pooler", "scheme", "session-ttl", "table"];

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Redis;
+use super::connection::Connection;
 use super::keys::Keys;
-use super::link::Link;
 use super::reply::strange;
 use super::scripts::Script;
 use super::wire::{Command, Value};
@@ -17,8 +17,8 @@ const DIGITS: usize = 16;
 pub(super) const CHANNEL: &str = "latchwork:cell:";
 
 impl Redis {
-    async fn read_cell(&self, link: &Link, key: &str) -> Result<CellState> {
-        match link.command(Command::of(&["GET", key]), self.options()).await? {
+    async fn read_cell(&self, connection: &Connection, key: &str) -> Result<CellState> {
+        match connection.command(Command::of(&["GET", key]), self.options()).await? {
             Value::Nil => Ok(CellState::ABSENT),
             Value::BulkString(stored) => parse(&stored),
             _ => Err(strange()),
@@ -48,8 +48,8 @@ impl Cells for Redis {
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
         let key = Keys::of(&self.options().prefix, name)?.cell();
-        let link = self.session.link().await?;
-        self.read_cell(&link, &key).await.map_err(|error| error.with_effect(crate::Effect::None))
+        let connection = self.session.connection().await?;
+        self.read_cell(&connection, &key).await.map_err(|error| error.with_effect(crate::Effect::None))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
@@ -59,15 +59,15 @@ impl Cells for Redis {
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
         let key = Keys::of(&self.options().prefix, name)?.cell();
         let seen = format!("{:0DIGITS$}", seen.get());
-        let link = self.session.link().await?;
-        let mut command = link.script(Script::CellWrite, 1, key.len() + value.map_or(0, <[u8]>::len));
+        let connection = self.session.connection().await?;
+        let mut command = connection.script(Script::CellWrite, 1, key.len() + value.map_or(0, <[u8]>::len));
         command.arg(&key[..]).arg(&seen[..]);
         match value {
             Some(value) => command.parts(&[b"=", value]),
             None => command.parts(&[b"-"]),
         }
         command.parts(&[CHANNEL.as_bytes(), key.as_bytes()]);
-        match link.call(Script::CellWrite, command, self.options()).await? {
+        match connection.call(Script::CellWrite, command, self.options()).await? {
             Value::Int(0) => Ok(Written::Changed),
             Value::BulkString(_) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
             Value::BulkString(digits) => Ok(Written::Done(version(&digits)?)),
@@ -77,13 +77,13 @@ impl Cells for Redis {
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
         let key = Keys::of(&self.options().prefix, name)?.cell();
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let channel = [CHANNEL, &key].concat();
-        let listen = link.subscribe(&channel, self.options());
-        let look = async { Ok(self.read_cell(&link, &key).await?.version != seen) };
-        let (leaves, left) = (link.clone(), channel.clone());
+        let listen = connection.subscribe(&channel, self.options());
+        let look = async { Ok(self.read_cell(&connection, &key).await?.version != seen) };
+        let (leaves, left) = (connection.clone(), channel.clone());
         let end = move || async move { leaves.unsubscribe(&left).await };
-        link.cells.until_told(&channel, listen, look, end).await
+        connection.cells.until_told(&channel, listen, look, end).await
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{Effect, Error, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The connection broke: the reply, if there was one, is lost.
-    Connection,
+    Broken,
     /// The server cannot do it now, and did nothing.
     NotNow,
     /// The server does not let this user do it.
@@ -57,14 +57,14 @@ impl Failure {
             None => match trouble {
                 Trouble::TooOld => Self::TooOld,
                 Trouble::NoDatabase(_) => Self::NoDatabase,
-                Trouble::Refused(_) | Trouble::Ended(_) | Trouble::TimedOut(_) => Self::Connection,
+                Trouble::Refused(_) | Trouble::Ended(_) | Trouble::TimedOut(_) => Self::Broken,
             },
         }
     }
 
     fn kind(self) -> ErrorKind {
         match self {
-            Self::Connection | Self::NotNow => ErrorKind::Unreachable,
+            Self::Broken | Self::NotNow => ErrorKind::Unreachable,
             Self::Denied => ErrorKind::Denied,
             Self::TooOld | Self::Cluster => ErrorKind::Unsupported,
             Self::NoDatabase => ErrorKind::Invalid,
@@ -115,7 +115,7 @@ fn effect(failure: Failure, trouble: &Trouble) -> Effect {
         // The user may not call the script at all. Inside a script, commands before the refused one were
         // carried out.
         Failure::Denied if !is_from_a_script(trouble) => Effect::None,
-        Failure::Denied | Failure::Strange | Failure::Connection => Effect::Unknown,
+        Failure::Denied | Failure::Strange | Failure::Broken => Effect::Unknown,
     }
 }
 
@@ -124,8 +124,8 @@ fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
     let hint = match (failure, code(trouble)) {
         (_, Some("OOM")) => "the server has reached maxmemory; raise it, or use a separate server for locks",
         (_, Some("READONLY")) => "the server is a replica; name the master in the URL",
-        (Failure::Connection, _) if options.address.speaks_tls() => tls_hint(trouble),
-        (Failure::Connection, _) if matches!(trouble, Trouble::TimedOut(_)) => {
+        (Failure::Broken, _) if options.address.speaks_tls() => tls_hint(trouble),
+        (Failure::Broken, _) if matches!(trouble, Trouble::TimedOut(_)) => {
             "does this port need TLS (rediss:// in the URL), or is the server hung?"
         }
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md lists the ACL rules this user needs",

@@ -18,7 +18,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Foreign, Grant, Lifetime, LockState, Mode,
     Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::digits::stranger_id;
+use crate::engines::claim_id_hex::stranger_id;
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
@@ -80,7 +80,7 @@ impl GetSet {
             ));
         }
         let shared = Shared { session: Session::new(options), claims: Mutex::default() };
-        shared.session.link().await?;
+        shared.session.connection().await?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -142,15 +142,15 @@ impl GetSet {
     }
 
     async fn call(&self, script: Script, keys: &[String], values: &[u64]) -> Result<Value> {
-        let link = self.shared.session.link().await?;
-        let mut command = link.script(script, keys.len(), 64 * keys.len());
+        let connection = self.shared.session.connection().await?;
+        let mut command = connection.script(script, keys.len(), 64 * keys.len());
         for key in keys {
             command.arg(&key[..]);
         }
         for value in values {
             command.arg(value);
         }
-        link.call(script, command, &self.shared.session.options).await
+        connection.call(script, command, &self.shared.session.options).await
     }
 
     fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
@@ -270,10 +270,10 @@ impl Engine for GetSet {
             let message = "scheme=getset cannot refuse a renewal; take the lock away now instead";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let link = self.shared.session.link().await?;
-        let mut command = link.script(Script::Release, 1, 128);
+        let connection = self.shared.session.connection().await?;
+        let mut command = connection.script(Script::Release, 1, 128);
         command.arg(&self.key(&lock.name)[..]).arg(&value[..]);
-        match link.call(Script::Release, command, &self.shared.session.options).await? {
+        match connection.call(Script::Release, command, &self.shared.session.options).await? {
             Value::Int(1) => Ok(Revoked::Done),
             _ => Ok(Revoked::NotHeld),
         }
@@ -312,7 +312,7 @@ impl GetSet {
 
     async fn ask(&self, command: &str, name: &LockName) -> Result<Value> {
         let (session, command) = (&self.shared.session, Command::of(&[command, &self.key(name)]));
-        session.link().await?.command(command, &session.options).await
+        session.connection().await?.command(command, &session.options).await
     }
 
     /// The holder, if this is what stands in the key. `None` if its time has come. All clients write times, so it is

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use super::wire::{Arg, Command};
 use crate::engine::{Claim, ClaimState, Foreign, Mode, Note};
-use crate::engines::digits::{ID, stranger_id};
-pub(super) use crate::engines::digits::{digits, parse_id};
+use crate::engines::claim_id_hex::{ID, stranger_id};
+pub(super) use crate::engines::claim_id_hex::{digits, parse_id};
 use crate::{OwnerId, clock};
 
 /// Digits of a token.

@@ -7,10 +7,10 @@
 
 mod beats;
 mod cells;
+mod connection;
 mod failure;
 mod getset;
 mod keys;
-mod link;
 mod member;
 mod news;
 mod options;
@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::beats::Due;
+use self::connection::Connection;
 use self::keys::Keys;
-use self::link::Link;
 use self::options::{Options, Scheme};
 use self::scripts::Script;
 use self::session::Session;
@@ -38,9 +38,9 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
     Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::links::Connection as _;
 use crate::engines::mailbox::News;
 use crate::engines::quarantine::{Quarantine, quarantined};
+use crate::net::per_runtime::Closable as _;
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
 pub use self::getset::GetSet;
@@ -84,7 +84,7 @@ impl Redis {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let session = Arc::new(Session::new(options));
-        session.link().await?;
+        session.connection().await?;
         Ok(Self { session })
     }
 
@@ -97,27 +97,27 @@ impl Redis {
     }
 
     /// Starts a call of `script` on one lock: its four keys, and the claim.
-    fn call_on(&self, link: &Link, script: Script, keys: Keys<'_>) -> Command {
-        let mut command = link.script(script, 4, keys.bytes() + 320);
+    fn call_on(&self, connection: &Connection, script: Script, keys: Keys<'_>) -> Command {
+        let mut command = connection.script(script, 4, keys.bytes() + 320);
         keys.write(&mut command);
         command
     }
 
-    async fn claim_now(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
+    async fn claim_now(&self, connection: &Connection, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
         let (options, script) = (self.options(), shared::claims_by(claim.mode));
-        let mut command = self.call_on(link, script, keys);
+        let mut command = self.call_on(connection, script, keys);
         command
             .arg(&member::digits(claim.id)[..])
             .arg(&member::Tail(claim, self.session.mark()))
             .arg(&millis(claim.ttl))
             .arg(&millis(wait_lease(claim)));
-        match reply::claimed(link.call(script, command, options).await?)? {
+        match reply::claimed(connection.call(script, command, options).await?)? {
             reply::Claimed::Granted(token) => {
                 Ok(Verdict::Granted(Grant { token: Some(token), valid: Valid::For(claim.ttl) }))
             }
             reply::Claimed::Busy(state) => {
                 if state.place == Some(0) && (state.has_silent_holder() || state.is_left_to_others()) {
-                    Box::pin(self.watch(link, claim, keys, &state)).await;
+                    Box::pin(self.watch(connection, claim, keys, &state)).await;
                 }
                 Ok(Verdict::Busy(self.busy(claim, &state)))
             }
@@ -135,40 +135,40 @@ impl Redis {
     }
 
     /// Lets the server tell the first in line what clients do that tell nobody.
-    async fn watch(&self, link: &Link, claim: &Claim, keys: Keys<'_>, state: &reply::State) {
+    async fn watch(&self, connection: &Connection, claim: &Claim, keys: Keys<'_>, state: &reply::State) {
         let mailbox = &self.session.mailbox;
         let holder = keys.holder();
         mailbox.watch(claim.id, &holder);
         // Between the claim and this it may have changed.
-        if link.watch(&holder).await == Some(state.is_left_to_others()) {
+        if connection.watch(&holder).await == Some(state.is_left_to_others()) {
             mailbox.deliver(claim.id, News::Recheck);
         }
     }
 
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
-    async fn beat(&self, link: &Link, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
-        let (due, answered) = link.beats.join(claim, self.session.mailbox.waiting()).await;
-        self.send_beats(link, due).await;
+    async fn beat(&self, connection: &Connection, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
+        let (due, answered) = connection.beats.join(claim, self.session.mailbox.waiting()).await;
+        self.send_beats(connection, due).await;
         match answered.await {
             Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
-            _ => self.claim_now(link, claim, keys).await,
+            _ => self.claim_now(connection, claim, keys).await,
         }
     }
 
-    async fn send_beats(&self, link: &Link, mut due: Vec<Due>) {
+    async fn send_beats(&self, connection: &Connection, mut due: Vec<Due>) {
         while !due.is_empty() {
             let rest = due.split_off(due.len().min(beats::MOST));
             // What went wrong, each finds out for itself.
-            if let Ok(states) = self.ask_beats(link, &due).await {
+            if let Ok(states) = self.ask_beats(connection, &due).await {
                 due.into_iter().zip(states).for_each(|(due, state)| drop(due.answer.send(state)));
             }
             due = rest;
         }
     }
 
-    async fn ask_beats(&self, link: &Link, due: &[Due]) -> Result<Vec<Option<reply::State>>> {
-        let mut command = link.script(Script::Beat, 4 * due.len(), 512 * due.len());
+    async fn ask_beats(&self, connection: &Connection, due: &[Due]) -> Result<Vec<Option<reply::State>>> {
+        let mut command = connection.script(Script::Beat, 4 * due.len(), 512 * due.len());
         for due in due {
             Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
         }
@@ -176,7 +176,7 @@ impl Redis {
             let tail = member::Tail(claim, self.session.mark());
             command.arg(&member::digits(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
         }
-        reply::beats(link.call(Script::Beat, command, self.options()).await?, due.len())
+        reply::beats(connection.call(Script::Beat, command, self.options()).await?, due.len())
     }
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
@@ -214,10 +214,10 @@ impl Redis {
         busy
     }
 
-    async fn lock_states(&self, link: &Link, names: &[LockName]) -> Result<Vec<LockState>> {
+    async fn lock_states(&self, connection: &Connection, names: &[LockName]) -> Result<Vec<LockState>> {
         let mut states = Vec::new();
         for names in names.chunks(INSPECT_BATCH) {
-            for (name, seen) in names.iter().zip(self.look_at(link, names, WAITERS_SHOWN).await?) {
+            for (name, seen) in names.iter().zip(self.look_at(connection, names, WAITERS_SHOWN).await?) {
                 let mut state = LockState::new(name.clone());
                 state.holders = seen.holders();
                 state.waiters = seen.waiters;
@@ -229,21 +229,26 @@ impl Redis {
         Ok(states)
     }
 
-    async fn look_at(&self, link: &Link, names: &[LockName], waiters: usize) -> Result<Vec<reply::Seen>> {
-        let mut command = link.script(Script::Inspect, 4 * names.len(), 256 * names.len());
+    async fn look_at(
+        &self,
+        connection: &Connection,
+        names: &[LockName],
+        waiters: usize,
+    ) -> Result<Vec<reply::Seen>> {
+        let mut command = connection.script(Script::Inspect, 4 * names.len(), 256 * names.len());
         for name in names {
             Keys::of(&self.options().prefix, name)?.write(&mut command);
         }
         command.arg(&(waiters as u64));
-        reply::inspected(link.call(Script::Inspect, command, self.options()).await?, names.len())
+        reply::inspected(connection.call(Script::Inspect, command, self.options()).await?, names.len())
     }
 
     /// Every lock that ever had a token in the last day, found in steps: the server is never stopped to list its keys.
-    async fn names(&self, link: &Link, filter: &Filter) -> Result<Vec<LockName>> {
+    async fn names(&self, connection: &Connection, filter: &Filter) -> Result<Vec<LockName>> {
         let (mut names, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
             let scan = Command::of(&["SCAN", &cursor, "MATCH", &Keys::fence_pattern(), "COUNT", "1000"]);
-            let (next, fences) = reply::scanned(link.command(scan, self.options()).await?)?;
+            let (next, fences) = reply::scanned(connection.command(scan, self.options()).await?)?;
             let found = fences.iter().filter_map(|fence| Keys::name_of(&self.options().prefix, fence));
             names.extend(found.filter(|name| filter.matches(name)));
             cursor = next;
@@ -321,12 +326,12 @@ impl Engine for Redis {
         }
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let waits = !claim.wait_lease.is_zero();
-        let link = match waits {
+        let connection = match waits {
             true => self.session.listening_link().await?,
-            false => self.session.link().await?,
+            false => self.session.connection().await?,
         };
         if shared::is_shared(claim.mode) {
-            Box::pin(link.learn_to_share(self.options())).await?;
+            Box::pin(connection.learn_to_share(self.options())).await?;
         }
         // Before anything is answered: who is not expected is told to look again, at once and for ever.
         let was_waiting = waits && self.session.mailbox.expect(claim.id);
@@ -335,12 +340,12 @@ impl Engine for Redis {
         }
         let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
             // Boxed, or every claim would carry about what few need.
-            true => Box::pin(self.beat(&link, claim, keys)).await,
-            false => self.claim_now(&link, claim, keys).await,
+            true => Box::pin(self.beat(&connection, claim, keys)).await,
+            false => self.claim_now(&connection, claim, keys).await,
         };
         match verdict {
             // Maybe it was left before this claim was expected, which then was not told: it asks again, by one that listens.
-            Ok(Verdict::Busy(_)) if waits && link.is_closed() => {
+            Ok(Verdict::Busy(_)) if waits && connection.is_closed() => {
                 self.session.mailbox.deliver(claim.id, News::Recheck);
             }
             Ok(Verdict::Busy(_)) => {}
@@ -381,22 +386,22 @@ impl Engine for Redis {
     async fn release(&self, claim: &Claim) -> Result<Released> {
         self.session.mailbox.forget(claim.id);
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let tail = member::Tail(claim, self.session.mark());
         let script = shared::releases_by(claim.mode);
         if shared::is_shared(claim.mode) {
-            Box::pin(link.learn_to_share(self.options())).await?;
+            Box::pin(connection.learn_to_share(self.options())).await?;
         }
-        self.release_value(&link, script, keys, &member::digits(claim.id), &tail).await
+        self.release_value(&connection, script, keys, &member::digits(claim.id), &tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
-        let link = self.session.link().await?;
+        let connection = self.session.connection().await?;
         let names = match filter {
             Filter::Name(name) => vec![name.clone()],
-            Filter::Prefix(_) => self.names(&link, filter).await?,
+            Filter::Prefix(_) => self.names(&connection, filter).await?,
         };
-        self.lock_states(&link, &names).await
+        self.lock_states(&connection, &names).await
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
@@ -412,9 +417,11 @@ impl Redis {
     /// Takes the lock away from the holders named in `lock`. `known_as_ours`: a majority of masters says that they
     /// are, which one of them alone may not know.
     async fn take_away(&self, lock: &LockState, how: Revoke, known_as_ours: bool) -> Result<Revoked> {
-        let (keys, link) = (Keys::of(&self.options().prefix, &lock.name)?, self.session.link().await?);
+        let (keys, connection) =
+            (Keys::of(&self.options().prefix, &lock.name)?, self.session.connection().await?);
         // Once for all: the scripts look for themselves whether whom they take it from still holds.
-        let seen = self.look_at(&link, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
+        let seen =
+            self.look_at(&connection, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
         let is_shared = member::shared_as(&seen.state.value).is_some();
         if let Some(holder) = seen.state.holder()
             && !is_shared
@@ -426,7 +433,7 @@ impl Redis {
         let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
             let revoked = match (seen.sharer(holder.id), how) {
-                (Some(member), how) => self.revoke_shared(&link, keys, member, how).await?,
+                (Some(member), how) => self.revoke_shared(&connection, keys, member, how).await?,
                 // It has left those who hold together, who are not to be disturbed. The newest grant may still name it.
                 (None, _) if is_shared => false,
                 (None, _) if seen.state.holder().is_none_or(|seen| seen.id != holder.id) => false,
@@ -434,13 +441,15 @@ impl Redis {
                 (None, Revoke::Now | Revoke::NowAlsoForeign) => {
                     if seen.state.holder().is_some_and(|seen| seen.foreign.is_none()) || known_as_ours {
                         // Before the lock is free, or the holder's renewal could come in between.
-                        self.revoke_value(&link, keys, seen.value(), Some(holder.id)).await?;
+                        self.revoke_value(&connection, keys, seen.value(), Some(holder.id)).await?;
                     }
                     let released =
-                        self.release_value(&link, Script::Release, keys, seen.value(), "\n").await?;
+                        self.release_value(&connection, Script::Release, keys, seen.value(), "\n").await?;
                     released == Released::Freed
                 }
-                (None, Revoke::AtLeaseEnd) => self.revoke_value(&link, keys, seen.value(), None).await?,
+                (None, Revoke::AtLeaseEnd) => {
+                    self.revoke_value(&connection, keys, seen.value(), None).await?
+                }
             };
             if revoked {
                 done = Revoked::Done;
@@ -456,10 +465,10 @@ impl Redis {
 
     /// The same for claims of which these values stand in the shared keys.
     async fn renew_values(&self, claims: &[Arc<Claim>], values: &[impl AsRef<[u8]>]) -> Result<Vec<Renewal>> {
-        let (options, link) = (self.options(), self.session.link().await?);
+        let (options, connection) = (self.options(), self.session.connection().await?);
         let keys =
             claims.iter().map(|claim| Keys::of(&options.prefix, &claim.name)).collect::<Result<Vec<_>>>()?;
-        let mut command = link.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
+        let mut command = connection.script(Script::Renew, 2 * claims.len(), 160 * claims.len());
         keys.iter().for_each(|keys| keys.write_holder(&mut command));
         keys.iter().for_each(|keys| keys.write_fence(&mut command));
         for value in values {
@@ -468,20 +477,20 @@ impl Redis {
         for claim in claims {
             command.arg(&millis(claim.ttl));
         }
-        reply::renewed(link.call(Script::Renew, command, options).await?, claims)
+        reply::renewed(connection.call(Script::Renew, command, options).await?, claims)
     }
 
     async fn release_value(
         &self,
-        link: &Link,
+        connection: &Connection,
         script: Script,
         keys: Keys<'_>,
         value: &[u8],
         tail: &(impl Arg + ?Sized),
     ) -> Result<Released> {
-        let mut command = self.call_on(link, script, keys);
+        let mut command = self.call_on(connection, script, keys);
         command.arg(value).arg(tail);
-        match link.call(script, command, self.options()).await? {
+        match connection.call(script, command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),
             _ => Err(reply::strange()),
@@ -492,19 +501,19 @@ impl Redis {
     /// for it.
     async fn revoke_value(
         &self,
-        link: &Link,
+        connection: &Connection,
         keys: Keys<'_>,
         value: &[u8],
         at_once: Option<ClaimId>,
     ) -> Result<bool> {
-        let mut command = link.script(Script::Revoke, 2, 256);
+        let mut command = connection.script(Script::Revoke, 2, 256);
         keys.write_holder(&mut command);
         keys.write_waiters(&mut command);
         command.arg(value);
         if let Some(id) = at_once {
             command.arg(&member::digits(id)[..]);
         }
-        match link.call(Script::Revoke, command, self.options()).await? {
+        match connection.call(Script::Revoke, command, self.options()).await? {
             Value::Int(-1) => {
                 let message =
                     "its holder set no expiry, so it would be held for ever; take it away now instead";

@@ -6,27 +6,27 @@ use super::cells::CHANNEL;
 use super::wire::{self, Value};
 use crate::engine::ClaimId;
 use crate::engines::cell_news::CellNews;
-use crate::engines::lane::Protocol;
 use crate::engines::mailbox::{Mailbox, News};
+use crate::net::pipeline::Codec;
 
 /// Whom it is for.
-pub(super) struct Hearing {
+pub(super) struct PushCodec {
     pub(super) mailbox: Arc<Mailbox>,
     /// What is said of cells that are watched.
     pub(super) cells: Arc<CellNews>,
 }
 
-impl Protocol for Hearing {
+impl Codec for PushCodec {
     type Reply = Value;
-    type Begun = wire::Begun;
+    type ParseProgress = wire::Begun;
 
-    const LONGEST: usize = wire::LONGEST_REPLY;
+    const MAX_REPLY: usize = wire::LONGEST_REPLY;
 
-    fn read(&self, bytes: &[u8], begun: &mut wire::Begun) -> Result<Option<(Value, usize)>, String> {
+    fn decode(&self, bytes: &[u8], begun: &mut wire::Begun) -> Result<Option<(Value, usize)>, String> {
         wire::read(bytes, begun)
     }
 
-    fn hear(&self, reply: Value) -> Option<Value> {
+    fn take_push(&self, reply: Value) -> Option<Value> {
         let Value::Push(said) = &reply else { return Some(reply) };
         match &said[..] {
             [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(message)]
@@ -46,13 +46,13 @@ impl Protocol for Hearing {
     }
 
     /// Maybe some news went with it: everybody asks.
-    fn ended(&self) {
+    fn on_retired(&self) {
         self.mailbox.recheck_all();
         self.cells.tell_all();
     }
 }
 
-impl Hearing {
+impl PushCodec {
     fn told(&self, channel: &[u8], message: &[u8]) {
         if channel.starts_with(CHANNEL.as_bytes()) {
             self.cells.tell(&String::from_utf8_lossy(channel));
@@ -61,7 +61,7 @@ impl Hearing {
         }
     }
 
-    /// Keys that [`Link::watch`](super::link::Link::watch) asked about.
+    /// Keys that [`Connection::watch`](super::connection::Connection::watch) asked about.
     fn changed(&self, keys: &Value) {
         match keys {
             Value::Array(keys) => {

@@ -8,9 +8,9 @@ use super::place::Place;
 use super::redlock::Roster;
 use crate::Result;
 use crate::engine::EngineUrl;
+use crate::engine::url_options::{choice, host_and_port, invalid, number, span};
 use crate::engines::quarantine::Quarantine;
-use crate::engines::settings::{choice, host_and_port, invalid, number, span};
-use crate::engines::tls::tls;
+use crate::net::tls::tls;
 
 const KNOWN: [&str; 11] = [
     "ca",

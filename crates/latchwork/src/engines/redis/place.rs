@@ -9,8 +9,8 @@ use rustls::pki_types::ServerName;
 use tokio::net::UnixStream;
 use tokio_rustls::TlsConnector;
 
-use crate::engines::dial::dial;
-use crate::engines::lane::{Lane, Protocol};
+use crate::net::dial::dial;
+use crate::net::pipeline::{Codec, Pipeline};
 
 /// A server's address.
 pub(super) enum Place {
@@ -28,16 +28,16 @@ impl Place {
     ///
     /// # Errors
     /// What the system says, or why the server is not trusted.
-    pub(super) async fn connect<P: Protocol>(&self, protocol: P) -> io::Result<Lane<P>> {
+    pub(super) async fn connect<P: Codec>(&self, protocol: P) -> io::Result<Pipeline<P>> {
         Ok(match self {
-            Self::Tcp { host, port } => Lane::over(protocol, dial(host, *port).await?.into_split()),
+            Self::Tcp { host, port } => Pipeline::over(protocol, dial(host, *port).await?.into_split()),
             Self::Tls { host, port, config } => {
                 let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
                 let stream =
                     TlsConnector::from(config.clone()).connect(name, dial(host, *port).await?).await?;
-                Lane::over(protocol, tokio::io::split(stream))
+                Pipeline::over(protocol, tokio::io::split(stream))
             }
-            Self::Unix(path) => Lane::over(protocol, UnixStream::connect(path).await?.into_split()),
+            Self::Unix(path) => Pipeline::over(protocol, UnixStream::connect(path).await?.into_split()),
         })
     }
 }

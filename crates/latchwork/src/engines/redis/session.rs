@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::link::Link;
+use super::connection::Connection;
 use super::member;
 use super::options::Options;
 use super::server::Server;
 use crate::Result;
-use crate::engines::links::Links;
 use crate::engines::mailbox::Mailbox;
 use crate::engines::quarantine::Lives;
 use crate::locked::locked;
+use crate::net::per_runtime::PerRuntime;
 
 /// Before every channel.
 const CHANNELS: &str = "latchwork:";
@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub(super) mailbox: Arc<Mailbox>,
     /// Where the server sends what is for this client: `latchwork:` and its own digits.
     channel: String,
-    links: Links<Link>,
+    connections: PerRuntime<Connection>,
     known: Mutex<Known>,
 }
 
@@ -35,19 +35,25 @@ struct Known {
 impl Session {
     pub(super) fn new(options: Options) -> Self {
         let channel = [CHANNELS, &member::draw_channel()].concat();
-        Self { options, mailbox: Arc::default(), channel, links: Links::default(), known: Mutex::default() }
+        Self {
+            options,
+            mailbox: Arc::default(),
+            channel,
+            connections: PerRuntime::default(),
+            known: Mutex::default(),
+        }
     }
 
     /// The connection of this runtime, opened if it has none that works.
     ///
     /// # Errors
     /// If the server cannot be reached or used. Nothing was sent then.
-    pub(super) async fn link(&self) -> Result<Arc<Link>> {
-        self.links.get(|| self.open()).await
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>> {
+        self.connections.get(|| self.open()).await
     }
 
-    async fn open(&self) -> Result<Link> {
-        let (link, info) = Link::open(&self.options, &self.mailbox).await?;
+    async fn open(&self) -> Result<Connection> {
+        let (connection, info) = Connection::open(&self.options, &self.mailbox).await?;
         let server = Server::of(&info);
         server.check(&self.options)?;
         if let Some(roster) = &self.options.roster {
@@ -55,19 +61,19 @@ impl Session {
         }
         // Whoever waits must be heard of without a gap: the old connection goes when this one listens.
         if self.mailbox.waiting() > 0 {
-            link.listen(&self.channel, &self.options).await?;
+            connection.listen(&self.channel, &self.options).await?;
         }
         locked(&self.known).saw(&server, &self.options);
-        Ok(link)
+        Ok(connection)
     }
 
     /// The same, where the server's messages to this client arrive.
-    pub(super) async fn listening_link(&self) -> Result<Arc<Link>> {
-        let link = self.link().await?;
-        if !link.is_listening() {
-            Box::pin(link.listen(&self.channel, &self.options)).await?;
+    pub(super) async fn listening_link(&self) -> Result<Arc<Connection>> {
+        let connection = self.connection().await?;
+        if !connection.is_listening() {
+            Box::pin(connection.listen(&self.channel, &self.options)).await?;
         }
-        Ok(link)
+        Ok(connection)
     }
 
     /// This client's own digits in the name of its channel.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::connection::Connection;
 use super::keys::Keys;
-use super::link::Link;
 use super::scripts::Script;
 use super::wire::Value;
 use super::{Redis, each, member, millis, reply};
@@ -46,9 +46,9 @@ impl Redis {
     }
 
     async fn renew_shared(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let (options, link) = (self.options(), self.session.link().await?);
-        link.learn_to_share(options).await?;
-        let mut command = link.script(Script::RenewShared, 4 * claims.len(), 512 * claims.len());
+        let (options, connection) = (self.options(), self.session.connection().await?);
+        connection.learn_to_share(options).await?;
+        let mut command = connection.script(Script::RenewShared, 4 * claims.len(), 512 * claims.len());
         for claim in claims {
             Keys::of(&options.prefix, &claim.name)?.write(&mut command);
         }
@@ -56,30 +56,32 @@ impl Redis {
             let tail = member::Tail(claim, self.session.mark());
             command.arg(&member::digits(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
         }
-        reply::renewed(link.call(Script::RenewShared, command, options).await?, claims)
+        reply::renewed(connection.call(Script::RenewShared, command, options).await?, claims)
     }
 
     /// Takes the lock away from one of those who hold it together.
     pub(super) async fn revoke_shared(
         &self,
-        link: &Link,
+        connection: &Connection,
         keys: Keys<'_>,
         member: &[u8],
         how: Revoke,
     ) -> Result<bool> {
-        link.learn_to_share(self.options()).await?;
+        connection.learn_to_share(self.options()).await?;
         let (id, tail) = member::split(member);
-        let mut command = self.call_on(link, Script::RevokeShared, keys);
+        let mut command = self.call_on(connection, Script::RevokeShared, keys);
         command.arg(member);
         if how.is_now() {
             command.arg(id);
         }
-        let is_there = match link.call(Script::RevokeShared, command, self.options()).await? {
+        let is_there = match connection.call(Script::RevokeShared, command, self.options()).await? {
             Value::Int(done) => done == 1,
             _ => return Err(reply::strange()),
         };
         match is_there && how.is_now() {
-            true => Ok(self.release_value(link, Script::Leave, keys, id, tail).await? == Released::Freed),
+            true => {
+                Ok(self.release_value(connection, Script::Leave, keys, id, tail).await? == Released::Freed)
+            }
             false => Ok(is_there),
         }
     }

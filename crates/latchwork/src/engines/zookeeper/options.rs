@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::wire::Place;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engines::settings::{choice, host_and_port, invalid, session_ttl};
-use crate::engines::tls::tls;
+use crate::engine::url_options::{choice, host_and_port, invalid, session_ttl};
+use crate::net::tls::tls;
 
 const KNOWN: [&str; 5] = ["ca", "cert", "key", "scheme", "session-ttl"];
 const PORT: u16 = 2181;
@@ -91,7 +91,7 @@ fn chroot(url: &EngineUrl) -> Result<String> {
 mod tests {
     use super::*;
     use crate::ErrorKind;
-    use crate::engines::settings::SESSION_TTL;
+    use crate::engine::url_options::SESSION_TTL;
 
     fn parse(url: &str) -> Result<Options> {
         Options::of(&url.parse()?)

@@ -10,8 +10,8 @@ use super::quiet::Quiet;
 use super::wire::{Create, Reply, Request, Session, State, Trouble};
 use crate::clock::Moment;
 use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Valid};
-use crate::engines::thread::Thread;
 use crate::locked::locked;
+use crate::net::own_thread::OwnThread;
 use crate::{Error, ErrorKind, Result};
 
 /// One client: its session is replaced when the server ends it, its claims are not.
@@ -21,14 +21,14 @@ pub(super) struct Shared {
     pub(super) quiet: Quiet,
     pub(super) cell_watches: CellWatches,
     session: Mutex<Arc<Session>>,
-    thread: Thread,
+    thread: OwnThread,
 }
 
 impl Shared {
     /// # Errors
     /// If the system has no thread left.
     pub(super) fn new(options: Options) -> Result<Self> {
-        let thread = Thread::start("latch-zookeeper").map_err(|error| {
+        let thread = OwnThread::start("latch-zookeeper").map_err(|error| {
             Error::new(ErrorKind::Unreachable, format!("zookeeper: no thread can be started: {error}"))
         })?;
         let claims = Arc::<Claims>::default();
@@ -149,7 +149,7 @@ impl Shared {
     }
 }
 
-fn begin(thread: &Thread, options: &Options, claims: &Arc<Claims>) -> Arc<Session> {
+fn begin(thread: &OwnThread, options: &Options, claims: &Arc<Claims>) -> Arc<Session> {
     let claims = claims.clone();
     Arc::new(Session::begin(thread, options.place.clone(), move |session| claims.session_ended(session)))
 }

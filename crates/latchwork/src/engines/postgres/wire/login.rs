@@ -14,12 +14,12 @@ use tokio_postgres::{Client, NoTls};
 use tokio_rustls::TlsConnector;
 
 use super::Trouble;
-use crate::engines::dial::dial;
 use crate::engines::postgres::bounded::Bounded;
 use crate::engines::postgres::options::Options;
 use crate::engines::sql::Stream;
 use crate::engines::sql::session::Socket;
 use crate::locked::locked;
+use crate::net::dial::dial;
 
 /// Asks for TLS: the length of this, and a number that stands for it.
 const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];

@@ -52,7 +52,7 @@ impl Node {
 
     /// Connects, if that was not done.
     pub(super) async fn reach(&self) -> Result<()> {
-        self.session.link().await.map(drop)
+        self.session.connection().await.map(drop)
     }
 
     /// Asks once. To let go it asks until there is an answer: a majority that has let go is success, and nobody would ask the
@@ -73,24 +73,24 @@ impl Node {
     }
 
     async fn ask_once(&self, ask: &Ask) -> Result<Value> {
-        let (link, options) = (self.session.link().await?, &self.session.options);
+        let (connection, options) = (self.session.connection().await?, &self.session.options);
         // Who connects may learn that the master restarted.
         if matches!(ask.script, Script::Claim) && self.session.quarantine().is_some() {
             let message = format!("redis at {} is in quarantine", self.place());
             return Err(Error::new(ErrorKind::Unreachable, message));
         }
         let keys = Keys::of(&options.prefix, &ask.name)?;
-        let mut command = link.script(ask.script, 2, 512);
+        let mut command = connection.script(ask.script, 2, 512);
         keys.write_holder(&mut command);
         keys.write_fence(&mut command);
         for arg in &ask.args {
             command.arg(&arg[..]);
         }
-        match self.pass(ask, link.call_known(ask.script, &mut command, options)).await? {
+        match self.pass(ask, connection.call_known(ask.script, &mut command, options)).await? {
             Some(answer) => Ok(answer),
             // It goes through the gate as well: meanwhile the claim may be over, and its release have been there.
             None => {
-                let request = link.call_spelled_out(ask.script, &command, options);
+                let request = connection.call_spelled_out(ask.script, &command, options);
                 Box::pin(self.pass(ask, request)).await
             }
         }

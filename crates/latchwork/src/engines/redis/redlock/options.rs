@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::Roster;
 use crate::Result;
 use crate::engine::EngineUrl;
+use crate::engine::url_options::{choice, invalid, span};
 use crate::engines::quarantine::Quarantine;
 use crate::engines::redis::options::{Options, Scheme};
-use crate::engines::settings::{choice, invalid, span};
 
 /// Options of the whole, and those that each master takes as well.
 const OWN: [&str; 2] = ["allow-few", "node-timeout"];

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Key, Moving};
+use crate::engine::url_options::{SESSION_TTL, choice, session_ttl};
 use crate::engine::{EngineUrl, Note};
-use crate::engines::settings::{SESSION_TTL, choice, session_ttl};
 use crate::engines::sql::Database;
-use crate::engines::thread::Thread;
+use crate::net::own_thread::OwnThread;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// The other end of a connection, as the server names it.
@@ -166,7 +166,7 @@ const OPEN_LIMIT: Duration = Duration::from_secs(5);
 /// A connection that nobody answers on any more, however far it came, is given up.
 pub(super) async fn in_time<T>(
     server: &impl Server,
-    thread: &Thread,
+    thread: &OwnThread,
     opening: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     thread.in_time(OPEN_LIMIT, opening).await.unwrap_or_else(|| {

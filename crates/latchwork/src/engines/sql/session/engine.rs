@@ -19,8 +19,8 @@ use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Released, Renewal, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::thread::Thread;
 use crate::locked::locked;
+use crate::net::own_thread::OwnThread;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Loss, Promise, Result};
 
 /// A client of a server that keeps locks for connections.
@@ -102,7 +102,7 @@ impl<S: Server> Sessions<S> {
     /// # Errors
     /// Why it is not, or cannot be reached.
     pub(in crate::engines) async fn connect(server: S) -> Result<Self> {
-        let thread = Thread::start("latch-sessions").map_err(|error| {
+        let thread = OwnThread::start("latch-sessions").map_err(|error| {
             let message = format!("{}: no thread can be started: {error}", server.engine());
             Error::new(ErrorKind::Unreachable, message)
         })?;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::{self, Handle};
 
 use super::connection::Ended;
-use crate::engines::thread::Thread;
 use crate::locked::locked;
+use crate::net::own_thread::OwnThread;
 
 /// What reads and writes, until the connection ends. It must be [fit](super::Socket) to be polled on any runtime.
 type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -18,7 +18,7 @@ type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A connection on the move.
 pub(in crate::engines) struct Moving {
     state: Mutex<State>,
-    thread: Thread,
+    thread: OwnThread,
 }
 
 struct State {
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Moving {
-    pub(super) fn new(thread: Thread, ended: Ended) -> Arc<Self> {
+    pub(super) fn new(thread: OwnThread, ended: Ended) -> Arc<Self> {
         let state = State {
             driving: None,
             ended: Some(ended),

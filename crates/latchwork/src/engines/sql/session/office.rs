@@ -9,9 +9,9 @@ use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
 use super::{Connection, Key, Moving, Server};
 use crate::engine::{Claim, ClaimId, Grant, Valid};
-use crate::engines::thread::Thread;
 use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::net::own_thread::OwnThread;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How many connections that nobody waits on any more are kept. They hold nothing.
@@ -49,12 +49,12 @@ pub(super) struct Office<S: Server> {
     /// Of names that were used lately: to make one takes longer than anything else that a free lock needs here.
     keys: Mutex<HashMap<LockName, Key, AsItIs>>,
     idle: Mutex<Vec<Arc<Line<S::Connection>>>>,
-    pub(super) thread: Thread,
+    pub(super) thread: OwnThread,
     pub(super) sweeps: Sweeps,
 }
 
 impl<S: Server> Office<S> {
-    pub(super) fn new(server: S, thread: Thread) -> Arc<Self> {
+    pub(super) fn new(server: S, thread: OwnThread) -> Arc<Self> {
         let (keys, idle) = (Mutex::default(), Mutex::default());
         let (claims, sweeps) = (Arc::default(), Sweeps::from_now());
         Arc::new(Self { server, claims, keys, idle, thread, sweeps })

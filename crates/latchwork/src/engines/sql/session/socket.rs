@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::{self, Handle};
 
-use crate::engines::dial::dial;
+use crate::net::dial::dial;
 
 /// A socket. A runtime that stands still hears nothing, so whoever polls this takes it over to its own.
 pub(in crate::engines) struct Socket {

@@ -9,7 +9,7 @@ use tokio_rustls::TlsConnector;
 
 use super::jute::{In, Out, next_message};
 use crate::clock::{Clock, Moment};
-use crate::engines::dial::dial;
+use crate::net::dial::dial;
 
 /// The request number of a user's credentials.
 pub(super) const AUTH_XID: i32 = -4;

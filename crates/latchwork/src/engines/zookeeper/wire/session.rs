@@ -10,7 +10,7 @@ use super::connection::Place;
 use super::driver::Driver;
 use super::request::{Reply, Request};
 use crate::clock::{Clock, Moment};
-use crate::engines::thread::Thread;
+use crate::net::own_thread::OwnThread;
 
 /// A session with the server or ensemble. It outlives its connections, and ends when its last handle is dropped.
 pub(in super::super) struct Session {
@@ -107,7 +107,7 @@ impl Session {
     /// Begins a session on `thread`. It is usable once [`Session::ready`] says so; `ended` is called with its id if the
     /// server ends it.
     pub(in super::super) fn begin(
-        thread: &Thread,
+        thread: &OwnThread,
         place: Arc<Place>,
         ended: impl Fn(i64) + Send + 'static,
     ) -> Self {

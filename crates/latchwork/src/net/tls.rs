@@ -1,4 +1,4 @@
-//! TLS as URLs ask for it: `ca=`, `cert=`, `key=`. The checks cannot be turned off.
+//! The TLS configuration of a URL: `ca=`, `cert=`, `key=`. Certificate checks cannot be turned off.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::settings::{invalid, pem};
 use crate::Result;
 use crate::engine::EngineUrl;
+use crate::engine::url_options::{invalid, pem};
 
-/// How to talk to the servers, if the URL says `scheme+tls` or `rediss`.
+/// The configuration, if the scheme of the URL ends in `+tls` or is `rediss`.
 ///
 /// # Errors
-/// For a file that cannot be used, and for files without TLS.
-pub(super) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
+/// For a file that cannot be used, and for file options without TLS.
+pub(crate) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
     let files = ["ca", "cert", "key"].map(|option| url.option(option).map(Path::new));
     if !(url.scheme().ends_with("+tls") || url.scheme() == "rediss") {
         return match (files.iter().any(Option::is_some), url.scheme()) {
@@ -44,7 +44,7 @@ pub(super) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
     Ok(Some(config))
 }
 
-/// The authorities that are trusted: the given ones and no other, or else the system's.
+/// The trusted authorities: those in `ca`, or else those of the system.
 fn roots(url: &EngineUrl, ca: Option<&Path>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let trusted = match ca {

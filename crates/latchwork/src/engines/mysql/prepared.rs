@@ -28,7 +28,7 @@ const END: [&str; 2] = ["SET SESSION autocommit = 1", "SET SESSION autocommit = 
 const BESIDE_A_VALUE: usize = 1024;
 
 /// A connection that knows every statement.
-pub(super) struct Lane {
+pub(super) struct PreparedConnection {
     connection: Connection,
     /// Those of a scheme, in the order of their numbers.
     statements: Statements,
@@ -57,7 +57,7 @@ struct ForCells {
     longest: usize,
 }
 
-impl Lane {
+impl PreparedConnection {
     /// Connects and prepares the statements; makes the tables if they are missing.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A thread of an engine's own, so that user code that blocks every worker cannot end its connections.
+//! A runtime on a thread of its own. Connections that must survive user code which blocks every worker live there.
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use std::future::pending;
@@ -11,20 +11,20 @@ use tokio::task::JoinHandle;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use tokio::time::timeout;
 
-/// The thread. It ends with the last of what keeps it alive.
+/// The thread ends when the last clone of this and the last spawned task are gone.
 #[derive(Clone)]
-pub(super) struct Thread {
+pub(crate) struct OwnThread {
     runtime: Handle,
     alive: mpsc::Sender<()>,
 }
 
-impl Thread {
+impl OwnThread {
     /// # Errors
     /// If the system has no thread or descriptor left.
-    pub(super) fn start(name: &str) -> std::io::Result<Self> {
+    pub(crate) fn start(name: &str) -> std::io::Result<Self> {
         let (alive, mut ended) = mpsc::channel(1);
         let (sender, made) = std::sync::mpsc::channel();
-        // Made over there: a runtime must not be dropped in async code.
+        // Built on that thread: a runtime must not be dropped in async code.
         let live = move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             let is_made =
@@ -39,16 +39,16 @@ impl Thread {
         Ok(Self { runtime, alive })
     }
 
-    /// Its runtime's.
+    /// The id of its runtime.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(super) fn id(&self) -> tokio::runtime::Id {
+    pub(crate) fn id(&self) -> tokio::runtime::Id {
         self.runtime.id()
     }
 
-    /// Waits here for so long at most. The time is kept there: what nobody waits for any more may go on elsewhere, and the runtime
-    /// that it began on may end.
+    /// Runs `work` here, for at most `limit`. The timer is on that thread, because the runtime of the caller may end while `work`
+    /// continues elsewhere.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    pub(super) async fn in_time<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn in_time<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut limit = self.spawn(async move { timeout(limit, pending::<()>()).await });
         let done = tokio::select! {
             done = work => Some(done),
@@ -58,8 +58,8 @@ impl Thread {
         done
     }
 
-    /// Does it there. The thread lives for as long as that takes.
-    pub(super) fn spawn<T: Send + 'static>(
+    /// Spawns `work` on that thread, which lives until it is done.
+    pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {

@@ -29,9 +29,10 @@ use super::wire::{
     AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, STATUS, StatusRequest, StatusResponse,
 };
 use crate::engine::Boxed;
-use crate::engines::dial::dial;
-use crate::engines::links::Connection;
 use crate::locked::locked;
+use crate::net::abandon::AbandonGuard;
+use crate::net::dial::dial;
+use crate::net::per_runtime::Closable;
 use crate::{Error, Result};
 
 /// How long one member is tried before the next one, if there are others. Keep-alives must not wait for a
@@ -50,7 +51,7 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 const LONGEST: usize = 64 << 20;
 
 /// A connection to one member. It never comes back to life: whoever finds it closed opens another.
-pub(super) struct Link {
+pub(super) struct Connection {
     sender: SendRequest<Body>,
     origin: Uri,
     /// The member, as it may be shown.
@@ -91,25 +92,25 @@ impl Closed {
     }
 }
 
-impl Connection for Link {
+impl Closable for Connection {
     fn is_closed(&self) -> bool {
         self.closed.is_set() || self.sender.is_closed()
     }
 }
 
-impl Link {
+impl Connection {
     /// Connects to a member, asks how it is, and proves who asks.
     ///
     /// # Errors
     /// If it cannot be reached, is not trusted, refuses the user, or has lost the majority.
     pub(super) async fn open(options: &Options, member: &Member, limit: Duration) -> Result<Self> {
-        let mut link = within(limit, member, Self::greet(options, member)).await?;
-        let proof = async { link.prove(options).await.map_err(|status| link.failed(&status)) };
+        let mut connection = within(limit, member, Self::greet(options, member)).await?;
+        let proof = async { connection.prove(options).await.map_err(|status| connection.failed(&status)) };
         within(PROOF_LIMIT, member, proof).await?;
-        if link.version.is_empty() && options.user.is_some() {
-            within(limit, member, link.ask_status(options)).await?;
+        if connection.version.is_empty() && options.user.is_some() {
+            within(limit, member, connection.ask_status(options)).await?;
         }
-        Ok(link)
+        Ok(connection)
     }
 
     async fn greet(options: &Options, member: &Member) -> Result<Self> {
@@ -132,9 +133,10 @@ impl Link {
         let (token, version) = (Mutex::default(), String::new());
         let has_others = options.members.len() > 1;
         let turn = tokio::sync::Mutex::default();
-        let mut link = Self { sender, origin, place, version, closed, has_others, token, turn, watches };
-        link.ask_status(options).await?;
-        Ok(link)
+        let mut connection =
+            Self { sender, origin, place, version, closed, has_others, token, turn, watches };
+        connection.ask_status(options).await?;
+        Ok(connection)
     }
 
     /// Asks for the version, and whether there is a leader. Versions from 3.5.28 on tell that only users who have proved who they
@@ -191,7 +193,7 @@ impl Link {
         self.ask_within(ANSWER_LIMIT, options, path, question).await
     }
 
-    /// Like [`Link::ask`], with a shorter time limit.
+    /// Like [`Connection::ask`], with a shorter time limit.
     pub(super) async fn ask_within<Q, A>(
         &self,
         limit: Duration,
@@ -273,11 +275,12 @@ impl Link {
         })
     }
 
-    /// Waits for an answer. If nobody waits any longer, the member is not asked again.
+    /// Waits for an answer. Dropped before it came, this closes the connection: the core waited long enough, and the next request
+    /// goes to another member.
     pub(super) async fn heard<T>(&self, asking: impl Future<Output = T>) -> T {
-        let unheard = Unheard(&self.closed);
+        let guard = AbandonGuard::retire(|| self.closed.set());
         let answer = asking.await;
-        unheard.heard();
+        guard.answered();
         answer
     }
 
@@ -306,7 +309,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.closed.set();
     }
@@ -323,8 +326,8 @@ where
 {
     let stream = Noticed { stream, closed: closed.clone() };
     let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
-    let (sender, connection) = shaken.map_err(|error| failure::unreachable(place, error))?;
-    tokio::spawn(connection);
+    let (sender, driver) = shaken.map_err(|error| failure::unreachable(place, error))?;
+    tokio::spawn(driver);
     Ok(sender)
 }
 
@@ -333,22 +336,6 @@ fn not_secured(place: &str, error: &std::io::Error) -> Error {
         place,
         format!("{error}; does this port speak TLS, and did the authority of ca= sign its certificate?"),
     )
-}
-
-/// A request that was dropped before its answer came: the core waited long enough. The member may be cut off without a
-/// word, so the next request goes to another.
-struct Unheard<'a>(&'a Closed);
-
-impl Unheard<'_> {
-    fn heard(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        self.0.set();
-    }
 }
 
 /// The connection, as tonic wants it.

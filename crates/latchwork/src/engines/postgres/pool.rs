@@ -15,16 +15,16 @@ use super::Shared;
 use super::connection::Connection;
 use crate::Result;
 use crate::engines::cell_news::CellNews;
-use crate::engines::links;
 use crate::engines::sql::{Answer, Ask, Transaction};
 use crate::locked::locked;
+use crate::net::per_runtime;
 
 /// How many spare connections a runtime has at most; who needs another waits.
 const SPARE: usize = 4;
 /// How many of these are kept.
 const MOST_IDLE: usize = 2;
 /// The connections of one runtime.
-pub(super) struct Link {
+pub(super) struct RuntimePool {
     main: Arc<Connection>,
     /// Read by statements on the main connection, written by whoever must have it alone.
     alone: Arc<RwLock<()>>,
@@ -34,13 +34,13 @@ pub(super) struct Link {
     shared: Arc<Shared>,
 }
 
-impl links::Connection for Link {
+impl per_runtime::Closable for RuntimePool {
     fn is_closed(&self) -> bool {
         self.main.is_closed()
     }
 }
 
-impl Link {
+impl RuntimePool {
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self> {
         let main = Arc::new(Connection::open(shared.clone()).await?);
         let room = Arc::new(Semaphore::new(SPARE));
@@ -121,7 +121,7 @@ impl Link {
     /// A connection for whoever needs one alone.
     async fn alone(self: Arc<Self>) -> Result<OpenTransaction> {
         match self.alone.clone().try_write_owned() {
-            Ok(alone) => Ok(OpenTransaction { place: Place::Main(alone), link: self, is_over: false }),
+            Ok(alone) => Ok(OpenTransaction { place: Place::Main(alone), pool: self, is_over: false }),
             Err(_) => self.spare().await,
         }
     }
@@ -135,7 +135,7 @@ impl Link {
             Some(idle) => idle,
             None => Arc::new(Connection::open(self.shared.clone()).await?),
         };
-        Ok(OpenTransaction { place: Place::Spare(connection, room), link: self, is_over: false })
+        Ok(OpenTransaction { place: Place::Spare(connection, room), pool: self, is_over: false })
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) enum Beside<'a> {
 /// A connection that is used alone, mostly for a transaction. Dropped before its end it is closed, and the server rolls back.
 pub(super) struct OpenTransaction {
     place: Place,
-    link: Arc<Link>,
+    pool: Arc<RuntimePool>,
     is_over: bool,
 }
 
@@ -162,7 +162,7 @@ enum Place {
 impl OpenTransaction {
     fn connection(&self) -> &Connection {
         match &self.place {
-            Place::Main(_) => &self.link.main,
+            Place::Main(_) => &self.pool.main,
             Place::Spare(connection, _) => connection,
         }
     }
@@ -171,7 +171,7 @@ impl OpenTransaction {
     fn end(mut self) {
         self.is_over = true;
         let Place::Spare(connection, _) = &self.place else { return };
-        let mut idle = locked(&self.link.idle);
+        let mut idle = locked(&self.pool.idle);
         if idle.len() < MOST_IDLE {
             idle.push(connection.clone());
         }

@@ -1,36 +1,36 @@
-//! What has arrived.
+//! Bytes that have arrived and were not parsed yet.
 
-/// How much is read at once, unless a reply is longer.
+/// The size of a read, unless a reply is longer.
 const USUAL_READ: usize = 8 * 1024;
 
-/// What has arrived and was not read yet.
-pub(super) struct Inbox {
+/// Grows for a long reply, and shrinks behind it.
+pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
     from: usize,
     to: usize,
 }
 
-impl Inbox {
+impl ReadBuffer {
     pub(super) fn new() -> Self {
         Self { bytes: vec![0; USUAL_READ], from: 0, to: 0 }
     }
 
-    /// What was not read yet.
+    /// Bytes that were not consumed yet.
     pub(super) fn unread(&self) -> &[u8] {
         &self.bytes[self.from..self.to]
     }
 
-    /// So much more has arrived where there was room.
-    pub(super) fn arrived(&mut self, length: usize) {
+    /// So many bytes were read into the room.
+    pub(super) fn filled(&mut self, length: usize) {
         self.to += length;
     }
 
-    /// So much was read.
-    pub(super) fn read(&mut self, length: usize) {
+    /// So many bytes were parsed.
+    pub(super) fn consume(&mut self, length: usize) {
         self.from += length;
     }
 
-    /// Where more can be put; `None` if so much has arrived that it is no reply.
+    /// Room for more bytes. `None` if the longest reply would fit into those that are there.
     pub(super) fn room(&mut self, longest: usize) -> Option<&mut [u8]> {
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
@@ -59,22 +59,22 @@ mod tests {
     #[test]
     fn there_is_room_for_the_longest_reply_and_for_no_more() {
         for longest in [USUAL_READ, USUAL_READ + 1, 100_000, 1 << 20] {
-            let (mut inbox, mut arrived) = (Inbox::new(), 0);
+            let (mut buffer, mut arrived) = (ReadBuffer::new(), 0);
             // Behind one that was read.
-            inbox.arrived(10);
-            inbox.read(9);
-            while let Some(room) = inbox.room(longest) {
+            buffer.filled(10);
+            buffer.consume(9);
+            while let Some(room) = buffer.room(longest) {
                 let length = room.len().min(1_000);
                 assert!(length > 0);
                 room[..length].fill(b'x');
-                inbox.arrived(length);
+                buffer.filled(length);
                 arrived += length;
             }
-            assert_eq!((inbox.unread().len(), arrived), (longest, longest - 1));
-            assert!(inbox.unread()[1..].iter().all(|byte| *byte == b'x'));
-            inbox.read(longest);
-            assert_eq!(inbox.room(longest).map(|room| room.len()), Some(inbox.bytes.len()));
-            assert!(inbox.bytes.len() <= 8 * USUAL_READ, "it is small again");
+            assert_eq!((buffer.unread().len(), arrived), (longest, longest - 1));
+            assert!(buffer.unread()[1..].iter().all(|byte| *byte == b'x'));
+            buffer.consume(longest);
+            assert_eq!(buffer.room(longest).map(|room| room.len()), Some(buffer.bytes.len()));
+            assert!(buffer.bytes.len() <= 8 * USUAL_READ, "it is small again");
         }
     }
 }

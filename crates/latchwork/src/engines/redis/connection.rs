@@ -7,23 +7,23 @@ use tokio::sync::OnceCell;
 
 use super::beats::Beats;
 use super::failure::{Failure, code, not_greeted, not_selected, refused, unanswered};
-use super::news::Hearing;
+use super::news::PushCodec;
 use super::options::{Login, Options};
 use super::scripts::Script;
 use super::wire::{Command, Trouble, Value};
 use crate::engines::cell_news::CellNews;
-use crate::engines::lane::{Answer, Lane};
-use crate::engines::links::Connection;
 use crate::engines::mailbox::Mailbox;
-use crate::engines::unheard;
+use crate::net::abandon::AbandonGuard;
+use crate::net::per_runtime::Closable;
+use crate::net::pipeline::{PendingReply, Pipeline};
 use crate::{Error, Result};
 
 /// How long to try to reach the server, and how long it may take to say who it is. The core bounds every request as well.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection to the server. It never comes back to life: whoever finds it closed opens another.
-pub(super) struct Link {
-    lane: Lane<Hearing>,
+pub(super) struct Connection {
+    pipeline: Pipeline<PushCodec>,
     /// In the order of the scripts.
     shas: Vec<String>,
     /// Of those that few need.
@@ -40,23 +40,23 @@ pub(super) struct Link {
 /// What came of a request, before anybody thought about what it means.
 type Asked<T> = std::result::Result<T, Trouble>;
 
-impl Connection for Link {
+impl Closable for Connection {
     fn is_closed(&self) -> bool {
-        self.lane.is_retired()
+        self.pipeline.is_retired()
     }
 }
 
-impl Link {
+impl Connection {
     /// Connects, and asks the server about itself.
     pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
         let cells = Arc::<CellNews>::default();
-        let hearing = Hearing { mailbox: mailbox.clone(), cells: cells.clone() };
+        let hearing = PushCodec { mailbox: mailbox.clone(), cells: cells.clone() };
         let connected = in_time(async { Ok(options.address.connect(hearing).await?) }).await;
-        let lane = connected.map_err(|trouble| refused(&trouble, options))?;
-        let greeted = in_time(greet(&lane, options)).await;
+        let pipeline = connected.map_err(|trouble| refused(&trouble, options))?;
+        let greeted = in_time(greet(&pipeline, options)).await;
         let (info, shas) = greeted.map_err(|trouble| refused(&trouble, options))?;
-        let link = Self {
-            lane,
+        let connection = Self {
+            pipeline,
             shas,
             shared_shas: OnceCell::new(),
             beats: Beats::default(),
@@ -64,7 +64,7 @@ impl Link {
             listening: OnceCell::new(),
             tracking: OnceCell::new(),
         };
-        Ok((link, info))
+        Ok((connection, info))
     }
 
     /// Makes sure that the server knows the scripts of claims that hold together with others. Not before one is needed: a
@@ -74,9 +74,9 @@ impl Link {
     /// If it cannot be told. Nothing was done then.
     pub(super) async fn learn_to_share(&self, options: &Options) -> Result<()> {
         let learn = || async {
-            let unheard = Unheard(&self.lane);
-            let shas = ask_all(&self.lane, load(Script::SHARED, options)).await.map(texts);
-            unheard.heard();
+            let guard = AbandonGuard::retire(|| self.pipeline.retire());
+            let shas = ask_all(&self.pipeline, load(Script::SHARED, options)).await.map(texts);
+            guard.answered();
             shas
         };
         let learnt = self.shared_shas.get_or_try_init(learn).await;
@@ -99,9 +99,9 @@ impl Link {
     /// nobody is lost, and its receiver taken for dead.
     pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
         let subscribe = || async {
-            let unheard = Unheard(&self.lane);
+            let guard = AbandonGuard::retire(|| self.pipeline.retire());
             let subscribed = self.send(&mut Command::of(&["SUBSCRIBE", channel])).await;
-            unheard.heard();
+            guard.answered();
             subscribed.map(drop)
         };
         let listening = self.listening.get_or_try_init(subscribe).await;
@@ -130,9 +130,9 @@ impl Link {
         }
         // The first is about the next command of this connection, whosever that is.
         let look = vec![Command::of(&["CLIENT", "CACHING", "YES"]), Command::of(&["EXISTS", key])];
-        let unheard = Unheard(&self.lane);
-        let looked = ask_all(&self.lane, look).await;
-        unheard.heard();
+        let guard = AbandonGuard::retire(|| self.pipeline.retire());
+        let looked = ask_all(&self.pipeline, look).await;
+        guard.answered();
         match looked.ok()?.pop()? {
             Value::Int(count) => Some(count > 0),
             _ => None,
@@ -194,38 +194,37 @@ impl Link {
         if matches!(script, Script::Inspect | Script::CellWrite) {
             return self.ask_while_wanted(command).await;
         }
-        let unheard = Unheard(&self.lane);
+        let guard = AbandonGuard::retire(|| self.pipeline.retire());
         let answer = self.send(command).await;
-        unheard.heard();
+        guard.answered();
         answer
     }
 
-    /// For one who may stop at any time, which says nothing of the connection. But who has waited for long may be the only one who
-    /// uses it, and must leave it when nobody answers.
+    /// For callers that may cancel at any time.
     async fn ask_while_wanted(&self, command: &mut Command) -> Asked<Value> {
-        let unheard = unheard::Unheard::of(|| self.lane.retire());
+        let guard = AbandonGuard::retire_if_slow(|| self.pipeline.retire());
         let answer = self.send(command).await;
-        unheard.heard();
+        guard.answered();
         answer
     }
 
     async fn send(&self, command: &mut Command) -> Asked<Value> {
-        let answered = self.lane.send(command.packed()).ok_or_else(|| ended(&self.lane))?;
-        answer(&self.lane, answered).await
+        let answered = self.pipeline.send(command.packed()).ok_or_else(|| ended(&self.pipeline))?;
+        answer(&self.pipeline, answered).await
     }
 
     fn failed(&self, trouble: &Trouble, options: &Options) -> Error {
         let failure = Failure::of(trouble);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
-        if failure == Failure::Connection || code(trouble) == Some("READONLY") {
-            self.lane.retire();
+        if failure == Failure::Broken || code(trouble) == Some("READONLY") {
+            self.pipeline.retire();
         }
         unanswered(failure, trouble, options)
     }
 }
 
 /// Logs in, and asks all that has to be known, in one round trip.
-async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<String>)> {
+async fn greet(pipeline: &Pipeline<PushCodec>, options: &Options) -> Asked<(String, Vec<String>)> {
     let Login { user, password, database } = &options.login;
     let mut hello = Command::of(&["HELLO", "3"]);
     if let Some(password) = password {
@@ -238,9 +237,9 @@ async fn greet(lane: &Lane<Hearing>, options: &Options) -> Asked<(String, Vec<St
     greeting.extend((*database > 0).then(|| Command::of(&["SELECT", &database.to_string()])));
     greeting.push(Command::of(&["INFO"]));
     greeting.extend(load(Script::of(options), options));
-    let mut answers = send_all(lane, greeting)?.into_iter();
+    let mut answers = send_all(pipeline, greeting)?.into_iter();
     let mut next = async || match answers.next() {
-        Some(answered) => answer(lane, answered).await.map(Some),
+        Some(answered) => answer(pipeline, answered).await.map(Some),
         None => Ok(None),
     };
     next().await.map_err(|trouble| not_greeted(trouble, password.is_some()))?;
@@ -266,30 +265,30 @@ fn load(scripts: &[Script], options: &Options) -> Vec<Command> {
 }
 
 /// Sends these without any other between them.
-fn send_all(lane: &Lane<Hearing>, mut commands: Vec<Command>) -> Asked<Vec<Answer<Value>>> {
+fn send_all(pipeline: &Pipeline<PushCodec>, mut commands: Vec<Command>) -> Asked<Vec<PendingReply<Value>>> {
     let count = commands.len();
     let bytes = commands.iter_mut().flat_map(|command| command.packed().iter().copied());
-    lane.send_all(&bytes.collect::<Vec<_>>(), count).ok_or_else(|| ended(lane))
+    pipeline.send_all(&bytes.collect::<Vec<_>>(), count).ok_or_else(|| ended(pipeline))
 }
 
-async fn ask_all(lane: &Lane<Hearing>, commands: Vec<Command>) -> Asked<Vec<Value>> {
+async fn ask_all(pipeline: &Pipeline<PushCodec>, commands: Vec<Command>) -> Asked<Vec<Value>> {
     let mut answers = Vec::with_capacity(commands.len());
-    for answered in send_all(lane, commands)? {
-        answers.push(answer(lane, answered).await?);
+    for answered in send_all(pipeline, commands)? {
+        answers.push(answer(pipeline, answered).await?);
     }
     Ok(answers)
 }
 
-async fn answer(lane: &Lane<Hearing>, answered: Answer<Value>) -> Asked<Value> {
+async fn answer(pipeline: &Pipeline<PushCodec>, answered: PendingReply<Value>) -> Asked<Value> {
     match answered.await {
         Ok(Value::Refused(why)) => Err(Trouble::Refused(why)),
         Ok(answer) => Ok(answer),
-        Err(_) => Err(ended(lane)),
+        Err(_) => Err(ended(pipeline)),
     }
 }
 
-fn ended(lane: &Lane<Hearing>) -> Trouble {
-    Trouble::Ended(lane.why())
+fn ended(pipeline: &Pipeline<PushCodec>) -> Trouble {
+    Trouble::Ended(pipeline.reason())
 }
 
 async fn in_time<T>(asking: impl Future<Output = Asked<T>>) -> Asked<T> {
@@ -305,21 +304,5 @@ fn text(value: Value) -> String {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         _ => String::new(),
-    }
-}
-
-/// A request that was dropped before its answer came: the core waited long enough. The connection may be cut off
-/// without a word, so the next request opens another.
-struct Unheard<'a>(&'a Lane<Hearing>);
-
-impl Unheard<'_> {
-    fn heard(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        self.0.retire();
     }
 }

@@ -8,29 +8,29 @@ use super::*;
 /// Answers are lines. Those with a mark nobody asked for.
 #[derive(Clone, Default)]
 struct Lines {
-    news: Arc<Mutex<Vec<String>>>,
+    pushed: Arc<Mutex<Vec<String>>>,
     ended: Arc<Mutex<u32>>,
 }
 
-impl Protocol for Lines {
+impl Codec for Lines {
     type Reply = String;
-    type Begun = ();
+    type ParseProgress = ();
 
-    const LONGEST: usize = 16 * 1024;
+    const MAX_REPLY: usize = 16 * 1024;
 
-    fn read(&self, bytes: &[u8], (): &mut ()) -> Result<Option<(String, usize)>, String> {
+    fn decode(&self, bytes: &[u8], (): &mut ()) -> Result<Option<(String, usize)>, String> {
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
         let line = std::str::from_utf8(&bytes[..end]).map_err(|_| "no text".to_owned())?;
         Ok(Some((line.to_owned(), end + 1)))
     }
 
-    fn hear(&self, line: String) -> Option<String> {
-        let Some(news) = line.strip_prefix('!') else { return Some(line) };
-        locked(&self.news).push(news.to_owned());
+    fn take_push(&self, line: String) -> Option<String> {
+        let Some(pushed) = line.strip_prefix('!') else { return Some(line) };
+        locked(&self.pushed).push(pushed.to_owned());
         None
     }
 
-    fn ended(&self) {
+    fn on_retired(&self) {
         *locked(&self.ended) += 1;
     }
 }
@@ -54,10 +54,10 @@ impl AsyncWrite for Writes {
     }
 }
 
-fn open(room: usize) -> (Lane<Lines>, Lines, DuplexStream) {
+fn open(room: usize) -> (Pipeline<Lines>, Lines, DuplexStream) {
     let (near, far) = duplex(room);
     let lines = Lines::default();
-    (Lane::over(lines.clone(), split(near)), lines, far)
+    (Pipeline::over(lines.clone(), split(near)), lines, far)
 }
 
 #[tokio::test]
@@ -65,31 +65,31 @@ async fn who_asks_alone_writes_at_once_and_the_others_together() {
     let (reader, mut far) = duplex(64);
     let writes = Writes::default();
     let made = || std::mem::take(&mut *locked(&writes.0));
-    let lane = Lane::over(Lines::default(), (reader, writes.clone()));
+    let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
     yield_now().await;
-    let first = lane.send(b"a\n").expect("open");
+    let first = pipeline.send(b"a\n").expect("open");
     assert_eq!(made(), [b"a\n"], "nobody else has run");
-    let others = [b"b\n", b"c\n", b"d\n"].map(|request| lane.send(request).expect("open"));
+    let others = [b"b\n", b"c\n", b"d\n"].map(|request| pipeline.send(request).expect("open"));
     assert!(made().is_empty(), "they go together");
     yield_now().await;
     assert_eq!(made(), [b"b\nc\nd\n"]);
-    let much = vec![b'x'; ENOUGH];
-    let last = lane.send(&much).expect("open");
+    let much = vec![b'x'; FLUSH_AT];
+    let last = pipeline.send(&much).expect("open");
     assert_eq!(made(), [much], "it waits for nobody");
     far.write_all(b"1\n2\n3\n4\n5\n").await.expect("read");
     assert_eq!(first.await.expect("answered"), "1");
     let [b, c, d] = others;
     assert_eq!((b.await, c.await, d.await), (Ok("2".to_owned()), Ok("3".to_owned()), Ok("4".to_owned())));
     assert_eq!(last.await.expect("answered"), "5");
-    let alone = lane.send(b"e\n").expect("open");
+    let alone = pipeline.send(b"e\n").expect("open");
     assert_eq!(made(), [b"e\n"], "nothing is under way any more");
     drop(alone);
 }
 
 #[tokio::test]
 async fn news_disturb_no_answer_and_answers_come_in_pieces() {
-    let (lane, lines, mut far) = open(64);
-    let answers = lane.send_all(b"a\nb\n", 2).expect("open");
+    let (pipeline, lines, mut far) = open(64);
+    let answers = pipeline.send_all(b"a\nb\n", 2).expect("open");
     far.write_all(b"!one\n1").await.expect("read");
     yield_now().await;
     far.write_all(b"0\n!two\n20\n").await.expect("read");
@@ -98,16 +98,16 @@ async fn news_disturb_no_answer_and_answers_come_in_pieces() {
         heard.push(answer.await.expect("answered"));
     }
     assert_eq!(heard, ["10", "20"]);
-    assert_eq!(*locked(&lines.news), ["one", "two"]);
+    assert_eq!(*locked(&lines.pushed), ["one", "two"]);
 }
 
 /// A peer that takes a few bytes at a time gets everything, in order.
 #[tokio::test]
 async fn what_does_not_fit_goes_out_later() {
-    let (lane, _, mut far) = open(7);
+    let (pipeline, _, mut far) = open(7);
     let requests: Vec<_> = (0..2_000).map(|number| format!("{number}\n")).collect();
     let answers: Vec<_> =
-        requests.iter().map(|request| lane.send(request.as_bytes()).expect("open")).collect();
+        requests.iter().map(|request| pipeline.send(request.as_bytes()).expect("open")).collect();
     let (mut sent, expected) = (vec![0; requests.concat().len()], requests.concat());
     far.read_exact(&mut sent).await.expect("all of it");
     assert_eq!(String::from_utf8_lossy(&sent), expected);
@@ -123,13 +123,13 @@ async fn what_does_not_fit_goes_out_later() {
 /// As after a standstill: whoever asked has long given up when the connection goes on.
 #[tokio::test]
 async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_to_its_end() {
-    let (lane, _, mut far) = open(3);
+    let (pipeline, _, mut far) = open(3);
     yield_now().await;
-    drop(lane.send(b"begun\n").expect("open"));
-    drop(lane.send(b"given up\n").expect("open"));
-    let asked = lane.send(b"asked\n").expect("open");
-    let mut both = lane.send_all(b"c\nd\n", 2).expect("open");
-    drop(lane.send_all(b"e\nf\n", 2).expect("open"));
+    drop(pipeline.send(b"begun\n").expect("open"));
+    drop(pipeline.send(b"given up\n").expect("open"));
+    let asked = pipeline.send(b"asked\n").expect("open");
+    let mut both = pipeline.send_all(b"c\nd\n", 2).expect("open");
+    drop(pipeline.send_all(b"e\nf\n", 2).expect("open"));
     drop(both.remove(0));
     let expected = "begun\nasked\nc\nd\n";
     let mut sent = vec![0; expected.len()];
@@ -141,7 +141,7 @@ async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_
     }
     assert_eq!(asked.await.expect("answered"), "2");
     assert_eq!(both.remove(0).await.expect("answered"), "4");
-    let after = lane.send(b"g\n").expect("open");
+    let after = pipeline.send(b"g\n").expect("open");
     let mut sent = [0; 2];
     far.read_exact(&mut sent).await.expect("all of it");
     far.write_all(b"5\n").await.expect("read");
@@ -150,26 +150,26 @@ async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_
 
 #[tokio::test]
 async fn whoever_asks_a_server_that_hangs_again_and_again_fills_no_memory() {
-    let (lane, _, _far) = open(3);
+    let (pipeline, _, _far) = open(3);
     yield_now().await;
     for _ in 0..100_000 {
-        drop(lane.send(b"anybody there?\n").expect("open"));
+        drop(pipeline.send(b"anybody there?\n").expect("open"));
     }
-    let out = locked(&lane.0.out);
-    let (bytes, asked) = (out.backlog.bytes().len(), out.asked.len());
+    let out = locked(&pipeline.0.outgoing);
+    let (bytes, asked) = (out.backlog.bytes().len(), out.waiting.len());
     assert!(bytes < 100_000 && asked < 10_000, "{bytes} bytes, {asked} answers");
 }
 
 #[tokio::test]
 async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
-    let (lane, lines, far) = open(64);
-    let unanswered = lane.send(b"a\n").expect("open");
+    let (pipeline, lines, far) = open(64);
+    let unanswered = pipeline.send(b"a\n").expect("open");
     drop(far);
     let told = tokio::time::timeout(Duration::from_secs(5), unanswered).await;
     assert!(told.expect("in time").is_err());
-    assert!(lane.is_retired() && lane.send(b"b\n").is_none());
-    assert_eq!((lane.why().as_str(), *locked(&lines.ended)), ("the connection was closed", 1));
-    drop(lane);
+    assert!(pipeline.is_retired() && pipeline.send(b"b\n").is_none());
+    assert_eq!((pipeline.reason().as_str(), *locked(&lines.ended)), ("the connection was closed", 1));
+    drop(pipeline);
     assert_eq!(*locked(&lines.ended), 1);
 }
 
@@ -180,13 +180,13 @@ async fn what_cannot_be_understood_ends_it() {
         (b"1\n2\n", "a reply to nothing"),
         (&[b'x'; 40_000], "a reply of more than 16384 bytes"),
     ] {
-        let (lane, _, mut far) = open(100_000);
-        let unanswered = lane.send(b"a\n").expect("open");
+        let (pipeline, _, mut far) = open(100_000);
+        let unanswered = pipeline.send(b"a\n").expect("open");
         far.write_all(said).await.expect("read");
         for _ in 0..1_000 {
             yield_now().await;
         }
-        assert_eq!((lane.is_retired(), lane.why().as_str()), (true, why));
+        assert_eq!((pipeline.is_retired(), pipeline.reason().as_str()), (true, why));
         drop(unanswered);
     }
 }
@@ -194,10 +194,10 @@ async fn what_cannot_be_understood_ends_it() {
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn what_was_asked_of_a_connection_that_nobody_trusts_is_still_answered() {
-    let (lane, lines, mut far) = open(64);
-    let asked = lane.send(b"a\n").expect("open");
-    lane.retire();
-    assert!(lane.is_retired() && *locked(&lines.ended) == 1);
+    let (pipeline, lines, mut far) = open(64);
+    let asked = pipeline.send(b"a\n").expect("open");
+    pipeline.retire();
+    assert!(pipeline.is_retired() && *locked(&lines.ended) == 1);
     far.write_all(b"1\n").await.expect("read");
     assert_eq!(asked.await.expect("answered"), "1");
 }
@@ -207,10 +207,10 @@ async fn what_was_asked_of_a_connection_that_nobody_trusts_is_still_answered() {
 async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
     let (reader, mut far) = duplex(64);
     let writes = Writes::default();
-    let lane = Lane::over(Lines::default(), (reader, writes.clone()));
-    let (given_up, asked) = (lane.send(b"a\n"), lane.send(b"b\n").expect("open"));
+    let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
+    let (given_up, asked) = (pipeline.send(b"a\n"), pipeline.send(b"b\n").expect("open"));
     drop(given_up);
-    lane.retire();
+    pipeline.retire();
     yield_now().await;
     assert_eq!(*locked(&writes.0), [b"b\n"]);
     far.write_all(b"1\n").await.expect("read");
@@ -220,9 +220,9 @@ async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
 #[test]
 fn it_ends_with_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let (lane, lines, _far) = runtime.block_on(async { open(64) });
-    let unanswered = lane.send(b"a\n").expect("open");
+    let (pipeline, lines, _far) = runtime.block_on(async { open(64) });
+    let unanswered = pipeline.send(b"a\n").expect("open");
     drop(runtime);
-    assert!(lane.is_retired() && *locked(&lines.ended) == 1);
+    assert!(pipeline.is_retired() && *locked(&lines.ended) == 1);
     assert!(unanswered.blocking_recv().is_err());
 }

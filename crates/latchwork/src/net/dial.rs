@@ -1,4 +1,4 @@
-//! Reaching a server by its name.
+//! Connects to a host by its name.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,26 +8,26 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// So long an address may be silent before the next is tried beside it.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// An address that is silent for this long no longer holds up the next.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// Connects to the first address of `host` that answers: one that is cut off must not hide the others.
+/// Connects to the first address of `host` that answers. An address that is cut off does not hide the others.
 ///
 /// # Errors
-/// What the last one said.
-pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
+/// The error of the last address.
+pub(crate) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     let stream = match &addresses[..] {
         [address] => TcpStream::connect(address).await?,
         addresses => first_to_answer(addresses).await?,
     };
-    // A request is one write: nothing is won by waiting for more.
+    // A request is one write, so Nagle's algorithm would only delay it.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// In the order in which they stand, as long as they answer: all at once would lead the connections of one client to different
-/// servers, and those that are given up count as errors of this host with some of them.
+/// Tries the addresses in their order, the next one beside those that are silent. All at once would lead the connections of one
+/// client to different servers, and some servers count an abandoned connection as an error of this host.
 async fn first_to_answer(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "this name has no address");
     let (mut left, mut attempts) = (addresses.iter(), JoinSet::new());
@@ -35,8 +35,8 @@ async fn first_to_answer(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         if let Some(address) = left.next() {
             attempts.spawn(TcpStream::connect(*address));
         }
-        let patience = if left.len() > 0 { PATIENCE } else { Duration::MAX };
-        match timeout(patience, attempts.join_next()).await {
+        let limit = if left.len() > 0 { NEXT_ADDRESS_AFTER } else { Duration::MAX };
+        match timeout(limit, attempts.join_next()).await {
             Err(_silent) => {}
             Ok(None) => return Err(last),
             Ok(Some(attempt)) => match attempt.map_err(io::Error::other).flatten() {
@@ -80,7 +80,7 @@ mod tests {
         let silent = full.local_addr().expect("bound");
         // Nobody accepts these, and when there is no room left nobody answers.
         let mut crowd = Vec::new();
-        while let Ok(stream) = timeout(PATIENCE, TcpStream::connect(silent)).await {
+        while let Ok(stream) = timeout(NEXT_ADDRESS_AFTER, TcpStream::connect(silent)).await {
             crowd.push(stream.expect("there is room"));
         }
         let stream = first_to_answer(&[silent, open]).await.expect("one answers");
@@ -94,6 +94,6 @@ mod tests {
             let stream = first_to_answer(&[first, other]).await.expect("both answer");
             assert_eq!(stream.peer_addr().expect("connected"), first);
         }
-        assert!(timeout(PATIENCE, second.accept()).await.is_err(), "somebody came and went");
+        assert!(timeout(NEXT_ADDRESS_AFTER, second.accept()).await.is_err(), "somebody came and went");
     }
 }

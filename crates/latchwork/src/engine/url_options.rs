@@ -11,15 +11,15 @@ use crate::engine::EngineUrl;
 use crate::{Error, ErrorKind, Result};
 
 /// How long a session lives without a sign of life, if the URL does not say.
-pub(super) const SESSION_TTL: Duration = Duration::from_secs(20);
+pub(crate) const SESSION_TTL: Duration = Duration::from_secs(20);
 
 /// A mistake in the URL. `why` names the option, what it takes and never its value.
-pub(super) fn invalid(url: &EngineUrl, why: String) -> Error {
+pub(crate) fn invalid(url: &EngineUrl, why: String) -> Error {
     Error::new(ErrorKind::Invalid, format!("{}: {why}", url.scheme()))
 }
 
 /// `host`, `host:port`, `[::1]:port`.
-pub(super) fn host_and_port(text: &str, usual: u16) -> Option<(String, u16)> {
+pub(crate) fn host_and_port(text: &str, usual: u16) -> Option<(String, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
@@ -32,7 +32,7 @@ pub(super) fn host_and_port(text: &str, usual: u16) -> Option<(String, u16)> {
 }
 
 /// The PEM file that an option names.
-pub(super) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>> {
     let pem =
         std::fs::read(path).map_err(|error| invalid(url, format!("{option}={}: {error}", path.display())))?;
     let wanted: &[u8] = if option == "key" { b"PRIVATE KEY-----" } else { b"-----BEGIN CERTIFICATE-----" };
@@ -44,7 +44,7 @@ pub(super) fn pem(url: &EngineUrl, option: &str, path: &Path) -> Result<Vec<u8>>
 }
 
 /// One of a few words; the first is the default.
-pub(super) fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]) -> Result<T> {
+pub(crate) fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]) -> Result<T> {
     let Some(value) = url.option(option) else { return Ok(words[0].1) };
     words.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -52,7 +52,7 @@ pub(super) fn choice<T: Copy>(url: &EngineUrl, option: &str, words: &[(&str, T)]
     })
 }
 
-pub(super) fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
+pub(crate) fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
     let number = url.option(option).map(|text| text.parse().ok().filter(|number| *number > 0));
     number
         .map(|number| number.ok_or_else(|| invalid(url, format!("{option}= takes a number from 1 on"))))
@@ -60,7 +60,7 @@ pub(super) fn number(url: &EngineUrl, option: &str) -> Result<Option<u32>> {
 }
 
 /// `500ms`, `60s`, `5m`, `1h`.
-pub(super) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
+pub(crate) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
     let Some(text) = url.option(option) else { return Ok(None) };
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let millis = match unit {
@@ -78,7 +78,7 @@ pub(super) fn span(url: &EngineUrl, option: &str) -> Result<Option<Duration>> {
 }
 
 /// `session-ttl=`.
-pub(super) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
+pub(crate) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
     let ttl = span(url, "session-ttl")?.unwrap_or(SESSION_TTL);
     match (Duration::from_millis(200)..=Duration::from_secs(60 * 60)).contains(&ttl) {
         true => Ok(ttl),
@@ -87,7 +87,7 @@ pub(super) fn session_ttl(url: &EngineUrl) -> Result<Duration> {
 }
 
 /// What the names of the tables begin with. It becomes part of statements, so it has nothing in it that means something there.
-pub(super) fn table(url: &EngineUrl, usual: &str) -> Result<String> {
+pub(crate) fn table(url: &EngineUrl, usual: &str) -> Result<String> {
     /// The longest that leaves room for `_claim` on every database.
     const LONGEST: usize = 50;
     let table = url.option("table").unwrap_or(usual);

@@ -1,0 +1,42 @@
+//! Retires a connection on which a caller gave up waiting for a reply: the server may hang, or be cut off without a word.
+
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+
+/// Callers that may cancel at any time say nothing about the connection, unless they waited for longer than this.
+const SLOW: Duration = Duration::from_millis(900);
+
+/// Held while a request waits for its reply. Dropped before the reply came, it retires the connection.
+#[must_use]
+pub(crate) struct AbandonGuard<F: Fn()> {
+    /// `None`: however short the wait was.
+    slow_since: Option<Moment>,
+    retire: F,
+}
+
+impl<F: Fn()> AbandonGuard<F> {
+    /// For callers that give up only after the longest time that a request may take.
+    pub(crate) fn retire(retire: F) -> Self {
+        Self { slow_since: None, retire }
+    }
+
+    /// For callers that may cancel at any time. After 900 ms without a reply the connection is retired all the same: no other
+    /// caller may be left to notice.
+    pub(crate) fn retire_if_slow(retire: F) -> Self {
+        Self { slow_since: Some(Clock::boottime().now()), retire }
+    }
+
+    /// The reply came.
+    pub(crate) fn answered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<F: Fn()> Drop for AbandonGuard<F> {
+    fn drop(&mut self) {
+        if self.slow_since.is_none_or(|since| Clock::boottime().now().since(since) > SLOW) {
+            (self.retire)();
+        }
+    }
+}
