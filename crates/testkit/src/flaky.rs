@@ -157,8 +157,8 @@ impl<E: Engine> Engine for Flaky<E> {
         self.inner.renew(claims).await
     }
 
-    async fn news(&self) -> Vec<ClaimId> {
-        self.inner.news().await
+    async fn lost_hints(&self) -> Vec<ClaimId> {
+        self.inner.lost_hints().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

@@ -218,9 +218,9 @@ impl Shared {
     }
 
     /// Waits until the engine has heard something of held claims.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         match self.engine.upgrade().filter(|_| self.tells) {
-            Some(engine) => engine.news().await,
+            Some(engine) => engine.lost_hints().await,
             None => std::future::pending().await,
         }
     }
@@ -293,7 +293,7 @@ impl Running {
     async fn run(self) {
         let (mut engine, shared) = (None, &self.0);
         shared.first_boot();
-        let mut news = pin!(shared.news());
+        let mut hints = pin!(shared.lost_hints());
         loop {
             let (due, next, now) = {
                 let mut schedule = shared.schedule();
@@ -326,8 +326,8 @@ impl Running {
                 biased;
                 () = shared.clock.sleep_until(next) => {}
                 () = shared.bell.notified() => {}
-                ids = &mut news => {
-                    news.set(shared.news());
+                ids = &mut hints => {
+                    hints.set(shared.lost_hints());
                     shared.schedule().hurry(&ids, shared.clock.now());
                 }
             }

@@ -38,7 +38,7 @@ pub(crate) trait ErasedEngine: Send + Sync + 'static {
     fn claim(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Answer>>;
     fn wait(self: Arc<Self>, claim: Arc<Claim>, busy: Busy) -> Boxed<Result<Wake>>;
     fn renew(self: Arc<Self>, claims: Vec<Arc<Claim>>) -> Boxed<Vec<Result<Renewal>>>;
-    fn news(self: Arc<Self>) -> Boxed<Vec<ClaimId>>;
+    fn lost_hints(self: Arc<Self>) -> Boxed<Vec<ClaimId>>;
     fn release(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Released>>;
     fn inspect(self: Arc<Self>, filter: Filter) -> Boxed<Result<Vec<LockState>>>;
     fn revoke(self: Arc<Self>, state: LockState, how: Revoke) -> Boxed<Result<Revoked>>;
@@ -64,8 +64,8 @@ impl<E: Engine> ErasedEngine for E {
     fn renew(self: Arc<Self>, claims: Vec<Arc<Claim>>) -> Boxed<Vec<Result<Renewal>>> {
         Box::pin(async move { Engine::renew(&*self, &claims).await })
     }
-    fn news(self: Arc<Self>) -> Boxed<Vec<ClaimId>> {
-        Box::pin(async move { Engine::news(&*self).await })
+    fn lost_hints(self: Arc<Self>) -> Boxed<Vec<ClaimId>> {
+        Box::pin(async move { Engine::lost_hints(&*self).await })
     }
     fn release(self: Arc<Self>, claim: Arc<Claim>) -> Boxed<Result<Released>> {
         Box::pin(async move { Engine::release(&*self, &claim).await })

@@ -105,7 +105,7 @@ pub trait Engine: Send + Sync + Sized + 'static {
     ///
     /// # Contract
     /// C14. May be dropped at any await.
-    fn news(&self) -> impl Future<Output = Vec<ClaimId>> + Send;
+    fn lost_hints(&self) -> impl Future<Output = Vec<ClaimId>> + Send;
 
     /// Gives the lock back, or leaves the queue; the next waiter is handed the lock or woken.
     ///

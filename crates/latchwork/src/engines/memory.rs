@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
-use super::rule::Admission;
+use super::admission::Admission;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke,
@@ -250,7 +250,7 @@ impl Engine for Memory {
     }
 
     /// The server says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 

@@ -1,35 +1,35 @@
 //! The engines. Each has a cargo feature, a page in `docs/`, and a row in GUARANTEES.md.
 
+#[cfg(any(feature = "memory", feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod admission;
 #[cfg(any(feature = "redis", feature = "postgres"))]
-mod cell_news;
+mod cell_subscriptions;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod claim_id_hex;
+#[cfg(feature = "postgres")]
+mod close_flag;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
-mod mailbox;
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
+mod lost_hints;
 #[cfg(feature = "memcached")]
 pub mod memcached;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
-mod news;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(feature = "postgres")]
-mod pulse;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod quarantine;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "memory", feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod rule;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+mod waiter_table;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 

@@ -60,7 +60,7 @@ impl CellWatch {
         let core = self.cell.core().clone();
         let (mut outage, mut pause) = (None, defaults::FAILED_FIRST_PAUSE);
         loop {
-            let trouble = match self.cell.get().await {
+            let wire_error = match self.cell.get().await {
                 Ok(state) => {
                     let (version, now) = (state.version, core.clock.now());
                     if self.shown.is_none_or(|(shown, _)| shown != version) {
@@ -77,9 +77,9 @@ impl CellWatch {
             };
             let now = core.clock.now();
             let began = *outage.get_or_insert(now);
-            let is_passing = trouble.kind() == ErrorKind::Unreachable;
+            let is_passing = wire_error.kind() == ErrorKind::Unreachable;
             if !is_passing || now.since(began) >= defaults::OUTAGE_LIMIT {
-                return Err(trouble);
+                return Err(wire_error);
             }
             core.clock.sleep_until(now.after(pause)).await;
             pause = (pause * 2).min(defaults::FAILED_LONGEST_PAUSE);

@@ -191,8 +191,8 @@ impl<E: Engine> Engine for Wire<E> {
         }
     }
 
-    async fn news(&self) -> Vec<ClaimId> {
-        self.inner.news().await
+    async fn lost_hints(&self) -> Vec<ClaimId> {
+        self.inner.lost_hints().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

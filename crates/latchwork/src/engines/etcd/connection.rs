@@ -21,8 +21,8 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
+use super::close_observer::CloseObserver;
 use super::failure::{self, Broken};
-use super::noticed::Noticed;
 use super::options::{Member, Options};
 use super::watches::Watches;
 use super::wire::{
@@ -324,7 +324,7 @@ async fn drive<S>(stream: S, closed: &Arc<Closed>, place: &str) -> Result<SendRe
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let stream = Noticed { stream, closed: closed.clone() };
+    let stream = CloseObserver { stream, closed: closed.clone() };
     let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, driver) = shaken.map_err(|error| failure::unreachable(place, error))?;
     tokio::spawn(driver);

@@ -17,7 +17,7 @@ pub(super) fn unreachable(place: &str, why: impl fmt::Display) -> Error {
 }
 
 /// The server speaks, but not as expected.
-pub(super) fn strange(place: &str) -> Error {
+pub(super) fn protocol_error(place: &str) -> Error {
     Error::new(ErrorKind::Unreachable, format!("etcd at {place} sent an unexpected reply"))
         .with_effect(Effect::Unknown)
 }

@@ -87,7 +87,7 @@ impl Etcd {
             }
             let fence = match answer.responses.pop().and_then(|last| last.outcome) {
                 Some(Outcome::Range(range)) => range.kvs.first().map_or(0, |fence| fence.mod_revision),
-                _ => return Err(failure::strange(&connection.place)),
+                _ => return Err(failure::protocol_error(&connection.place)),
             };
             if fence == believed {
                 return Ok(Some(answer));

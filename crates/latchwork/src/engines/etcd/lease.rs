@@ -57,7 +57,7 @@ impl Lease {
             Err(status) => return Err(connection.failed(&status)),
         };
         if ttl <= 0 {
-            return Err(failure::strange(&connection.place));
+            return Err(failure::protocol_error(&connection.place));
         }
         let ttl = Duration::from_secs(ttl.unsigned_abs());
         let (kept, is_over) = (Mutex::new(sent), AtomicBool::new(false));

@@ -5,6 +5,7 @@
 //! and order are those of etcd's own lock, so that `etcdctl lock` and Go programs stand in the same queue.
 
 mod cells;
+mod close_observer;
 mod connection;
 mod failure;
 mod fence;
@@ -13,7 +14,6 @@ mod keys;
 mod leaders;
 mod lease;
 mod names;
-mod noticed;
 mod options;
 mod queue;
 mod renew;
@@ -162,7 +162,7 @@ impl Etcd {
             self.contender(&claim.name, kv.clone()).is_some_and(|contender| contender.id == claim.id)
         };
         if !was_new && own.is_some_and(|kv| !is_ours(kv)) {
-            return Err(failure::strange(&connection.place)); // Nobody else may stand there.
+            return Err(failure::protocol_error(&connection.place)); // Nobody else may stand there.
         }
         let own = own.map(|kv| kv.create_revision);
         let Some(revision) = (if was_new { Some(changed) } else { own }) else {
@@ -395,8 +395,8 @@ impl Engine for Etcd {
         self.renew_all(claims).await
     }
 
-    async fn news(&self) -> Vec<ClaimId> {
-        self.session.news.take().await
+    async fn lost_hints(&self) -> Vec<ClaimId> {
+        self.session.loss_hints.take().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

@@ -69,7 +69,7 @@ impl Etcd {
         let there: HashSet<_> = there.keys.into_iter().collect();
         for (claim, _) in held.into_iter().filter(|(_, key)| !there.contains(key)) {
             self.session.note(claim, |place| place.loss = place.loss.or(Some(why_gone(place))));
-            self.session.news.tell(claim);
+            self.session.loss_hints.tell(claim);
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Etcd {
             if place.lease.is_over() || is_watched {
                 continue;
             }
-            let bell = Bell::Holder(claim.id, self.session.news.clone());
+            let bell = Bell::Holder(claim.id, self.session.loss_hints.clone());
             let watch = Arc::new(connection.watches.watch(connection, place.key.clone(), bell));
             doubtful.push((claim, place, watch));
         }

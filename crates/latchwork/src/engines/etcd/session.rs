@@ -15,7 +15,7 @@ use super::options::Options;
 use super::waiting::Waiting;
 use super::watches::Watch;
 use crate::engine::{Claim, ClaimId};
-use crate::engines::news::News;
+use crate::engines::lost_hints::LossHints;
 use crate::locked::locked;
 use crate::net::per_runtime::PerRuntime;
 use crate::{Effect, Error, ErrorKind, Loss, Result};
@@ -23,7 +23,7 @@ use crate::{Effect, Error, ErrorKind, Loss, Result};
 /// One client's session with one cluster.
 pub(super) struct Session {
     pub(super) options: Options,
-    pub(super) news: Arc<News>,
+    pub(super) loss_hints: Arc<LossHints>,
     connections: PerRuntime<Connection>,
     /// The member that the next connection is tried with first.
     next: AtomicUsize,
@@ -69,7 +69,7 @@ impl Session {
     pub(super) fn new(options: Options) -> Self {
         Self {
             options,
-            news: Arc::default(),
+            loss_hints: Arc::default(),
             connections: PerRuntime::default(),
             next: AtomicUsize::new(0),
             version: Mutex::default(),

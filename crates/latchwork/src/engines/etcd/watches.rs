@@ -15,7 +15,7 @@ use super::connection::{Closed, Connection};
 use super::keys::is_revoked;
 use super::wire::{Event, Order, PUT, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
 use crate::engine::{Boxed, ClaimId};
-use crate::engines::news::News;
+use crate::engines::lost_hints::LossHints;
 use crate::locked::locked;
 
 /// What is watched over one connection.
@@ -61,7 +61,7 @@ pub(super) enum Bell {
     /// A task that waits.
     Waiter(Arc<Notify>),
     /// The keeper, that this claim is in doubt.
-    Holder(ClaimId, Arc<News>),
+    Holder(ClaimId, Arc<LossHints>),
 }
 
 impl Watches {

@@ -34,7 +34,7 @@ impl Codec for Meta {
     const MAX_REPLY: usize = wire::LONGEST_REPLY;
 
     fn decode(&self, bytes: &[u8], (): &mut ()) -> std::result::Result<Option<(Reply, usize)>, String> {
-        wire::read(bytes).map_err(|wire::Strange(why)| why)
+        wire::read(bytes).map_err(|wire::ProtocolError(why)| why)
     }
 
     fn take_push(&self, reply: Reply) -> Option<Reply> {
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// A reply that is none to what was asked: the server refuses, or speaks of something else.
-    pub(super) fn strange(&self, reply: &Reply) -> Error {
+    pub(super) fn protocol_error(&self, reply: &Reply) -> Error {
         if let Reply::Refused(why) = reply {
             return self.broken(why).with_effect(effect(why));
         }

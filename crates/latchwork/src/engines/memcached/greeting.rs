@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keys::LIFE;
-use super::wire::{self, Reply, Strange};
+use super::wire::{self, ProtocolError, Reply};
 use crate::clock::random_bytes;
 use crate::engine::ClaimId;
 use crate::engines::claim_id_hex::{digits, parse_id};
@@ -38,15 +38,15 @@ pub(super) fn question() -> Vec<u8> {
 
 /// Why it cannot be understood.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    Strange(Strange),
+pub(super) enum WireError {
+    ProtocolError(ProtocolError),
     /// It wants to know who asks.
     Unauthenticated,
 }
 
 impl Greeting {
     /// The answer, if it has come in full.
-    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Trouble> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, WireError> {
         // With a life of its own, until it is told: one that is shared with no other connection.
         let life = ClaimId::from_bytes(random_bytes());
         let mut greeting = Self {
@@ -60,7 +60,7 @@ impl Greeting {
         let mut at = 0;
         for _ in ["stats", "stats settings"] {
             loop {
-                let Some((line, length)) = wire::line(&bytes[at..]).map_err(Trouble::Strange)? else {
+                let Some((line, length)) = wire::line(&bytes[at..]).map_err(WireError::ProtocolError)? else {
                     return Ok(None);
                 };
                 at += length;
@@ -68,14 +68,14 @@ impl Greeting {
                     Some((stat, value)) => greeting.take_in(stat, value),
                     None if line == "END" => break,
                     None if line.starts_with("CLIENT_ERROR unauthenticated") => {
-                        return Err(Trouble::Unauthenticated);
+                        return Err(WireError::Unauthenticated);
                     }
-                    None => return Err(Trouble::Strange(Strange(wire::shown(line)))),
+                    None => return Err(WireError::ProtocolError(ProtocolError(wire::shown(line)))),
                 }
             }
         }
         for _ in ["ms", "mg"] {
-            match wire::read(&bytes[at..]).map_err(Trouble::Strange)? {
+            match wire::read(&bytes[at..]).map_err(WireError::ProtocolError)? {
                 None => return Ok(None),
                 Some((reply, length)) => {
                     at += length;
@@ -176,9 +176,12 @@ mod tests {
         assert!(warned("evictions 0", "evictions 9").contains("evicted 9 items"));
         assert!(warned("evictions on", "evictions off").contains("without"));
         let refused = Greeting::read(b"CLIENT_ERROR unauthenticated\r\n");
-        assert!(matches!(refused, Err(Trouble::Unauthenticated)));
-        for strange in ["ERROR\r\n", "HTTP/1.1 400 Bad Request\r\n", &"x".repeat(600)] {
-            assert!(matches!(Greeting::read(strange.as_bytes()), Err(Trouble::Strange(_))), "{strange}");
+        assert!(matches!(refused, Err(WireError::Unauthenticated)));
+        for unexpected in ["ERROR\r\n", "HTTP/1.1 400 Bad Request\r\n", &"x".repeat(600)] {
+            assert!(
+                matches!(Greeting::read(unexpected.as_bytes()), Err(WireError::ProtocolError(_))),
+                "{unexpected}"
+            );
         }
     }
 
@@ -190,7 +193,7 @@ mod tests {
             "SERVER_ERROR out of memory storing object\r\nEN\r\n",
         );
         assert_ne!(read(&full).life, read(&full).life);
-        let strange = ANSWER.replace("VA 32\r\n000102030405060708090a0b0c0d0e0f", "VA 1\r\nx");
-        assert_ne!(read(&strange).life, read(&strange).life);
+        let unexpected = ANSWER.replace("VA 32\r\n000102030405060708090a0b0c0d0e0f", "VA 1\r\nx");
+        assert_ne!(read(&unexpected).life, read(&unexpected).life);
     }
 }

@@ -7,9 +7,9 @@
 
 mod connection;
 mod greeting;
-mod keep;
 mod keys;
 mod options;
+mod renew;
 mod server;
 mod value;
 mod wire;
@@ -21,8 +21,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use self::connection::Connection;
-use self::keep::changes;
 use self::options::Options;
+use self::renew::changes;
 use self::server::Server;
 use self::value::Whose;
 use self::wire::{Item, Reply, Requests, expiry};
@@ -158,7 +158,7 @@ impl Memcached {
         match connection.ask(again).await? {
             Reply::Done(cas) => Ok(self.granted(claim, connection, cas)),
             Reply::Changed | Reply::Missing => Ok(self.busy(claim, None)),
-            reply => Err(connection.strange(&reply)),
+            reply => Err(connection.protocol_error(&reply)),
         }
     }
 
@@ -208,7 +208,7 @@ impl Memcached {
                 Reply::Done(_) => return Ok(Released::Freed),
                 Reply::Missing => return Ok(Released::NotHeld),
                 Reply::Changed => {}
-                reply => return Err(connection.strange(&reply)),
+                reply => return Err(connection.protocol_error(&reply)),
             }
         }
         Err(changes())
@@ -292,7 +292,7 @@ impl Engine for Memcached {
                 Some(item) => self.found(claim, &connection, &key, &item).await,
                 None => Ok(self.busy(claim, None)),
             },
-            reply => Err(connection.strange(&reply)),
+            reply => Err(connection.protocol_error(&reply)),
         }
     }
 
@@ -309,7 +309,7 @@ impl Engine for Memcached {
     }
 
     /// The server says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
@@ -353,7 +353,7 @@ impl Engine for Memcached {
         match connection.ask(request).await? {
             Reply::Done(_) => Ok(Revoked::Done),
             Reply::Changed | Reply::Missing => Ok(Revoked::NotHeld),
-            reply => Err(connection.strange(&reply)),
+            reply => Err(connection.protocol_error(&reply)),
         }
     }
 
@@ -382,7 +382,7 @@ fn item(connection: &Connection, reply: Result<Reply>) -> Result<Option<Item>> {
     match reply.map_err(|error| error.with_effect(Effect::None))? {
         Reply::Item(item) => Ok(Some(item)),
         Reply::Missing => Ok(None),
-        reply => Err(connection.strange(&reply).with_effect(Effect::None)),
+        reply => Err(connection.protocol_error(&reply).with_effect(Effect::None)),
     }
 }
 

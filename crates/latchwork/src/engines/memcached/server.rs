@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
 use super::connection::Connection;
-use super::greeting::{Greeting, Trouble, question};
+use super::greeting::{Greeting, WireError, question};
 use super::options::Place;
-use super::wire::Strange;
+use super::wire::ProtocolError;
 use crate::engines::quarantine::{Lives, Quarantine};
 use crate::locked::locked;
 use crate::net::dial::dial;
@@ -87,7 +87,7 @@ impl Server {
     }
 
     async fn greet(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<Greeting> {
-        let greeting = ask(stream).await.map_err(|trouble| self.not_met(trouble))?;
+        let greeting = ask(stream).await.map_err(|wire_error| self.not_met(wire_error))?;
         greeting.check(&self.place.text)?;
         let mut known = locked(&self.known);
         known.lives.met(&greeting.life.to_string(), greeting.uptime, true, self.rule);
@@ -96,17 +96,17 @@ impl Server {
         Ok(greeting)
     }
 
-    fn not_met(&self, trouble: NotMet) -> Error {
+    fn not_met(&self, wire_error: NotMet) -> Error {
         let speaks = match self.place.tls {
             Some(_) => "does this port speak memcached's protocol?",
             None => "does this port speak memcached's protocol, in plain text?",
         };
-        match trouble {
+        match wire_error {
             NotMet::Io(error) => self.unreachable(format!("{error}; {speaks}")),
-            NotMet::Trouble(Trouble::Strange(Strange(why))) => {
+            NotMet::WireError(WireError::ProtocolError(ProtocolError(why))) => {
                 self.unreachable(format!("it sent a reply that is not memcached's: {why}; {speaks}"))
             }
-            NotMet::Trouble(Trouble::Unauthenticated) => {
+            NotMet::WireError(WireError::Unauthenticated) => {
                 let message = format!(
                     "memcached at {} requires a password (-Y), which is not supported; use a server without one, or one \
                      that requires client certificates",
@@ -131,7 +131,7 @@ impl Server {
 /// Why a server was not met.
 enum NotMet {
     Io(io::Error),
-    Trouble(Trouble),
+    WireError(WireError),
 }
 
 async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<Greeting, NotMet> {
@@ -148,9 +148,11 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<Greeti
             }
             length => bytes.extend_from_slice(&chunk[..length]),
         }
-        if let Some(greeting) = Greeting::read(&bytes).map_err(NotMet::Trouble)? {
+        if let Some(greeting) = Greeting::read(&bytes).map_err(NotMet::WireError)? {
             return Ok(greeting);
         }
     }
-    Err(NotMet::Trouble(Trouble::Strange(Strange(format!("more than {LONGEST_GREETING} bytes of it")))))
+    Err(NotMet::WireError(WireError::ProtocolError(ProtocolError(format!(
+        "more than {LONGEST_GREETING} bytes of it"
+    )))))
 }

@@ -92,9 +92,9 @@ mod tests {
         );
         assert_eq!(holder(&value, None).note.as_str(), "two words");
         assert_eq!(holder(&revoked(&value), None).note.as_str(), "two words (revoked)");
-        for strange in [&b""[..], b"!", b"1", &digits(claim.id), &value[1..], b"\xff\n", &[b'!'; 33]] {
-            assert_eq!(whose(strange, claim.id), Whose::Another);
-            assert_eq!(holder(strange, None).note.as_str(), "a client that is not latchwork");
+        for unexpected in [&b""[..], b"!", b"1", &digits(claim.id), &value[1..], b"\xff\n", &[b'!'; 33]] {
+            assert_eq!(whose(unexpected, claim.id), Whose::Another);
+            assert_eq!(holder(unexpected, None).note.as_str(), "a client that is not latchwork");
         }
         assert_eq!(holder(b"secret", None).id, holder(b"secret", None).id);
     }

@@ -102,10 +102,10 @@ pub(super) struct Item {
 
 /// A reply that is none. Whatever follows it cannot be understood either.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Strange(pub(super) String);
+pub(super) struct ProtocolError(pub(super) String);
 
 /// The first reply in `bytes` and its length; none if it has not come in full.
-pub(super) fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Strange> {
+pub(super) fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {
     let Some((line, start)) = line(bytes)? else { return Ok(None) };
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
     let reply = match code {
@@ -115,29 +115,32 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Strange> {
         "NF" | "EN" => Reply::Missing,
         "VA" => return item(bytes, start, rest).map(|item| item.map(|(item, end)| (Reply::Item(item), end))),
         "SERVER_ERROR" => Reply::Refused(shown(rest)),
-        _ => return Err(Strange(shown(line))),
+        _ => return Err(ProtocolError(shown(line))),
     };
     Ok(Some((reply, start)))
 }
 
 /// The first line, and where the next begins.
-pub(super) fn line(bytes: &[u8]) -> Result<Option<(&str, usize)>, Strange> {
+pub(super) fn line(bytes: &[u8]) -> Result<Option<(&str, usize)>, ProtocolError> {
     let head = &bytes[..bytes.len().min(LONGEST_LINE)];
     let Some(end) = head.windows(2).position(|two| two == b"\r\n") else {
         return match head.len() {
-            LONGEST_LINE => Err(Strange(shown(&String::from_utf8_lossy(head)))),
+            LONGEST_LINE => Err(ProtocolError(shown(&String::from_utf8_lossy(head)))),
             _ => Ok(None),
         };
     };
     let line = std::str::from_utf8(&head[..end]);
-    line.map(|line| Some((line, end + 2))).map_err(|_| Strange(shown(&String::from_utf8_lossy(&head[..end]))))
+    line.map(|line| Some((line, end + 2)))
+        .map_err(|_| ProtocolError(shown(&String::from_utf8_lossy(&head[..end]))))
 }
 
-fn item(bytes: &[u8], start: usize, rest: &str) -> Result<Option<(Item, usize)>, Strange> {
+fn item(bytes: &[u8], start: usize, rest: &str) -> Result<Option<(Item, usize)>, ProtocolError> {
     let (length, flags) = rest.split_once(' ').unwrap_or((rest, ""));
-    let length: usize = length.parse().map_err(|_| Strange(shown(rest)))?;
+    let length: usize = length.parse().map_err(|_| ProtocolError(shown(rest)))?;
     if length > LONGEST_VALUE {
-        return Err(Strange(format!("a value of {length} bytes; locks are read up to {LONGEST_VALUE}")));
+        return Err(ProtocolError(format!(
+            "a value of {length} bytes; locks are read up to {LONGEST_VALUE}"
+        )));
     }
     let end = start + length;
     let Some(value) = bytes.get(start..end) else { return Ok(None) };
@@ -147,7 +150,7 @@ fn item(bytes: &[u8], start: usize, rest: &str) -> Result<Option<(Item, usize)>,
             let (cas, left) = (flag(flags, 'c').unwrap_or(0), flag(flags, 't'));
             Ok(Some((Item { value: value.to_vec(), cas, left }, end + 2)))
         }
-        Some(_) => Err(Strange(format!("a value that is not {length} bytes long"))),
+        Some(_) => Err(ProtocolError(format!("a value that is not {length} bytes long"))),
     }
 }
 
@@ -211,7 +214,7 @@ mod tests {
             &endless,
             "\u{1b}[2J\r\n",
         ] {
-            let Err(Strange(why)) = read(strange.as_bytes()) else { panic!("{strange:.40}") };
+            let Err(ProtocolError(why)) = read(strange.as_bytes()) else { panic!("{strange:.40}") };
             assert!(why.len() < 500 && !why.chars().any(char::is_control), "{why}");
         }
         assert!(read(b"\xff\xfe\r\n").is_err());

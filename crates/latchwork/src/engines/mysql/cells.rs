@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Server;
-use super::texts::{NOW, Text};
+use super::statements::{NOW, Text};
 use super::wire::Reply;
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::engines::sql::{self, Value};
@@ -56,7 +56,7 @@ pub(super) fn table(table: &str) -> String {
 
 impl MysqlCells {
     async fn run(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
-        sql::repeat(|| async { self.0.pool().await?.run_on_cells(statement, values).await }).await
+        sql::retry_on_conflict(|| async { self.0.pool().await?.run_on_cells(statement, values).await }).await
     }
 
     /// Runs a statement that only reads.
@@ -67,7 +67,7 @@ impl MysqlCells {
     }
 }
 
-fn strange() -> Error {
+fn protocol_error() -> Error {
     Error::new(ErrorKind::Corrupt, "the table of cells holds something that Latchwork did not write")
 }
 
@@ -83,7 +83,7 @@ impl Cells for MysqlCells {
             Some(Ok([Value::Int(version), Value::Bytes(value)])) => {
                 Ok(CellState::new(Version::new(version as u128), value))
             }
-            Some(_) => Err(strange()),
+            Some(_) => Err(protocol_error()),
         }
     }
 
@@ -91,7 +91,7 @@ impl Cells for MysqlCells {
         match self.look(OfCells::Look, name).await?.as_deref() {
             None => Ok(seen != Version::ABSENT),
             Some([Value::Int(version)]) => Ok(seen != Version::new(*version as u128)),
-            Some(_) => Err(strange()),
+            Some(_) => Err(protocol_error()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::failure::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
-use super::wire::{Param, Prepared, Reply, Trouble, Wire};
+use super::wire::{Param, Prepared, Reply, Wire, WireError};
 use crate::engines::sql::Value;
 use crate::engines::sql::session::Moving;
 use crate::net::abandon::AbandonGuard;
@@ -71,7 +71,7 @@ impl Connection {
             }
             if let Some(set) = snapshot {
                 match set.await {
-                    Err(Trouble::Refused { code: code::UNKNOWN_SETTING, .. }) => {}
+                    Err(WireError::Refused { code: code::UNKNOWN_SETTING, .. }) => {}
                     answer => drop(answer?),
                 }
             }
@@ -85,7 +85,7 @@ impl Connection {
                 opened.map_err(|_| unreachable("no answer to the connection"))?
             }
         };
-        let (wire, is_mariadb, thread) = opened.map_err(|trouble| refused(&trouble, &options))?;
+        let (wire, is_mariadb, thread) = opened.map_err(|wire_error| refused(&wire_error, &options))?;
         Ok(Self { wire, options, is_mariadb, thread })
     }
 
@@ -133,7 +133,7 @@ impl Connection {
         let guard = AbandonGuard::retire_if_slow(|| self.wire.hang_up());
         let answer = asked.await;
         guard.answered();
-        answer.map_err(|trouble| failed(&trouble, &self.options))
+        answer.map_err(|wire_error| failed(&wire_error, &self.options))
     }
 
     /// Adds to a refusal the statements by which an administrator gives this user what it lacks.
@@ -168,4 +168,4 @@ impl Connection {
 }
 
 /// What the server answered, before anybody thought about what it means.
-pub(super) type Asked<T> = std::result::Result<T, Trouble>;
+pub(super) type Asked<T> = std::result::Result<T, WireError>;

@@ -2,8 +2,8 @@
 
 use super::grants;
 use super::options::Options;
-use super::wire::Trouble;
-use crate::engines::sql::InTheWay;
+use super::wire::WireError;
+use crate::engines::sql::Conflict;
 use crate::{Effect, Error, ErrorKind};
 
 /// The numbers of what servers refuse.
@@ -36,25 +36,25 @@ pub(super) mod code {
 }
 
 /// A statement that may have been carried out, unless the server says that it was not.
-pub(super) fn failed(trouble: &Trouble, options: &Options) -> Error {
-    refused(trouble, options).with_effect(effect(trouble))
+pub(super) fn failed(wire_error: &WireError, options: &Options) -> Error {
+    refused(wire_error, options).with_effect(effect(wire_error))
 }
 
-fn effect(trouble: &Trouble) -> Effect {
-    match trouble {
-        Trouble::Refused { code, .. } if code::THE_END.contains(code) => Effect::Unknown,
-        Trouble::Refused { code: code::DURING_COMMIT, .. } | Trouble::Ended(_) => Effect::Unknown,
+fn effect(wire_error: &WireError) -> Effect {
+    match wire_error {
+        WireError::Refused { code, .. } if code::THE_END.contains(code) => Effect::Unknown,
+        WireError::Refused { code: code::DURING_COMMIT, .. } | WireError::Ended(_) => Effect::Unknown,
         // What the server itself refuses, it undoes.
-        Trouble::Refused { .. } | Trouble::Unable(_) => Effect::None,
+        WireError::Refused { .. } | WireError::Unable(_) => Effect::None,
     }
 }
 
 /// A connection that was never made, or a transaction that never ended: nothing was done.
-pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
+pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
     let (engine, place, user) = (options.engine, &options.place, &options.login.user);
-    let (code, words) = match trouble {
-        Trouble::Refused { code, words } => (*code, words),
-        Trouble::Ended(why) => {
+    let (code, words) = match wire_error {
+        WireError::Refused { code, words } => (*code, words),
+        WireError::Ended(why) => {
             let hint = if why.contains("UnknownIssuer") {
                 "; name the authority to trust with ca= in the URL"
             } else {
@@ -62,7 +62,7 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
             };
             return Error::new(ErrorKind::Unreachable, format!("{engine} at {place}: {why}{hint}"));
         }
-        Trouble::Unable(why) => {
+        WireError::Unable(why) => {
             return Error::new(ErrorKind::Denied, format!("{engine} at {place}, user {user:?}: {why}"));
         }
     };
@@ -71,8 +71,8 @@ pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
         code::DEADLOCK | code::WAITED_TOO_LONG | code::DUPLICATE => {
             let message = format!("{engine} at {place}: {words}");
             let stays = code == code::WAITED_TOO_LONG;
-            let in_the_way = if stays { InTheWay::Stays } else { InTheWay::Passed };
-            return Error::new(ErrorKind::Unreachable, message).with_source(in_the_way);
+            let conflict = if stays { Conflict::Stays } else { Conflict::Passed };
+            return Error::new(ErrorKind::Unreachable, message).with_source(conflict);
         }
         1045 | 1698 => (ErrorKind::Denied, "; check user and password in the URL"),
         code::NOT_GRANTED if sql.is_none() => {
@@ -117,13 +117,13 @@ mod tests {
 
     #[test]
     fn a_refused_statement_did_nothing_unless_the_server_ends_or_does_not_know() {
-        let refused = |code| Trouble::Refused { code, words: String::new() };
+        let refused = |code| WireError::Refused { code, words: String::new() };
         for code in [1044, 1045, 1064, 1142, 1146, 1205, 1213, 1290, 1317, 1406] {
             assert_eq!(effect(&refused(code)), Effect::None, "{code}");
         }
         for code in [1053, 1158, 1180, 1927] {
             assert_eq!(effect(&refused(code)), Effect::Unknown, "{code}");
         }
-        assert_eq!(effect(&Trouble::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(&WireError::Ended("closed".to_owned())), Effect::Unknown);
     }
 }

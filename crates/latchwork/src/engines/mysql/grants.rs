@@ -2,7 +2,7 @@
 //! again: existing tables stay as they are.
 
 use super::options::{Options, Scheme};
-use super::{cells, inserts, session, texts};
+use super::{cells, inserts, session, statements};
 
 /// Locks come and go, and unused names are forgotten.
 const LOCKS: &str = "SELECT, INSERT, UPDATE, DELETE";
@@ -38,7 +38,7 @@ pub(super) fn of_locks(options: &Options, account: &Account) -> String {
     match options.scheme {
         Scheme::Row => {
             let names = [format!("{table}_lock"), format!("{table}_claim")];
-            script(options, &texts::tables(table), LOCKS, &names, account)
+            script(options, &statements::tables(table), LOCKS, &names, account)
         }
         Scheme::Insert => {
             let names = [table.clone(), format!("{table}_token")];

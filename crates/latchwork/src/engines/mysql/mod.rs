@@ -12,7 +12,7 @@ mod options;
 mod pool;
 mod prepared;
 mod session;
-mod texts;
+mod statements;
 mod wire;
 
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use self::pool::{OpenTransaction, RuntimePool};
 pub use self::session::MysqlSession;
 use crate::engine::url_options::{choice, span};
 use crate::engine::{ClaimId, EngineUrl, SharedCells};
-use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
+use crate::engines::sql::{self, Database, Inserts, Query, QueryResult, Rows};
+use crate::engines::waiter_table::{Notification, WaiterTable};
 use crate::net::per_runtime::PerRuntime;
 use crate::{Client, Guarantees, Result};
 
@@ -36,7 +36,7 @@ struct Server {
     options: Arc<Options>,
     pools: PerRuntime<RuntimePool>,
     /// The claims that wait. Nobody tells them anything.
-    waiting: Mailbox,
+    waiting: WaiterTable,
 }
 
 /// A client with the scheme that `url` asks for.
@@ -95,7 +95,7 @@ sql::engine_on_rows!(MysqlInsert);
 impl Server {
     /// Connects with the first statement.
     fn new(options: Arc<Options>) -> Self {
-        Self { options, pools: PerRuntime::default(), waiting: Mailbox::default() }
+        Self { options, pools: PerRuntime::default(), waiting: WaiterTable::default() }
     }
 
     async fn connect(options: Options) -> Result<Self> {
@@ -125,7 +125,7 @@ impl Database for Server {
         Ok(None)
     }
 
-    async fn heard(&self, id: ClaimId) -> News {
+    async fn heard(&self, id: ClaimId) -> Notification {
         self.waiting.next(id).await
     }
 
@@ -137,12 +137,12 @@ impl Database for Server {
         self.waiting.forget(id);
     }
 
-    async fn run(&self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.pool().await?.run(&asks).await
+    async fn run(&self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
+        self.pool().await?.run(&queries).await
     }
 
-    async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
-        self.pool().await?.begin(&asks).await
+    async fn begin(&self, queries: Vec<Query>) -> Result<(OpenTransaction, Vec<QueryResult>)> {
+        self.pool().await?.begin(&queries).await
     }
 
     fn fork(&self) -> Self {

@@ -9,7 +9,7 @@ use super::cells::OfCells;
 use super::options::Options;
 use super::prepared::PreparedConnection;
 use super::wire::Reply;
-use crate::engines::sql::{Answer, Ask, Transaction, Value};
+use crate::engines::sql::{Query, QueryResult, Transaction, Value};
 use crate::net::per_runtime;
 use crate::{Effect, Result};
 
@@ -59,8 +59,8 @@ impl RuntimePool {
     }
 
     /// Statements that each stand for themselves.
-    pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        self.beside().await?.as_ref().expect("a place whose connection is open").run(asks).await
+    pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
+        self.beside().await?.as_ref().expect("a place whose connection is open").run(queries).await
     }
 
     /// A statement on cells.
@@ -70,9 +70,9 @@ impl RuntimePool {
     }
 
     /// Begins a transaction with these.
-    pub(super) async fn begin(&self, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
+    pub(super) async fn begin(&self, queries: &[Query]) -> Result<(OpenTransaction, Vec<QueryResult>)> {
         let mut transaction = OpenTransaction { place: Some(self.alone().await?), is_asking: true };
-        let answers = transaction.connection().begin(asks).await;
+        let answers = transaction.connection().begin(queries).await;
         transaction.is_asking = false;
         Ok((transaction, answers?))
     }
@@ -135,15 +135,15 @@ impl Drop for OpenTransaction {
 }
 
 impl Transaction for OpenTransaction {
-    async fn run(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+    async fn run(&mut self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
         self.is_asking = true;
-        let answers = self.connection().run(&asks).await;
+        let answers = self.connection().run(&queries).await;
         self.is_asking = false;
         answers.map_err(|error| error.with_effect(Effect::None))
     }
 
-    async fn commit(mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        let answers = if asks.is_empty() { Vec::new() } else { self.run(asks).await? };
+    async fn commit(mut self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
+        let answers = if queries.is_empty() { Vec::new() } else { self.run(queries).await? };
         self.is_asking = true;
         let committed = self.connection().commit().await;
         self.is_asking = false;

@@ -14,9 +14,9 @@ use super::failure::{code, refused};
 use super::grants::{self, Account};
 use super::inserts;
 use super::options::{Options, Scheme};
-use super::texts::{Text, tables};
-use super::wire::{Prepared, Reply, Trouble};
-use crate::engines::sql::{Answer, Ask, Statement, Value};
+use super::statements::{Text, tables};
+use super::wire::{Prepared, Reply, WireError};
+use crate::engines::sql::{Query, QueryResult, Statement, Value};
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
@@ -94,8 +94,8 @@ impl PreparedConnection {
     /// # Errors
     /// [`ErrorKind::Invalid`], naming the setting.
     pub(super) async fn check_clock(&self) -> Result<()> {
-        let ask = "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)";
-        let reply = self.connection.answer(self.connection.command(ask)).await?;
+        let query = "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)";
+        let reply = self.connection.answer(self.connection.command(query)).await?;
         match reply.rows.first().and_then(|row| row.first()) {
             Some(Value::Bytes(text)) if text == b"1" => {
                 let options = self.connection.options();
@@ -133,17 +133,17 @@ impl PreparedConnection {
     ///
     /// # Errors
     /// The first that failed; those behind it were carried out all the same.
-    pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        for ask in asks {
-            if let Some(of_sweep) = self.of_sweep(ask.statement) {
-                of_sweep.get_or_try_init(|| self.prepare_for_sweep(ask.statement)).await?;
+    pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
+        for query in queries {
+            if let Some(of_sweep) = self.of_sweep(query.statement) {
+                of_sweep.get_or_try_init(|| self.prepare_for_sweep(query.statement)).await?;
             }
         }
-        let sent: Vec<_> = asks.iter().map(|ask| self.send(ask)).collect();
+        let sent: Vec<_> = queries.iter().map(|query| self.send(query)).collect();
         let waiting = async {
-            let mut answers = Vec::with_capacity(asks.len());
-            for (ask, answer) in asks.iter().zip(sent) {
-                answers.push(read(ask.statement, answer.await?));
+            let mut answers = Vec::with_capacity(queries.len());
+            for (query, answer) in queries.iter().zip(sent) {
+                answers.push(read(query.statement, answer.await?));
             }
             Ok(answers)
         };
@@ -208,9 +208,9 @@ impl PreparedConnection {
     }
 
     /// Begins a transaction with these.
-    pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+    pub(super) async fn begin(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
         let begun = self.connection.command(self.of_server(BEGIN));
-        let answers = self.run(asks).await;
+        let answers = self.run(queries).await;
         // Without it, each of the statements was committed by itself.
         self.connection.answer(begun).await.map_err(|error| error.with_effect(Effect::Unknown))?;
         // Nothing is committed, so nothing was done.
@@ -235,25 +235,25 @@ impl PreparedConnection {
         if self.connection.is_mariadb() { mariadb } else { mysql }
     }
 
-    fn send(&self, ask: &Ask) -> impl Future<Output = Asked<Reply>> + Send + use<> {
-        let (text, prepared) = match self.of_sweep(ask.statement).and_then(OnceCell::get) {
+    fn send(&self, query: &Query) -> impl Future<Output = Asked<Reply>> + Send + use<> {
+        let (text, prepared) = match self.of_sweep(query.statement).and_then(OnceCell::get) {
             Some(of_sweep) => of_sweep,
             None => {
                 let first = statements_used(self.connection.options())[0];
-                &self.statements[ask.statement as usize - first as usize]
+                &self.statements[query.statement as usize - first as usize]
             }
         };
-        self.connection.execute(*prepared, &text.values(&ask.values))
+        self.connection.execute(*prepared, &text.values(&query.values))
     }
 }
 
-fn read(statement: Statement, reply: Reply) -> Answer {
+fn read(statement: Statement, reply: Reply) -> QueryResult {
     let rows = match statement {
         // Only then: otherwise the number is that of an earlier statement.
         Statement::ClaimFree if reply.matched > 0 => vec![vec![Value::Int(reply.insert_id as i64)]],
         _ => reply.rows.apart(),
     };
-    Answer { rows, changed: reply.matched }
+    QueryResult { rows, changed: reply.matched }
 }
 
 fn statements_used(options: &Options) -> &'static [Statement] {
@@ -274,17 +274,17 @@ async fn prepare_or_make(
     sql: fn(&Options, &Account) -> String,
 ) -> Result<Statements> {
     let prepared = match prepare(connection, &texts).await {
-        Err(Trouble::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
+        Err(WireError::Refused { code: code::NO_SUCH_TABLE | code::TABLE_DENIED, .. }) => {
             match make(connection, tables).await {
                 Ok(()) => prepare(connection, &texts).await,
-                Err(trouble) => Err(trouble),
+                Err(wire_error) => Err(wire_error),
             }
         }
         prepared => prepared,
     };
     match prepared {
         Ok(prepared) => Ok(texts.into_iter().zip(prepared).collect()),
-        Err(trouble) => Err(connection.with_grants(refused(&trouble, connection.options()), sql).await),
+        Err(wire_error) => Err(connection.with_grants(refused(&wire_error, connection.options()), sql).await),
     }
 }
 

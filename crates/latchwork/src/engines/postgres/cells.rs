@@ -9,7 +9,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::Server;
 use super::connection::Connection;
 use super::grants;
-use super::texts::NOW;
+use super::statements::NOW;
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::engines::sql;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -117,7 +117,7 @@ impl Cells for PostgresCells {
         let values: [(&(dyn ToSql + Sync), Type); 4] =
             [(&name, Type::BYTEA), (&value, Type::BYTEA), (&seen, Type::INT8), (&channel, Type::TEXT)];
         let (_beside, connection) = pool.beside().await;
-        let rows = sql::repeat(|| self.run(connection, WRITE, &values)).await?;
+        let rows = sql::retry_on_conflict(|| self.run(connection, WRITE, &values)).await?;
         Ok(match (rows.first(), value) {
             (None, _) => Written::Changed,
             (Some(_), None) => Written::Done(Version::ABSENT),

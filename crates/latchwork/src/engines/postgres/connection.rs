@@ -16,14 +16,14 @@ use tokio_postgres::{AsyncMessage, Client, Row};
 use super::Shared;
 use super::failure::{failed, not_connected, not_made, refused};
 use super::options::{Options, Scheme};
-use super::texts::{text, types};
-use super::{grants, inserts, texts};
+use super::statements::{text, types};
+use super::{grants, inserts, statements};
 use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
-use crate::engines::cell_news::{CellNews, CellNewsDriven};
-use crate::engines::mailbox::News;
-use crate::engines::pulse::{Driven, Pulse};
-use crate::engines::sql::{Answer, Ask, Statement, Value};
+use crate::engines::cell_subscriptions::{CellSubscriptions, SubscriptionsDriven};
+use crate::engines::close_flag::{CloseFlag, ClosesOnDrop};
+use crate::engines::sql::{Query, QueryResult, Statement, Value};
+use crate::engines::waiter_table::Notification;
 use crate::net::abandon::AbandonGuard;
 use crate::{Error, ErrorKind, Result};
 
@@ -55,10 +55,10 @@ const BEGIN_LIMITED: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", li
 pub(super) struct Connection {
     client: Client,
     statements: Statements,
-    pulse: Arc<Pulse>,
+    close_flag: Arc<CloseFlag>,
     driver: AbortHandle,
     /// What it said of cells that are watched.
-    pub(super) cells: Arc<CellNews>,
+    pub(super) cells: Arc<CellSubscriptions>,
     shared: Arc<Shared>,
 }
 
@@ -81,7 +81,7 @@ impl Drop for HalfOpen {
 
 /// Lets a connection do its work from now on.
 fn drive<S, T>(
-    (driven, cells): (Driven, CellNewsDriven),
+    (driven, cells): (ClosesOnDrop, SubscriptionsDriven),
     (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
 ) -> (Client, AbortHandle)
 where
@@ -92,7 +92,7 @@ where
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             if let AsyncMessage::Notification(message) = message {
                 match read_message(message.payload()) {
-                    Some((id, token)) => driven.0.mailbox.deliver(id, News::Granted(token)),
+                    Some((id, token)) => driven.0.waiters.deliver(id, Notification::Granted(token)),
                     None => cells.0.tell(message.channel()),
                 }
             }
@@ -110,20 +110,20 @@ impl Connection {
         let options = &shared.options;
         let unreachable =
             |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
-        let pulse = Pulse::new(&shared.mailbox);
-        let cells = Arc::<CellNews>::default();
-        let driven = (Driven(pulse.clone()), CellNewsDriven(cells.clone()));
+        let close_flag = CloseFlag::new(&shared.waiters);
+        let cells = Arc::<CellSubscriptions>::default();
+        let driven = (ClosesOnDrop(close_flag.clone()), SubscriptionsDriven(cells.clone()));
         let limit = tokio::time::timeout(CONNECT_LIMIT, super::wire::connect(options));
         let connected = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?
-            .map_err(|trouble| not_connected(trouble, options))?;
+            .map_err(|wire_error| not_connected(wire_error, options))?;
         let (client, driver) = drive(driven, connected);
         let statements = Statements::Texts(Vec::new());
         // If opening is cancelled, the connection must not stay until every statement sent on it has waited
         // for its locks.
         let mut half_open = HalfOpen(Some(driver.clone()));
-        let mut open = Self { client, statements, pulse, cells, driver, shared: shared.clone() };
+        let mut open = Self { client, statements, close_flag, cells, driver, shared: shared.clone() };
         let limit = tokio::time::timeout(REQUEST_LIMIT, open.get_ready());
         limit.await.unwrap_or_else(|_| Err(unreachable("no answer to its first statements")))?;
         half_open.0 = None;
@@ -152,8 +152,8 @@ impl Connection {
             // Nothing is prepared, so this is what finds out whether the tables are there.
             let nothing = Value::Bytes(Vec::new());
             let probe = match scheme {
-                Scheme::Insert => Ask::new(Statement::Held, [nothing, Value::Int(0)]),
-                _ => Ask::new(Statement::Find, [nothing.clone(), nothing]),
+                Scheme::Insert => Query::new(Statement::Held, [nothing, Value::Int(0)]),
+                _ => Query::new(Statement::Find, [nothing.clone(), nothing]),
             };
             return self.ask_between(BEGIN_LIMITED, &[probe], "COMMIT").await.map(drop);
         }
@@ -188,7 +188,7 @@ impl Connection {
         let options = &self.shared.options;
         match options.scheme {
             Scheme::Insert => inserts::tables(&options.table),
-            _ => texts::tables(&options.table),
+            _ => statements::tables(&options.table),
         }
     }
 
@@ -248,12 +248,12 @@ impl Connection {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.pulse.is_closed() || self.client.is_closed()
+        self.close_flag.is_closed() || self.client.is_closed()
     }
 
     /// Ends it at once, whatever is under way on it.
     pub(super) fn close(&self) {
-        self.pulse.close();
+        self.close_flag.close();
         self.driver.abort();
     }
 
@@ -261,9 +261,9 @@ impl Connection {
     ///
     /// # Errors
     /// The first that failed.
-    pub(super) async fn run(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
+    pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
         let guard = AbandonGuard::retire_if_slow(|| self.close());
-        let answers = all(asks.iter().map(|ask| self.ask(ask))).await;
+        let answers = all(queries.iter().map(|query| self.ask(query))).await;
         guard.answered();
         answers
             .into_iter()
@@ -272,23 +272,23 @@ impl Connection {
     }
 
     /// Runs a single statement, with limits of its own behind a pooler.
-    pub(super) async fn run_limited(&self, ask: &Ask) -> Result<Vec<Answer>> {
-        self.run_between(BEGIN_LIMITED, slice::from_ref(ask), "COMMIT").await
+    pub(super) async fn run_limited(&self, query: &Query) -> Result<Vec<QueryResult>> {
+        self.run_between(BEGIN_LIMITED, slice::from_ref(query), "COMMIT").await
     }
 
     /// Begins a transaction with these statements.
-    pub(super) async fn begin(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        self.run_between(if self.is_pooled() { BEGIN_LIMITED } else { BEGIN }, asks, "").await
+    pub(super) async fn begin(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
+        self.run_between(if self.is_pooled() { BEGIN_LIMITED } else { BEGIN }, queries, "").await
     }
 
     /// Runs these statements and commits.
-    pub(super) async fn commit(&self, asks: &[Ask]) -> Result<Vec<Answer>> {
-        self.run_between("", asks, "COMMIT").await
+    pub(super) async fn commit(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
+        self.run_between("", queries, "COMMIT").await
     }
 
-    async fn run_between(&self, before: &str, asks: &[Ask], after: &str) -> Result<Vec<Answer>> {
+    async fn run_between(&self, before: &str, queries: &[Query], after: &str) -> Result<Vec<QueryResult>> {
         let guard = AbandonGuard::retire_if_slow(|| self.close());
-        let answers = self.ask_between(before, asks, after).await;
+        let answers = self.ask_between(before, queries, after).await;
         guard.answered();
         answers.map_err(|error| failed(&error, &self.shared.options))
     }
@@ -297,24 +297,24 @@ impl Connection {
     async fn ask_between(
         &self,
         before: &str,
-        asks: &[Ask],
+        queries: &[Query],
         after: &str,
-    ) -> std::result::Result<Vec<Answer>, tokio_postgres::Error> {
+    ) -> std::result::Result<Vec<QueryResult>, tokio_postgres::Error> {
         let command = |text: String| async move {
             if !text.is_empty() {
                 self.client.batch_execute(&text).await?;
             }
-            Ok(Answer::default())
+            Ok(QueryResult::default())
         };
         let asked: Vec<Pin<Box<dyn Future<Output = Asked> + Send>>> =
             [Box::pin(command(before.to_owned())) as _]
                 .into_iter()
-                .chain(asks.iter().map(|ask| Box::pin(self.ask(ask)) as _))
+                .chain(queries.iter().map(|query| Box::pin(self.ask(query)) as _))
                 .chain([Box::pin(command(after.to_owned())) as _])
                 .collect();
         let mut read = all(asked).await.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
         read.remove(0);
-        read.truncate(asks.len());
+        read.truncate(queries.len());
         Ok(read)
     }
 
@@ -322,30 +322,30 @@ impl Connection {
         self.client.batch_execute(text).await.map_err(|error| failed(&error, &self.shared.options))
     }
 
-    async fn ask(&self, ask: &Ask) -> Asked {
-        let values = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
-        let number = || ask.statement as usize - self.statements_used()[0] as usize;
+    async fn ask(&self, query: &Query) -> Asked {
+        let values = query.values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let number = || query.statement as usize - self.statements_used()[0] as usize;
         let rows = match &self.statements {
-            _ if Statement::OF_SWEEP.contains(&ask.statement) => {
-                let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
+            _ if Statement::OF_SWEEP.contains(&query.statement) => {
+                let values: Vec<_> = values.zip(types(query.statement).iter().cloned()).collect();
                 let Options { scheme, table, .. } = &*self.shared.options;
-                self.client.query_typed(&text(ask.statement, *scheme, table), &values).await?
+                self.client.query_typed(&text(query.statement, *scheme, table), &values).await?
             }
             Statements::Prepared(prepared) => {
                 let values: Vec<_> = values.collect();
                 self.client.query(&prepared[number()], &values).await?
             }
             Statements::Texts(texts) => {
-                let values: Vec<_> = values.zip(types(ask.statement).iter().cloned()).collect();
+                let values: Vec<_> = values.zip(types(query.statement).iter().cloned()).collect();
                 self.client.query_typed(&texts[number()], &values).await?
             }
         };
         let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;
-        Ok(Answer { changed: rows.len() as u64, rows })
+        Ok(QueryResult { changed: rows.len() as u64, rows })
     }
 }
 
-type Asked = std::result::Result<Answer, tokio_postgres::Error>;
+type Asked = std::result::Result<QueryResult, tokio_postgres::Error>;
 
 /// Prepares a statement on the server, or runs another command.
 type Preparing<'a> = Pin<

@@ -4,8 +4,8 @@ use tokio_postgres::error::SqlState;
 
 use super::grants;
 use super::options::Options;
-use super::wire::Trouble;
-use crate::engines::sql::InTheWay;
+use super::wire::WireError;
+use crate::engines::sql::Conflict;
 use crate::{Effect, Error, ErrorKind};
 
 /// statement_completion_unknown: servers that replicate by consensus say so when they do not know whether a
@@ -13,58 +13,57 @@ use crate::{Effect, Error, ErrorKind};
 const UNKNOWN: &str = "40003";
 
 /// A statement that may have been carried out, unless the server says that it was not.
-pub(super) fn failed(trouble: impl Into<Trouble>, options: &Options) -> Error {
-    let trouble = trouble.into();
-    let effect = effect(&trouble);
-    refused(trouble, options).with_effect(effect)
+pub(super) fn failed(wire_error: impl Into<WireError>, options: &Options) -> Error {
+    let wire_error = wire_error.into();
+    let effect = effect(&wire_error);
+    refused(wire_error, options).with_effect(effect)
 }
 
-fn effect(trouble: &Trouble) -> Effect {
-    match trouble {
+fn effect(wire_error: &WireError) -> Effect {
+    match wire_error {
         // What the server itself refuses, it rolls back.
-        Trouble::Refused { code, .. } if !is_the_end(code) && code != UNKNOWN => Effect::None,
+        WireError::Refused { code, .. } if !is_the_end(code) && code != UNKNOWN => Effect::None,
         _ => Effect::Unknown,
     }
 }
 
 /// A connection that was never made.
-pub(super) fn not_connected(trouble: impl Into<Trouble>, options: &Options) -> Error {
-    let trouble = trouble.into();
-    let lacks_the_right = is_privilege(&trouble);
-    let error = refused(trouble, options);
+pub(super) fn not_connected(wire_error: impl Into<WireError>, options: &Options) -> Error {
+    let wire_error = wire_error.into();
+    let lacks_the_right = is_privilege(&wire_error);
+    let error = refused(wire_error, options);
     if lacks_the_right { error.with_sql(grants::to_connect(options)) } else { error }
 }
 
 /// Tables that could not be made. `sql` makes them, and lets this user use them.
-pub(super) fn not_made(trouble: impl Into<Trouble>, options: &Options, sql: String) -> Error {
-    let trouble = trouble.into();
-    let no_schema =
-        matches!(&trouble, Trouble::Refused { code, .. } if code == SqlState::INVALID_SCHEMA_NAME.code());
-    let helps = no_schema || is_privilege(&trouble);
-    let error = refused(trouble, options);
+pub(super) fn not_made(wire_error: impl Into<WireError>, options: &Options, sql: String) -> Error {
+    let wire_error = wire_error.into();
+    let no_schema = matches!(&wire_error, WireError::Refused { code, .. } if code == SqlState::INVALID_SCHEMA_NAME.code());
+    let helps = no_schema || is_privilege(&wire_error);
+    let error = refused(wire_error, options);
     if helps { error.with_sql(sql) } else { error }
 }
 
 /// A right that an administrator can grant is missing.
-fn is_privilege(trouble: &Trouble) -> bool {
-    matches!(trouble, Trouble::Refused { code, .. } if code == SqlState::INSUFFICIENT_PRIVILEGE.code())
+fn is_privilege(wire_error: &WireError) -> bool {
+    matches!(wire_error, WireError::Refused { code, .. } if code == SqlState::INSUFFICIENT_PRIVILEGE.code())
 }
 
 /// A connection that was never made, or a transaction that never ended: nothing was done.
-pub(super) fn refused(trouble: impl Into<Trouble>, options: &Options) -> Error {
+pub(super) fn refused(wire_error: impl Into<WireError>, options: &Options) -> Error {
     let (place, user) = (&options.place, &options.user);
-    let (code, words) = match trouble.into() {
-        Trouble::Refused { code, words } => (code, words),
-        Trouble::Ended(why) => {
+    let (code, words) = match wire_error.into() {
+        WireError::Refused { code, words } => (code, words),
+        WireError::Ended(why) => {
             let hint = tls_hint(&why);
             return Error::new(ErrorKind::Unreachable, format!("postgres at {place}: {why}{hint}"));
         }
     };
     let state = SqlState::from_code(&code);
     let sql = if state == SqlState::INSUFFICIENT_PRIVILEGE { grants::of_locks(options) } else { None };
-    if let Some(in_the_way) = conflict(&state) {
+    if let Some(conflict) = conflict(&state) {
         let message = format!("postgres at {place}: {words}");
-        return Error::new(ErrorKind::Unreachable, message).with_source(in_the_way);
+        return Error::new(ErrorKind::Unreachable, message).with_source(conflict);
     }
     let (kind, hint) = match state {
         SqlState::INSUFFICIENT_PRIVILEGE if sql.is_some() => (ErrorKind::Denied, ""),
@@ -115,10 +114,10 @@ fn tls_hint(source: &str) -> &'static str {
 }
 
 /// Deadlock, serialization, a lock that was waited for too long.
-fn conflict(code: &SqlState) -> Option<InTheWay> {
+fn conflict(code: &SqlState) -> Option<Conflict> {
     match code {
-        &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => Some(InTheWay::Passed),
-        &SqlState::LOCK_NOT_AVAILABLE => Some(InTheWay::Stays),
+        &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => Some(Conflict::Passed),
+        &SqlState::LOCK_NOT_AVAILABLE => Some(Conflict::Stays),
         _ => None,
     }
 }
@@ -135,13 +134,13 @@ mod tests {
 
     #[test]
     fn a_refused_statement_did_nothing_unless_the_server_ends_or_does_not_know() {
-        let refused = |code: &str| Trouble::Refused { code: code.to_owned(), words: String::new() };
+        let refused = |code: &str| WireError::Refused { code: code.to_owned(), words: String::new() };
         for code in ["42P01", "42501", "42601", "25006", "22001", "57014", "40001", "55P03", "53300"] {
             assert_eq!(effect(&refused(code)), Effect::None, "{code}");
         }
         for code in ["57P01", "57P02", "08006", "08007", "25P03", "40003"] {
             assert_eq!(effect(&refused(code)), Effect::Unknown, "{code}");
         }
-        assert_eq!(effect(&Trouble::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(&WireError::Ended("closed".to_owned())), Effect::Unknown);
     }
 }

@@ -2,7 +2,7 @@
 //! again: existing tables stay as they are.
 
 use super::options::{Options, Scheme};
-use super::{cells, inserts, session, texts};
+use super::{cells, inserts, session, statements};
 
 /// Locks come and go, and unused names are forgotten.
 const LOCKS: &str = "SELECT, INSERT, UPDATE, DELETE";
@@ -15,7 +15,7 @@ pub(super) fn of_locks(options: &Options) -> Option<String> {
     match options.scheme {
         Scheme::Row => {
             let names = format!("{table}_lock, {table}_claim");
-            Some(script(options, &texts::tables(table), LOCKS, &names))
+            Some(script(options, &statements::tables(table), LOCKS, &names))
         }
         Scheme::Insert => {
             let names = format!("{table}, {table}_token");

@@ -13,7 +13,7 @@ mod options;
 mod pool;
 mod pooler;
 mod session;
-mod texts;
+mod statements;
 mod wire;
 
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use self::pool::{OpenTransaction, RuntimePool};
 pub use self::session::PostgresSession;
 use crate::clock;
 use crate::engine::{ClaimId, EngineUrl, SharedCells};
-use crate::engines::mailbox::{Mailbox, News};
-use crate::engines::sql::{self, Answer, Ask, Database, Inserts, Rows};
+use crate::engines::sql::{self, Database, Inserts, Query, QueryResult, Rows};
+use crate::engines::waiter_table::{Notification, WaiterTable};
 use crate::net::per_runtime::PerRuntime;
 use crate::{Client, Error, Guarantees};
 
@@ -45,7 +45,7 @@ struct Server {
 /// What all connections need to know.
 struct Shared {
     options: Arc<Options>,
-    mailbox: Arc<Mailbox>,
+    waiters: Arc<WaiterTable>,
     /// Where this client listens.
     channel: String,
     /// Whether a pooler stands between, once that is known.
@@ -128,7 +128,7 @@ impl Server {
     fn new(options: Arc<Options>, pooled: OnceCell<bool>) -> Self {
         let number = u64::from_be_bytes(clock::random_bytes());
         let channel = format!("latchwork_{number:016x}");
-        let shared = Shared { options, mailbox: Arc::default(), channel, pooled };
+        let shared = Shared { options, waiters: Arc::default(), channel, pooled };
         Self { shared: Arc::new(shared), pools: PerRuntime::default() }
     }
 
@@ -164,24 +164,24 @@ impl Database for Server {
         Ok(Some(self.shared.channel.clone().into_bytes()))
     }
 
-    async fn heard(&self, id: ClaimId) -> News {
-        self.shared.mailbox.next(id).await
+    async fn heard(&self, id: ClaimId) -> Notification {
+        self.shared.waiters.next(id).await
     }
 
     fn expect(&self, id: ClaimId) -> bool {
-        self.shared.mailbox.expect(id)
+        self.shared.waiters.expect(id)
     }
 
     fn forget(&self, id: ClaimId) {
-        self.shared.mailbox.forget(id);
+        self.shared.waiters.forget(id);
     }
 
-    async fn run(&self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.pool().await?.run(&asks).await
+    async fn run(&self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
+        self.pool().await?.run(&queries).await
     }
 
-    async fn begin(&self, asks: Vec<Ask>) -> Result<(OpenTransaction, Vec<Answer>)> {
-        self.pool().await?.begin(&asks).await
+    async fn begin(&self, queries: Vec<Query>) -> Result<(OpenTransaction, Vec<QueryResult>)> {
+        self.pool().await?.begin(&queries).await
     }
 
     fn fork(&self) -> Self {

@@ -14,8 +14,8 @@ use tokio::sync::{
 use super::Shared;
 use super::connection::Connection;
 use crate::Result;
-use crate::engines::cell_news::CellNews;
-use crate::engines::sql::{Answer, Ask, Transaction};
+use crate::engines::cell_subscriptions::CellSubscriptions;
+use crate::engines::sql::{Query, QueryResult, Transaction};
 use crate::locked::locked;
 use crate::net::per_runtime;
 
@@ -74,31 +74,31 @@ impl RuntimePool {
     }
 
     /// What the server says of cells that are watched.
-    pub(super) fn cell_news(&self) -> &Arc<CellNews> {
+    pub(super) fn cell_news(&self) -> &Arc<CellSubscriptions> {
         &self.main.cells
     }
 
     /// Statements that each stand for themselves.
-    pub(super) async fn run(self: Arc<Self>, asks: &[Ask]) -> Result<Vec<Answer>> {
+    pub(super) async fn run(self: Arc<Self>, queries: &[Query]) -> Result<Vec<QueryResult>> {
         if self.shared.is_known_pooled() {
-            return self.run_one_by_one(asks).await;
+            return self.run_one_by_one(queries).await;
         }
         if let Ok(_beside) = self.alone.try_read() {
-            return self.main.run(asks).await;
+            return self.main.run(queries).await;
         }
         // A transaction may have to wait for others, which is no concern of these.
         let spare = self.spare().await?;
-        let answers = spare.connection().run(asks).await?;
+        let answers = spare.connection().run(queries).await?;
         spare.end();
         Ok(answers)
     }
 
     /// All of them, whatever becomes of those before: as when they are sent together.
-    async fn run_one_by_one(self: Arc<Self>, asks: &[Ask]) -> Result<Vec<Answer>> {
+    async fn run_one_by_one(self: Arc<Self>, queries: &[Query]) -> Result<Vec<QueryResult>> {
         let alone = self.alone().await?;
-        let mut answers = Vec::with_capacity(asks.len());
-        for ask in asks {
-            answers.push(alone.connection().run_limited(ask).await);
+        let mut answers = Vec::with_capacity(queries.len());
+        for query in queries {
+            answers.push(alone.connection().run_limited(query).await);
         }
         alone.end();
         let answers: Result<Vec<_>> = answers.into_iter().collect();
@@ -106,9 +106,12 @@ impl RuntimePool {
     }
 
     /// Begins a transaction with these.
-    pub(super) async fn begin(self: Arc<Self>, asks: &[Ask]) -> Result<(OpenTransaction, Vec<Answer>)> {
+    pub(super) async fn begin(
+        self: Arc<Self>,
+        queries: &[Query],
+    ) -> Result<(OpenTransaction, Vec<QueryResult>)> {
         let transaction = self.alone().await?;
-        match transaction.connection().begin(asks).await {
+        match transaction.connection().begin(queries).await {
             Ok(answers) => Ok((transaction, answers)),
             Err(error) => {
                 transaction.roll_back().await;
@@ -187,12 +190,12 @@ impl Drop for OpenTransaction {
 }
 
 impl Transaction for OpenTransaction {
-    async fn run(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.connection().run(&asks).await.map_err(|error| error.with_effect(crate::Effect::None))
+    async fn run(&mut self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
+        self.connection().run(&queries).await.map_err(|error| error.with_effect(crate::Effect::None))
     }
 
-    async fn commit(self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        let answers = self.connection().commit(&asks).await?;
+    async fn commit(self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
+        let answers = self.connection().commit(&queries).await?;
         self.end();
         Ok(answers)
     }

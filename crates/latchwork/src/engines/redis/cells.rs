@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Redis;
 use super::connection::Connection;
 use super::keys::Keys;
-use super::reply::strange;
+use super::reply::protocol_error;
 use super::scripts::Script;
 use super::wire::{Command, Value};
 use crate::engine::{CellState, Cells, Version, Written};
@@ -21,23 +21,23 @@ impl Redis {
         match connection.command(Command::of(&["GET", key]), self.options()).await? {
             Value::Nil => Ok(CellState::ABSENT),
             Value::BulkString(stored) => parse(&stored),
-            _ => Err(strange()),
+            _ => Err(protocol_error()),
         }
     }
 }
 
 /// The version, and the value behind a sign that it is set.
 fn parse(stored: &[u8]) -> Result<CellState> {
-    let (digits, rest) = stored.split_at_checked(DIGITS).ok_or_else(strange)?;
+    let (digits, rest) = stored.split_at_checked(DIGITS).ok_or_else(protocol_error)?;
     match rest {
         [b'-'] => Ok(CellState::ABSENT),
         [b'=', value @ ..] => Ok(CellState::new(version(digits)?, value.to_vec())),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     }
 }
 
 fn version(digits: &[u8]) -> Result<Version> {
-    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(strange)
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(protocol_error)
 }
 
 impl Cells for Redis {
@@ -71,7 +71,7 @@ impl Cells for Redis {
             Value::Int(0) => Ok(Written::Changed),
             Value::BulkString(_) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
             Value::BulkString(digits) => Ok(Written::Done(version(&digits)?)),
-            _ => Err(strange()),
+            _ => Err(protocol_error()),
         }
     }
 

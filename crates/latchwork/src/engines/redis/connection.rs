@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use super::beats::Beats;
 use super::failure::{Failure, code, not_greeted, not_selected, refused, unanswered};
-use super::news::PushCodec;
+use super::heartbeats::Heartbeats;
 use super::options::{Login, Options};
+use super::push::PushCodec;
 use super::scripts::Script;
-use super::wire::{Command, Trouble, Value};
-use crate::engines::cell_news::CellNews;
-use crate::engines::mailbox::Mailbox;
+use super::wire::{Command, Value, WireError};
+use crate::engines::cell_subscriptions::CellSubscriptions;
+use crate::engines::waiter_table::WaiterTable;
 use crate::net::abandon::AbandonGuard;
 use crate::net::per_runtime::Closable;
 use crate::net::pipeline::{PendingReply, Pipeline};
@@ -29,16 +29,16 @@ pub(super) struct Connection {
     /// Of those that few need.
     shared_shas: OnceCell<Vec<String>>,
     /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
-    pub(super) beats: Beats,
+    pub(super) heartbeats: Heartbeats,
     /// What it said of cells that are watched.
-    pub(super) cells: Arc<CellNews>,
+    pub(super) cells: Arc<CellSubscriptions>,
     listening: OnceCell<()>,
     /// Whether the server tells of changes to keys that it was asked to.
     tracking: OnceCell<bool>,
 }
 
 /// What came of a request, before anybody thought about what it means.
-type Asked<T> = std::result::Result<T, Trouble>;
+type Asked<T> = std::result::Result<T, WireError>;
 
 impl Closable for Connection {
     fn is_closed(&self) -> bool {
@@ -48,18 +48,18 @@ impl Closable for Connection {
 
 impl Connection {
     /// Connects, and asks the server about itself.
-    pub(super) async fn open(options: &Options, mailbox: &Arc<Mailbox>) -> Result<(Self, String)> {
-        let cells = Arc::<CellNews>::default();
-        let hearing = PushCodec { mailbox: mailbox.clone(), cells: cells.clone() };
+    pub(super) async fn open(options: &Options, waiters: &Arc<WaiterTable>) -> Result<(Self, String)> {
+        let cells = Arc::<CellSubscriptions>::default();
+        let hearing = PushCodec { waiters: waiters.clone(), cells: cells.clone() };
         let connected = in_time(async { Ok(options.address.connect(hearing).await?) }).await;
-        let pipeline = connected.map_err(|trouble| refused(&trouble, options))?;
+        let pipeline = connected.map_err(|wire_error| refused(&wire_error, options))?;
         let greeted = in_time(greet(&pipeline, options)).await;
-        let (info, shas) = greeted.map_err(|trouble| refused(&trouble, options))?;
+        let (info, shas) = greeted.map_err(|wire_error| refused(&wire_error, options))?;
         let connection = Self {
             pipeline,
             shas,
             shared_shas: OnceCell::new(),
-            beats: Beats::default(),
+            heartbeats: Heartbeats::default(),
             cells,
             listening: OnceCell::new(),
             tracking: OnceCell::new(),
@@ -80,7 +80,7 @@ impl Connection {
             shas
         };
         let learnt = self.shared_shas.get_or_try_init(learn).await;
-        learnt.map(|_| ()).map_err(|trouble| refused(&trouble, options))
+        learnt.map(|_| ()).map_err(|wire_error| refused(&wire_error, options))
     }
 
     fn sha(&self, script: Script) -> &str {
@@ -105,13 +105,13 @@ impl Connection {
             subscribed.map(drop)
         };
         let listening = self.listening.get_or_try_init(subscribe).await;
-        listening.map(|_| ()).map_err(|trouble| refused(&trouble, options))
+        listening.map(|_| ()).map_err(|wire_error| refused(&wire_error, options))
     }
 
     /// Makes sure that what is said on the channel of a cell arrives here.
     pub(super) async fn subscribe(&self, channel: &str, options: &Options) -> Result<()> {
         let subscribed = self.ask_while_wanted(&mut Command::of(&["SUBSCRIBE", channel])).await;
-        subscribed.map(drop).map_err(|trouble| refused(&trouble, options))
+        subscribed.map(drop).map_err(|wire_error| refused(&wire_error, options))
     }
 
     /// Nobody wants to hear any more what is said there. A user who may not say so goes on hearing it.
@@ -167,8 +167,8 @@ impl Connection {
         options: &Options,
     ) -> Result<Option<Value>> {
         match self.ask(script, command).await {
-            Err(trouble) if trouble.code() == Some("NOSCRIPT") => Ok(None),
-            answer => answer.map(Some).map_err(|trouble| self.failed(&trouble, options)),
+            Err(wire_error) if wire_error.code() == Some("NOSCRIPT") => Ok(None),
+            answer => answer.map(Some).map_err(|wire_error| self.failed(&wire_error, options)),
         }
     }
 
@@ -180,13 +180,13 @@ impl Connection {
         options: &Options,
     ) -> Result<Value> {
         let mut command = command.spelled_out(&script.source(options));
-        self.ask(script, &mut command).await.map_err(|trouble| self.failed(&trouble, options))
+        self.ask(script, &mut command).await.map_err(|wire_error| self.failed(&wire_error, options))
     }
 
     /// Sends any other command.
     pub(super) async fn command(&self, mut command: Command, options: &Options) -> Result<Value> {
         let answer = self.ask_while_wanted(&mut command).await;
-        answer.map_err(|trouble| self.failed(&trouble, options))
+        answer.map_err(|wire_error| self.failed(&wire_error, options))
     }
 
     async fn ask(&self, script: Script, command: &mut Command) -> Asked<Value> {
@@ -213,13 +213,13 @@ impl Connection {
         answer(&self.pipeline, answered).await
     }
 
-    fn failed(&self, trouble: &Trouble, options: &Options) -> Error {
-        let failure = Failure::of(trouble);
+    fn failed(&self, wire_error: &WireError, options: &Options) -> Error {
+        let failure = Failure::of(wire_error);
         // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
-        if failure == Failure::Broken || code(trouble) == Some("READONLY") {
+        if failure == Failure::Broken || code(wire_error) == Some("READONLY") {
             self.pipeline.retire();
         }
-        unanswered(failure, trouble, options)
+        unanswered(failure, wire_error, options)
     }
 }
 
@@ -242,11 +242,11 @@ async fn greet(pipeline: &Pipeline<PushCodec>, options: &Options) -> Asked<(Stri
         Some(answered) => answer(pipeline, answered).await.map(Some),
         None => Ok(None),
     };
-    next().await.map_err(|trouble| not_greeted(trouble, password.is_some()))?;
+    next().await.map_err(|wire_error| not_greeted(wire_error, password.is_some()))?;
     for _ in ["LIB-NAME", "LIB-VER"] {
         // For people to read: an older server does not know it, and a user may not be let.
-        if let Err(trouble @ (Trouble::Ended(_) | Trouble::TimedOut(_))) = next().await {
-            return Err(trouble);
+        if let Err(wire_error @ (WireError::Ended(_) | WireError::TimedOut(_))) = next().await {
+            return Err(wire_error);
         }
     }
     if *database > 0 {
@@ -281,18 +281,18 @@ async fn ask_all(pipeline: &Pipeline<PushCodec>, commands: Vec<Command>) -> Aske
 
 async fn answer(pipeline: &Pipeline<PushCodec>, answered: PendingReply<Value>) -> Asked<Value> {
     match answered.await {
-        Ok(Value::Refused(why)) => Err(Trouble::Refused(why)),
+        Ok(Value::Refused(why)) => Err(WireError::Refused(why)),
         Ok(answer) => Ok(answer),
         Err(_) => Err(ended(pipeline)),
     }
 }
 
-fn ended(pipeline: &Pipeline<PushCodec>) -> Trouble {
-    Trouble::Ended(pipeline.reason())
+fn ended(pipeline: &Pipeline<PushCodec>) -> WireError {
+    WireError::Ended(pipeline.reason())
 }
 
 async fn in_time<T>(asking: impl Future<Output = Asked<T>>) -> Asked<T> {
-    let late = || Trouble::TimedOut(format!("no answer within {CONNECT_LIMIT:?}"));
+    let late = || WireError::TimedOut(format!("no answer within {CONNECT_LIMIT:?}"));
     tokio::time::timeout(CONNECT_LIMIT, asking).await.unwrap_or_else(|_| Err(late()))
 }
 

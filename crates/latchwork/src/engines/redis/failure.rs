@@ -1,7 +1,7 @@
 //! What a failed request means: whether the server may have acted, and what the caller can do about it.
 
 use super::options::Options;
-use super::wire::Trouble;
+use super::wire::WireError;
 use crate::{Effect, Error, ErrorKind};
 
 /// A kind of failure.
@@ -22,7 +22,7 @@ pub(super) enum Failure {
     /// The newest stored token or version leaves no room for greater ones. Nothing was done.
     NoMore,
     /// Anything else: what is stored is not what we stored.
-    Strange,
+    Protocol,
 }
 
 /// The server does not let this user do it, or nobody who comes from elsewhere.
@@ -46,18 +46,18 @@ const NOT_NOW: [&str; 10] = [
 const TOO_MANY: &str = "ERR max number of clients";
 
 impl Failure {
-    pub(super) fn of(trouble: &Trouble) -> Self {
-        match code(trouble) {
+    pub(super) fn of(wire_error: &WireError) -> Self {
+        match code(wire_error) {
             Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
             Some(word) if DENIED.contains(&word) => Self::Denied,
             Some("FENCE" | "VERSION") => Self::NoMore,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
-            Some("ERR") if trouble.words().starts_with(TOO_MANY) => Self::NotNow,
-            Some(_) => Self::Strange,
-            None => match trouble {
-                Trouble::TooOld => Self::TooOld,
-                Trouble::NoDatabase(_) => Self::NoDatabase,
-                Trouble::Refused(_) | Trouble::Ended(_) | Trouble::TimedOut(_) => Self::Broken,
+            Some("ERR") if wire_error.words().starts_with(TOO_MANY) => Self::NotNow,
+            Some(_) => Self::Protocol,
+            None => match wire_error {
+                WireError::TooOld => Self::TooOld,
+                WireError::NoDatabase(_) => Self::NoDatabase,
+                WireError::Refused(_) | WireError::Ended(_) | WireError::TimedOut(_) => Self::Broken,
             },
         }
     }
@@ -68,7 +68,7 @@ impl Failure {
             Self::Denied => ErrorKind::Denied,
             Self::TooOld | Self::Cluster => ErrorKind::Unsupported,
             Self::NoDatabase => ErrorKind::Invalid,
-            Self::NoMore | Self::Strange => ErrorKind::Corrupt,
+            Self::NoMore | Self::Protocol => ErrorKind::Corrupt,
         }
     }
 }
@@ -76,56 +76,56 @@ impl Failure {
 /// A server that refuses to be greeted. What it says is kept only if it begins with a word that says why: one that does not know
 /// the command repeats what it was sent, and that may be anything. A newer server that does not know it (somebody renamed it) asks
 /// for a password first, although the greeting had one.
-pub(super) fn not_greeted(trouble: Trouble, had_password: bool) -> Trouble {
-    let is_known = match &trouble {
-        Trouble::Refused(words) if had_password && words.starts_with("NOAUTH") => false,
-        Trouble::Refused(words) => {
+pub(super) fn not_greeted(wire_error: WireError, had_password: bool) -> WireError {
+    let is_known = match &wire_error {
+        WireError::Refused(words) if had_password && words.starts_with("NOAUTH") => false,
+        WireError::Refused(words) => {
             let word = words.split(' ').next().unwrap_or_default();
             NOT_NOW.contains(&word) || DENIED.contains(&word) || words.starts_with(TOO_MANY)
         }
         _ => true,
     };
-    if is_known { trouble } else { Trouble::TooOld }
+    if is_known { wire_error } else { WireError::TooOld }
 }
 
 /// A server that refuses to change to a database. It has different words for a number that is none, one that it does not have, and
 /// a cluster, where there are no others.
-pub(super) fn not_selected(trouble: Trouble) -> Trouble {
-    match trouble {
-        Trouble::Refused(words) if words.starts_with("ERR ") => Trouble::NoDatabase(words),
-        trouble => trouble,
+pub(super) fn not_selected(wire_error: WireError) -> WireError {
+    match wire_error {
+        WireError::Refused(words) if words.starts_with("ERR ") => WireError::NoDatabase(words),
+        wire_error => wire_error,
     }
 }
 
 /// A request that never got as far as the server's data.
-pub(super) fn refused(trouble: &Trouble, options: &Options) -> Error {
-    told(Failure::of(trouble), trouble, options)
+pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
+    told(Failure::of(wire_error), wire_error, options)
 }
 
 /// A request that may have.
-pub(super) fn unanswered(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
-    told(failure, trouble, options).with_effect(effect(failure, trouble))
+pub(super) fn unanswered(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
+    told(failure, wire_error, options).with_effect(effect(failure, wire_error))
 }
 
-fn effect(failure: Failure, trouble: &Trouble) -> Effect {
+fn effect(failure: Failure, wire_error: &WireError) -> Effect {
     match failure {
         Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase | Failure::NoMore => {
             Effect::None
         }
         // The user may not call the script at all. Inside a script, commands before the refused one were
         // carried out.
-        Failure::Denied if !is_from_a_script(trouble) => Effect::None,
-        Failure::Denied | Failure::Strange | Failure::Broken => Effect::Unknown,
+        Failure::Denied if !is_from_a_script(wire_error) => Effect::None,
+        Failure::Denied | Failure::Protocol | Failure::Broken => Effect::Unknown,
     }
 }
 
-fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
+fn told(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
     let (place, user) = (&options.place, options.login.user.as_deref().unwrap_or("default"));
-    let hint = match (failure, code(trouble)) {
+    let hint = match (failure, code(wire_error)) {
         (_, Some("OOM")) => "the server has reached maxmemory; raise it, or use a separate server for locks",
         (_, Some("READONLY")) => "the server is a replica; name the master in the URL",
-        (Failure::Broken, _) if options.address.speaks_tls() => tls_hint(trouble),
-        (Failure::Broken, _) if matches!(trouble, Trouble::TimedOut(_)) => {
+        (Failure::Broken, _) if options.address.speaks_tls() => tls_hint(wire_error),
+        (Failure::Broken, _) if matches!(wire_error, WireError::TimedOut(_)) => {
             "does this port need TLS (rediss:// in the URL), or is the server hung?"
         }
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md lists the ACL rules this user needs",
@@ -138,8 +138,8 @@ fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
         _ => "",
     };
     let mut message = match failure {
-        Failure::Denied => format!("redis at {place} refuses user {user:?}: {trouble}"),
-        _ => format!("redis at {place}: {trouble}"),
+        Failure::Denied => format!("redis at {place} refuses user {user:?}: {wire_error}"),
+        _ => format!("redis at {place}: {wire_error}"),
     };
     if !hint.is_empty() {
         message = format!("{message}; {hint}");
@@ -148,35 +148,35 @@ fn told(failure: Failure, trouble: &Trouble, options: &Options) -> Error {
 }
 
 /// What to do about a handshake that failed. The library only has words for why.
-fn tls_hint(trouble: &Trouble) -> &'static str {
-    match trouble {
-        Trouble::TimedOut(_) => "does it speak TLS on this port?",
-        trouble if has(trouble, "UnknownIssuer") => "name the authority to trust with ca= in the URL",
-        trouble if has(trouble, "CertificateRequired") => {
+fn tls_hint(wire_error: &WireError) -> &'static str {
+    match wire_error {
+        WireError::TimedOut(_) => "does it speak TLS on this port?",
+        wire_error if has(wire_error, "UnknownIssuer") => "name the authority to trust with ca= in the URL",
+        wire_error if has(wire_error, "CertificateRequired") => {
             "the server requires a client certificate: set cert= and key= in the URL"
         }
-        trouble if has(trouble, "InvalidContentType") => "does it speak TLS on this port?",
+        wire_error if has(wire_error, "InvalidContentType") => "does it speak TLS on this port?",
         _ => "",
     }
 }
 
 /// The code of what went wrong. Before Redis 7.0 it stands in the text, if it was a command of a script:
 /// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -OOM command not allowed`.
-pub(super) fn code(trouble: &Trouble) -> Option<&str> {
-    let outer = trouble.code()?;
-    let Trouble::Refused(words) = trouble else { return None };
+pub(super) fn code(wire_error: &WireError) -> Option<&str> {
+    let outer = wire_error.code()?;
+    let WireError::Refused(words) = wire_error else { return None };
     let inner = words.split_once(": -").and_then(|(_, words)| words.split(' ').next());
     Some(inner.filter(|_| outer == "ERR" || outer.starts_with('@')).unwrap_or(outer))
 }
 
 /// Whether a command of a script was refused, and not the script itself. Every version names the script then.
-fn is_from_a_script(trouble: &Trouble) -> bool {
-    has(trouble, "script")
+fn is_from_a_script(wire_error: &WireError) -> bool {
+    has(wire_error, "script")
 }
 
 /// Whether its message says so.
-fn has(trouble: &Trouble, words: &str) -> bool {
-    trouble.words().contains(words)
+fn has(wire_error: &WireError, words: &str) -> bool {
+    wire_error.words().contains(words)
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_in_a_script_is_known_by_its_own_code_whatever_the_version() {
-        let failed = |reply: &str| Failure::of(&Trouble::Refused(reply.to_owned()));
+        let failed = |reply: &str| Failure::of(&WireError::Refused(reply.to_owned()));
         let in_7_0 =
             "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.";
         let in_6_2 = "ERR Error running script (call to f_17c1): @user_script:3: @user_script: 3: -OOM command not \
@@ -195,13 +195,16 @@ mod tests {
             assert_eq!(failed(reply), Failure::NotNow, "{reply}");
         }
         assert_eq!(failed(&in_6_2.replace("-OOM", "-READONLY")), Failure::NotNow);
-        assert_eq!(failed("ERR Error running script (call to f_17c1): @user_script:3: no"), Failure::Strange);
-        assert_eq!(failed("WRONGTYPE Operation against a key: -OOM"), Failure::Strange);
+        assert_eq!(
+            failed("ERR Error running script (call to f_17c1): @user_script:3: no"),
+            Failure::Protocol
+        );
+        assert_eq!(failed("WRONGTYPE Operation against a key: -OOM"), Failure::Protocol);
     }
 
     #[test]
     fn only_what_a_server_refused_as_a_whole_did_nothing() {
-        let effect = |trouble: Trouble| effect(Failure::of(&trouble), &trouble);
+        let effect = |wire_error: WireError| effect(Failure::of(&wire_error), &wire_error);
         for reply in [
             "NOAUTH Authentication required.",
             "NOPERM this user has no permissions to run the 'evalsha' command",
@@ -213,7 +216,7 @@ mod tests {
             "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.",
             "FENCE a:latchwork1:f",
         ] {
-            assert_eq!(effect(Trouble::Refused(reply.to_owned())), Effect::None, "{reply}");
+            assert_eq!(effect(WireError::Refused(reply.to_owned())), Effect::None, "{reply}");
         }
         for reply in [
             "NOPERM No permissions to access a key script: 17c1, on @user_script:3.",
@@ -222,15 +225,15 @@ mod tests {
             "WRONGTYPE Operation against a key holding the wrong kind of value script: 17c1, on @user_script:3.",
             "UNKILLABLE whatever that is",
         ] {
-            assert_eq!(effect(Trouble::Refused(reply.to_owned())), Effect::Unknown, "{reply}");
+            assert_eq!(effect(WireError::Refused(reply.to_owned())), Effect::Unknown, "{reply}");
         }
-        assert_eq!(effect(Trouble::Ended("closed".to_owned())), Effect::Unknown);
-        assert_eq!(effect(Trouble::TimedOut("late".to_owned())), Effect::Unknown);
+        assert_eq!(effect(WireError::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(WireError::TimedOut("late".to_owned())), Effect::Unknown);
     }
 
     #[test]
     fn what_refuses_a_greeting_is_repeated_only_if_it_begins_with_a_word_that_says_why() {
-        let told = |reply: &str| not_greeted(Trouble::Refused(reply.to_owned()), false);
+        let told = |reply: &str| not_greeted(WireError::Refused(reply.to_owned()), false);
         for reply in [
             "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'",
             "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `secret: -OOM no`, ",
@@ -238,12 +241,12 @@ mod tests {
             "NOPROTO unsupported protocol version",
             "",
         ] {
-            assert_eq!(told(reply), Trouble::TooOld, "{reply}");
+            assert_eq!(told(reply), WireError::TooOld, "{reply}");
         }
         let after_password =
-            not_greeted(Trouble::Refused("NOAUTH Authentication required.".to_owned()), true);
-        assert_eq!(after_password, Trouble::TooOld);
-        assert_eq!(Failure::of(&Trouble::TooOld).kind(), ErrorKind::Unsupported);
+            not_greeted(WireError::Refused("NOAUTH Authentication required.".to_owned()), true);
+        assert_eq!(after_password, WireError::TooOld);
+        assert_eq!(Failure::of(&WireError::TooOld).kind(), ErrorKind::Unsupported);
         for (reply, kind) in [
             ("WRONGPASS invalid username-password pair or user is disabled.", ErrorKind::Denied),
             ("NOAUTH HELLO must be called with the client already authenticated", ErrorKind::Denied),
@@ -251,14 +254,14 @@ mod tests {
             ("LOADING Redis is loading the dataset in memory", ErrorKind::Unreachable),
             ("ERR max number of clients reached", ErrorKind::Unreachable),
         ] {
-            let refused = Trouble::Refused(reply.to_owned());
+            let refused = WireError::Refused(reply.to_owned());
             assert_eq!((told(reply), Failure::of(&refused).kind()), (refused, kind), "{reply}");
         }
     }
 
     #[test]
     fn whatever_a_server_says_of_a_database_that_it_does_not_have_it_is_the_url_that_is_wrong() {
-        let failed = |reply: &str| Failure::of(&not_selected(Trouble::Refused(reply.to_owned())));
+        let failed = |reply: &str| Failure::of(&not_selected(WireError::Refused(reply.to_owned())));
         for reply in [
             "ERR SELECT is not allowed in cluster mode",
             "ERR DB index is out of range",

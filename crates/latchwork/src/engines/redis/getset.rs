@@ -206,7 +206,7 @@ impl Engine for GetSet {
                 Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) }))
             }
             Value::Int(free_in) => Ok(Verdict::Busy(self.busy(claim, free_in))),
-            _ => Err(reply::strange()),
+            _ => Err(reply::protocol_error()),
         }
     }
 
@@ -227,7 +227,7 @@ impl Engine for GetSet {
         }
         let answers = match self.call(Script::Renew, &keys, &values).await {
             Ok(Value::Array(answers)) if answers.len() == claims.len() => answers,
-            Ok(_) => return claims.iter().map(|_| Err(reply::strange())).collect(),
+            Ok(_) => return claims.iter().map(|_| Err(reply::protocol_error())).collect(),
             Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
         };
         let read = |((answer, claim), new): ((Value, &Arc<Claim>), u64)| {
@@ -239,7 +239,7 @@ impl Engine for GetSet {
     }
 
     /// The server says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
@@ -301,12 +301,12 @@ impl GetSet {
             Ok(Value::Status(kind)) => kind,
             // The user may not ask.
             Err(error) if error.kind() == ErrorKind::Denied => UNKNOWN.to_owned(),
-            Ok(_) => return Err(reply::strange()),
+            Ok(_) => return Err(reply::protocol_error()),
             Err(error) => return Err(error),
         };
         match self.ask("PTTL", name).await? {
             Value::Int(left) => Ok(Found::Other(kind, u64::try_from(left).ok().map(Duration::from_millis))),
-            _ => Err(reply::strange()),
+            _ => Err(reply::protocol_error()),
         }
     }
 

@@ -5,29 +5,29 @@
 //! release hands the key to the first waiter that is alive, and tells that waiter's client, and nobody else. Readers, and
 //! those who have permits, hold the key together and stand in a list of their own.
 
-mod beats;
 mod cells;
 mod connection;
+mod endpoint;
 mod failure;
 mod getset;
+mod heartbeats;
+mod info;
 mod keys;
-mod member;
-mod news;
 mod options;
-mod place;
+mod push;
+mod record;
 mod redlock;
 mod reply;
 mod scripts;
-mod server;
 mod session;
-mod shared;
+mod shared_claims;
 mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::beats::Due;
 use self::connection::Connection;
+use self::heartbeats::Due;
 use self::keys::Keys;
 use self::options::{Options, Scheme};
 use self::scripts::Script;
@@ -38,8 +38,8 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
     Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::mailbox::News;
 use crate::engines::quarantine::{Quarantine, quarantined};
+use crate::engines::waiter_table::Notification;
 use crate::net::per_runtime::Closable as _;
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
@@ -104,11 +104,11 @@ impl Redis {
     }
 
     async fn claim_now(&self, connection: &Connection, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
-        let (options, script) = (self.options(), shared::claims_by(claim.mode));
+        let (options, script) = (self.options(), shared_claims::claims_by(claim.mode));
         let mut command = self.call_on(connection, script, keys);
         command
-            .arg(&member::digits(claim.id)[..])
-            .arg(&member::Tail(claim, self.session.mark()))
+            .arg(&record::digits(claim.id)[..])
+            .arg(&record::Tail(claim, self.session.mark()))
             .arg(&millis(claim.ttl))
             .arg(&millis(wait_lease(claim)));
         match reply::claimed(connection.call(script, command, options).await?)? {
@@ -129,26 +129,26 @@ impl Redis {
             }
             reply::Claimed::OtherNumber(named) => {
                 claim.mode.same_number([Mode::Permit { of: named }])?;
-                Err(reply::strange())
+                Err(reply::protocol_error())
             }
         }
     }
 
     /// Lets the server tell the first in line what clients do that tell nobody.
     async fn watch(&self, connection: &Connection, claim: &Claim, keys: Keys<'_>, state: &reply::State) {
-        let mailbox = &self.session.mailbox;
+        let waiters = &self.session.waiters;
         let holder = keys.holder();
-        mailbox.watch(claim.id, &holder);
+        waiters.watch(claim.id, &holder);
         // Between the claim and this it may have changed.
         if connection.watch(&holder).await == Some(state.is_left_to_others()) {
-            mailbox.deliver(claim.id, News::Recheck);
+            waiters.deliver(claim.id, Notification::Recheck);
         }
     }
 
     /// A claim that waits already, of a client that waits for several locks: one request says for all that they are
     /// still there.
     async fn beat(&self, connection: &Connection, claim: &Claim, keys: Keys<'_>) -> Result<Verdict> {
-        let (due, answered) = connection.beats.join(claim, self.session.mailbox.waiting()).await;
+        let (due, answered) = connection.heartbeats.join(claim, self.session.waiters.waiting()).await;
         self.send_beats(connection, due).await;
         match answered.await {
             Ok(Some(state)) => Ok(Verdict::Busy(self.busy(claim, &state))),
@@ -158,7 +158,7 @@ impl Redis {
 
     async fn send_beats(&self, connection: &Connection, mut due: Vec<Due>) {
         while !due.is_empty() {
-            let rest = due.split_off(due.len().min(beats::MOST));
+            let rest = due.split_off(due.len().min(heartbeats::MOST));
             // What went wrong, each finds out for itself.
             if let Ok(states) = self.ask_beats(connection, &due).await {
                 due.into_iter().zip(states).for_each(|(due, state)| drop(due.answer.send(state)));
@@ -173,16 +173,16 @@ impl Redis {
             Keys::of(&self.options().prefix, &due.claim.name)?.write(&mut command);
         }
         for Due { claim, .. } in due {
-            let tail = member::Tail(claim, self.session.mark());
-            command.arg(&member::digits(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
+            let tail = record::Tail(claim, self.session.mark());
+            command.arg(&record::digits(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
         }
-        reply::beats(connection.call(Script::Beat, command, self.options()).await?, due.len())
+        reply::heartbeats(connection.call(Script::Beat, command, self.options()).await?, due.len())
     }
 
     /// When a waiter gives its next sign of life: those of one client at the same ticks, so that they go together.
     fn next_beat(&self, claim: &Claim) -> Duration {
         let beat = wait_lease(claim) / 3;
-        match self.session.mailbox.waiting() {
+        match self.session.waiters.waiting() {
             0 | 1 => beat,
             2.. => {
                 let (now, tick) = (self.clock().now().as_micros(), (beat.as_micros() as u64).max(1));
@@ -194,7 +194,7 @@ impl Redis {
     fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
         let beat = self.next_beat(claim);
         let is_silent = state.has_silent_holder();
-        let met = self.session.mailbox.met(claim.id, is_silent);
+        let met = self.session.waiters.met(claim.id, is_silent);
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
         let again_in = match (state.place, u64::try_from(state.free_in)) {
             (Some(0), _) if is_silent => {
@@ -210,7 +210,7 @@ impl Redis {
         let mut busy = Busy::new(again_in);
         busy.holder = state.holder();
         busy.position = state.place.map(|place| place + state.holders());
-        busy.floor = member::token(&state.fence);
+        busy.floor = record::token(&state.fence);
         busy
     }
 
@@ -330,15 +330,15 @@ impl Engine for Redis {
             true => self.session.listening_link().await?,
             false => self.session.connection().await?,
         };
-        if shared::is_shared(claim.mode) {
+        if shared_claims::is_shared(claim.mode) {
             Box::pin(connection.learn_to_share(self.options())).await?;
         }
         // Before anything is answered: who is not expected is told to look again, at once and for ever.
-        let was_waiting = waits && self.session.mailbox.expect(claim.id);
+        let was_waiting = waits && self.session.waiters.expect(claim.id);
         if let Some(left) = self.session.quarantine() {
             return Ok(quarantined(&format!("redis at {}", self.options().place), left));
         }
-        let verdict = match was_waiting && self.session.mailbox.waiting() > 1 {
+        let verdict = match was_waiting && self.session.waiters.waiting() > 1 {
             // Boxed, or every claim would carry about what few need.
             true => Box::pin(self.beat(&connection, claim, keys)).await,
             false => self.claim_now(&connection, claim, keys).await,
@@ -346,10 +346,10 @@ impl Engine for Redis {
         match verdict {
             // Maybe it was left before this claim was expected, which then was not told: it asks again, by one that listens.
             Ok(Verdict::Busy(_)) if waits && connection.is_closed() => {
-                self.session.mailbox.deliver(claim.id, News::Recheck);
+                self.session.waiters.deliver(claim.id, Notification::Recheck);
             }
             Ok(Verdict::Busy(_)) => {}
-            _ if waits => self.session.mailbox.forget(claim.id),
+            _ if waits => self.session.waiters.forget(claim.id),
             _ => {}
         }
         verdict
@@ -357,42 +357,42 @@ impl Engine for Redis {
 
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
         loop {
-            match self.session.mailbox.next(claim.id).await {
-                News::Recheck => return Ok(Wake::Recheck),
+            match self.session.waiters.next(claim.id).await {
+                Notification::Recheck => return Ok(Wake::Recheck),
                 // The server counts the wait lease from the newest claim it answered, and so does the core.
-                News::Granted(token) if Some(token) > busy.floor => {
-                    self.session.mailbox.forget(claim.id);
+                Notification::Granted(token) if Some(token) > busy.floor => {
+                    self.session.waiters.forget(claim.id);
                     let grant = Grant { token: Some(token), valid: Valid::For(wait_lease(claim)) };
                     return Ok(Wake::Granted(grant));
                 }
                 // Old news, read after a pause: the lock was given to others since.
-                News::Granted(_) => {}
+                Notification::Granted(_) => {}
             }
         }
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        if claims.iter().any(|claim| shared::is_shared(claim.mode)) {
+        if claims.iter().any(|claim| shared_claims::is_shared(claim.mode)) {
             return Box::pin(self.renew_mixed(claims)).await;
         }
         each(claims, self.renew_all(claims).await)
     }
 
     /// The server says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        self.session.mailbox.forget(claim.id);
+        self.session.waiters.forget(claim.id);
         let keys = Keys::of(&self.options().prefix, &claim.name)?;
         let connection = self.session.connection().await?;
-        let tail = member::Tail(claim, self.session.mark());
-        let script = shared::releases_by(claim.mode);
-        if shared::is_shared(claim.mode) {
+        let tail = record::Tail(claim, self.session.mark());
+        let script = shared_claims::releases_by(claim.mode);
+        if shared_claims::is_shared(claim.mode) {
             Box::pin(connection.learn_to_share(self.options())).await?;
         }
-        self.release_value(&connection, script, keys, &member::digits(claim.id), &tail).await
+        self.release_value(&connection, script, keys, &record::digits(claim.id), &tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -422,7 +422,7 @@ impl Redis {
         // Once for all: the scripts look for themselves whether whom they take it from still holds.
         let seen =
             self.look_at(&connection, std::slice::from_ref(&lock.name), WAITERS_SHOWN).await?.remove(0);
-        let is_shared = member::shared_as(&seen.state.value).is_some();
+        let is_shared = record::shared_as(&seen.state.value).is_some();
         if let Some(holder) = seen.state.holder()
             && !is_shared
             && !known_as_ours
@@ -459,7 +459,7 @@ impl Redis {
     }
 
     async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let values: Vec<_> = claims.iter().map(|claim| member::digits(claim.id)).collect();
+        let values: Vec<_> = claims.iter().map(|claim| record::digits(claim.id)).collect();
         self.renew_values(claims, &values).await
     }
 
@@ -493,7 +493,7 @@ impl Redis {
         match connection.call(script, command, self.options()).await? {
             Value::Int(0) => Ok(Released::NotHeld),
             Value::Int(_) => Ok(Released::Freed),
-            _ => Err(reply::strange()),
+            _ => Err(reply::protocol_error()),
         }
     }
 
@@ -511,7 +511,7 @@ impl Redis {
         keys.write_waiters(&mut command);
         command.arg(value);
         if let Some(id) = at_once {
-            command.arg(&member::digits(id)[..]);
+            command.arg(&record::digits(id)[..]);
         }
         match connection.call(Script::Revoke, command, self.options()).await? {
             Value::Int(-1) => {
@@ -520,7 +520,7 @@ impl Redis {
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
             Value::Int(done) => Ok(done == 1),
-            _ => Err(reply::strange()),
+            _ => Err(reply::protocol_error()),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::place::Place;
-use super::redlock::Roster;
+use super::endpoint::Endpoint;
+use super::redlock::DistinctMasters;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{choice, host_and_port, invalid, number, span};
@@ -49,7 +49,7 @@ pub(super) struct Login {
 
 /// A server, and how to lock on it.
 pub(super) struct Options {
-    pub(super) address: Place,
+    pub(super) address: Endpoint,
     /// The same, as it may be shown.
     pub(super) place: String,
     pub(super) login: Login,
@@ -63,7 +63,7 @@ pub(super) struct Options {
     /// handed to the first waiter.
     pub(super) gap: Duration,
     /// The masters that are counted together with this one.
-    pub(super) roster: Option<Arc<Roster>>,
+    pub(super) roster: Option<Arc<DistinctMasters>>,
 }
 
 impl Options {
@@ -97,7 +97,7 @@ impl Options {
     }
 }
 
-fn address(url: &EngineUrl) -> Result<(Place, String)> {
+fn address(url: &EngineUrl) -> Result<(Endpoint, String)> {
     let tls = tls(url)?.map(Arc::new);
     if url.scheme() == "redis+unix" {
         let path = PathBuf::from(url.path());
@@ -108,7 +108,7 @@ fn address(url: &EngineUrl) -> Result<(Place, String)> {
             ));
         }
         let place = path.display().to_string();
-        return Ok((Place::Unix(path), place));
+        return Ok((Endpoint::Unix(path), place));
     }
     let mut hosts = url.hosts();
     let host = hosts.next().unwrap_or("127.0.0.1");
@@ -120,8 +120,8 @@ fn address(url: &EngineUrl) -> Result<(Place, String)> {
         .ok_or_else(|| invalid(url, "the port must be a number from 1 to 65535".to_owned()))?;
     let place = format!("{host}:{port}");
     let address = match tls {
-        Some(config) => Place::Tls { host, port, config },
-        None => Place::Tcp { host, port },
+        Some(config) => Endpoint::Tls { host, port, config },
+        None => Endpoint::Tcp { host, port },
     };
     Ok((address, place))
 }

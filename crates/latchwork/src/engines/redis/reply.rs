@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::member;
+use super::record;
 use super::wire::Value;
 use crate::engine::{Claim, ClaimId, ClaimState, Foreign, Renewal, Valid};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
@@ -39,10 +39,10 @@ impl State {
     /// Who holds the lock.
     pub(super) fn holder(&self) -> Option<ClaimState> {
         if let Some((_, grant)) = &self.sharers {
-            return member::sharer(grant, self.free_in);
+            return record::sharer(grant, self.free_in);
         }
         let mut holder =
-            (!self.value.is_empty()).then(|| member::holder(&self.value, &self.fence, self.free_in))?;
+            (!self.value.is_empty()).then(|| record::holder(&self.value, &self.fence, self.free_in))?;
         match self.kind.as_deref() {
             None => {}
             Some("string") => holder.foreign = Some(Box::new(Foreign::new("string", b""))),
@@ -64,8 +64,8 @@ impl State {
     /// Whether it is held by somebody who will tell nobody of its release.
     pub(super) fn has_silent_holder(&self) -> bool {
         !self.value.is_empty()
-            && !member::is_granted_to(&self.fence, &self.value)
-            && member::shared_as(&self.value).is_none()
+            && !record::is_granted_to(&self.fence, &self.value)
+            && record::shared_as(&self.value).is_none()
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Sharer {
     pub(super) state: ClaimState,
 }
 
-pub(super) fn strange() -> Error {
+pub(super) fn protocol_error() -> Error {
     let message = "redis: unexpected reply to a script; is there a proxy in between?";
     Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
 }
@@ -114,24 +114,24 @@ pub(super) fn claimed(reply: Value) -> Result<Claimed> {
     match reply {
         Value::BulkString(word) if word == b"full" => Ok(Claimed::Full),
         Value::BulkString(kind) if kind.starts_with(b"p") => {
-            member::permits(&kind).map(Claimed::OtherNumber).ok_or_else(strange)
+            record::permits(&kind).map(Claimed::OtherNumber).ok_or_else(protocol_error)
         }
-        Value::BulkString(token) => member::token(&token).map(Claimed::Granted).ok_or_else(strange),
+        Value::BulkString(token) => record::token(&token).map(Claimed::Granted).ok_or_else(protocol_error),
         Value::Array(parts) => state(parts).map(Claimed::Busy),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     }
 }
 
 /// `None` for a claim that has more to do than to wait.
-pub(super) fn beats(reply: Value, claims: usize) -> Result<Vec<Option<State>>> {
-    let Value::Array(answers) = reply else { return Err(strange()) };
+pub(super) fn heartbeats(reply: Value, claims: usize) -> Result<Vec<Option<State>>> {
+    let Value::Array(answers) = reply else { return Err(protocol_error()) };
     if answers.len() != claims {
-        return Err(strange());
+        return Err(protocol_error());
     }
     let read = |answer| match answer {
         Value::Array(parts) => state(parts).map(Some),
         Value::Int(_) => Ok(None),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     };
     answers.into_iter().map(read).collect()
 }
@@ -143,7 +143,7 @@ fn state(mut parts: Vec<Value>) -> Result<State> {
     };
     let sharers =
         sharers.map(|(grant, count)| Ok::<_, Error>((unsigned(&count)?, bytes(grant)?))).transpose()?;
-    let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| strange())?;
+    let [place, free_in, fence, value] = <[Value; 4]>::try_from(parts).map_err(|_| protocol_error())?;
     let place = u32::try_from(int(&place)?).ok();
     Ok(State {
         place,
@@ -156,52 +156,57 @@ fn state(mut parts: Vec<Value>) -> Result<State> {
 }
 
 pub(super) fn renewed(reply: Value, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-    let Value::Array(answers) = reply else { return Err(strange()) };
+    let Value::Array(answers) = reply else { return Err(protocol_error()) };
     if answers.len() != claims.len() {
-        return Err(strange());
+        return Err(protocol_error());
     }
     let read = |(answer, claim): (Value, &Arc<Claim>)| match answer {
         Value::Int(1) => Ok(Renewal::Kept(Valid::For(claim.ttl))),
         Value::Int(2) => Ok(Renewal::Lost(Loss::Revoked)),
         Value::Int(_) => Ok(Renewal::Lost(Loss::Removed)),
         Value::BulkString(fence) => {
-            let is_taken_over = claim.owner.is_some() && member::owner(&fence) == claim.owner;
+            let is_taken_over = claim.owner.is_some() && record::owner(&fence) == claim.owner;
             Ok(Renewal::Lost(if is_taken_over { Loss::TakenOver } else { Loss::Removed }))
         }
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     };
     answers.into_iter().zip(claims).map(read).collect()
 }
 
 pub(super) fn inspected(reply: Value, locks: usize) -> Result<Vec<Seen>> {
-    let Value::Array(seen) = reply else { return Err(strange()) };
+    let Value::Array(seen) = reply else { return Err(protocol_error()) };
     if seen.len() != locks {
-        return Err(strange());
+        return Err(protocol_error());
     }
     seen.into_iter().map(seen_lock).collect()
 }
 
 fn seen_lock(reply: Value) -> Result<Seen> {
-    let Value::Array(parts) = reply else { return Err(strange()) };
+    let Value::Array(parts) = reply else { return Err(protocol_error()) };
     let [value, free_in, fence, waiters, sharers, kind] =
-        <[Value; 6]>::try_from(parts).map_err(|_| strange())?;
-    let kind = String::from_utf8(bytes(kind)?).map_err(|_| strange())?;
+        <[Value; 6]>::try_from(parts).map_err(|_| protocol_error())?;
+    let kind = String::from_utf8(bytes(kind)?).map_err(|_| protocol_error())?;
     let kind = (!kind.is_empty()).then_some(kind);
     let (free_in, fence, value) = (int(&free_in)?, bytes(fence)?, bytes(value)?);
     let state = State { place: None, free_in, fence, value, kind, sharers: None };
-    let (Value::Array(pairs), Value::Array(triples)) = (waiters, sharers) else { return Err(strange()) };
+    let (Value::Array(pairs), Value::Array(triples)) = (waiters, sharers) else {
+        return Err(protocol_error());
+    };
     let mut waiters = Vec::with_capacity(pairs.len() / 2);
     let mut pairs = pairs.into_iter();
     while let (Some(member), Some(arrived)) = (pairs.next(), pairs.next()) {
         let arrived = String::from_utf8(bytes(arrived)?).ok().and_then(|text| text.parse::<f64>().ok());
-        waiters
-            .push(member::waiter(&bytes(member)?, arrived.map(|micros| micros as u64)).ok_or_else(strange)?);
+        waiters.push(
+            record::waiter(&bytes(member)?, arrived.map(|micros| micros as u64))
+                .ok_or_else(protocol_error)?,
+        );
     }
     let mut sharers = Vec::with_capacity(triples.len() / 3);
     let mut triples = triples.into_iter();
     while let (Some(member), Some(token), Some(left)) = (triples.next(), triples.next(), triples.next()) {
         let (member, token) = (bytes(member)?, bytes(token)?);
-        let state = member::sharer(&[token, member.clone()].concat(), int(&left)?).ok_or_else(strange)?;
+        let state =
+            record::sharer(&[token, member.clone()].concat(), int(&left)?).ok_or_else(protocol_error)?;
         sharers.push(Sharer { member, state });
     }
     Ok(Seen { state, waiters, sharers })
@@ -209,28 +214,28 @@ fn seen_lock(reply: Value) -> Result<Seen> {
 
 /// The next cursor, and the keys found.
 pub(super) fn scanned(reply: Value) -> Result<(String, Vec<Vec<u8>>)> {
-    let Value::Array(parts) = reply else { return Err(strange()) };
-    let [cursor, keys] = <[Value; 2]>::try_from(parts).map_err(|_| strange())?;
-    let Value::Array(keys) = keys else { return Err(strange()) };
-    let cursor = String::from_utf8(bytes(cursor)?).map_err(|_| strange())?;
+    let Value::Array(parts) = reply else { return Err(protocol_error()) };
+    let [cursor, keys] = <[Value; 2]>::try_from(parts).map_err(|_| protocol_error())?;
+    let Value::Array(keys) = keys else { return Err(protocol_error()) };
+    let cursor = String::from_utf8(bytes(cursor)?).map_err(|_| protocol_error())?;
     Ok((cursor, keys.into_iter().map(bytes).collect::<Result<_>>()?))
 }
 
 fn int(value: &Value) -> Result<i64> {
     match value {
         Value::Int(number) => Ok(*number),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     }
 }
 
 fn unsigned(value: &Value) -> Result<u32> {
-    u32::try_from(int(value)?).map_err(|_| strange())
+    u32::try_from(int(value)?).map_err(|_| protocol_error())
 }
 
 fn bytes(value: Value) -> Result<Vec<u8>> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::connection::Connection;
-use super::member;
+use super::info::ServerInfo;
 use super::options::Options;
-use super::server::Server;
+use super::record;
 use crate::Result;
-use crate::engines::mailbox::Mailbox;
 use crate::engines::quarantine::Lives;
+use crate::engines::waiter_table::WaiterTable;
 use crate::locked::locked;
 use crate::net::per_runtime::PerRuntime;
 
@@ -19,7 +19,7 @@ const CHANNELS: &str = "latchwork:";
 /// One client's session with one server.
 pub(super) struct Session {
     pub(super) options: Options,
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) waiters: Arc<WaiterTable>,
     /// Where the server sends what is for this client: `latchwork:` and its own digits.
     channel: String,
     connections: PerRuntime<Connection>,
@@ -34,10 +34,10 @@ struct Known {
 
 impl Session {
     pub(super) fn new(options: Options) -> Self {
-        let channel = [CHANNELS, &member::draw_channel()].concat();
+        let channel = [CHANNELS, &record::draw_channel()].concat();
         Self {
             options,
-            mailbox: Arc::default(),
+            waiters: Arc::default(),
             channel,
             connections: PerRuntime::default(),
             known: Mutex::default(),
@@ -53,14 +53,14 @@ impl Session {
     }
 
     async fn open(&self) -> Result<Connection> {
-        let (connection, info) = Connection::open(&self.options, &self.mailbox).await?;
-        let server = Server::of(&info);
+        let (connection, info) = Connection::open(&self.options, &self.waiters).await?;
+        let server = ServerInfo::of(&info);
         server.check(&self.options)?;
         if let Some(roster) = &self.options.roster {
             roster.admit(&self.options.place, &server.run_id)?;
         }
         // Whoever waits must be heard of without a gap: the old connection goes when this one listens.
-        if self.mailbox.waiting() > 0 {
+        if self.waiters.waiting() > 0 {
             connection.listen(&self.channel, &self.options).await?;
         }
         locked(&self.known).saw(&server, &self.options);
@@ -93,7 +93,7 @@ impl Session {
 }
 
 impl Known {
-    fn saw(&mut self, server: &Server, options: &Options) {
+    fn saw(&mut self, server: &ServerInfo, options: &Options) {
         self.warnings = server.warnings();
         let rule = (options.quarantine, options.max_ttl);
         self.lives.met(&server.run_id, server.uptime, !server.is_durable, rule);

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::engine::{ClaimId, SharedCells};
-use crate::engines::mailbox::News;
+use crate::engines::waiter_table::Notification;
 use crate::{Guarantees, Result};
 
 /// What is sent and what comes back: everything is a number or bytes.
@@ -188,12 +188,12 @@ impl Statement {
 
 /// One statement with its values.
 #[derive(Clone, Debug)]
-pub(in crate::engines) struct Ask {
+pub(in crate::engines) struct Query {
     pub(in crate::engines) statement: Statement,
     pub(in crate::engines) values: Vec<Value>,
 }
 
-impl Ask {
+impl Query {
     pub(in crate::engines) fn new(statement: Statement, values: impl Into<Vec<Value>>) -> Self {
         Self { statement, values: values.into() }
     }
@@ -201,7 +201,7 @@ impl Ask {
 
 /// What came back.
 #[derive(Clone, Debug, Default)]
-pub(in crate::engines) struct Answer {
+pub(in crate::engines) struct QueryResult {
     pub(in crate::engines) rows: Vec<Vec<Value>>,
     /// How many rows were changed.
     pub(in crate::engines) changed: u64,
@@ -221,7 +221,7 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     fn channel(&self) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
 
     /// Waits for a message to a claim of this client.
-    fn heard(&self, id: ClaimId) -> impl Future<Output = News> + Send;
+    fn heard(&self, id: ClaimId) -> impl Future<Output = Notification> + Send;
 
     /// Keeps what is heard for a claim from now on.
     fn expect(&self, id: ClaimId) -> bool;
@@ -230,10 +230,13 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
     fn forget(&self, id: ClaimId);
 
     /// Statements that each stand for themselves, in one round trip where the server allows it.
-    fn run(&self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
+    fn run(&self, queries: Vec<Query>) -> impl Future<Output = Result<Vec<QueryResult>>> + Send;
 
     /// Begins a transaction with these.
-    fn begin(&self, asks: Vec<Ask>) -> impl Future<Output = Result<(Self::Transaction, Vec<Answer>)>> + Send;
+    fn begin(
+        &self,
+        queries: Vec<Query>,
+    ) -> impl Future<Output = Result<(Self::Transaction, Vec<QueryResult>)>> + Send;
 
     /// The database through connections of its own, so that a statement that waits on these connections
     /// delays nothing there.
@@ -246,10 +249,10 @@ pub(in crate::engines) trait Database: Send + Sync + Sized + 'static {
 /// A transaction on a connection of its own. Dropped without a commit, it has done nothing.
 pub(in crate::engines) trait Transaction: Send {
     /// More statements in it.
-    fn run(&mut self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
+    fn run(&mut self, queries: Vec<Query>) -> impl Future<Output = Result<Vec<QueryResult>>> + Send;
 
     /// Runs these and commits.
-    fn commit(self, asks: Vec<Ask>) -> impl Future<Output = Result<Vec<Answer>>> + Send;
+    fn commit(self, queries: Vec<Query>) -> impl Future<Output = Result<Vec<QueryResult>>> + Send;
 
     /// Ends it without doing anything.
     fn roll_back(self) -> impl Future<Output = ()> + Send;

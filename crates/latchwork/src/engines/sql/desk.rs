@@ -20,7 +20,7 @@ pub(in crate::engines) trait Dialect: Sized + Send + 'static {
     type Arriving: Send;
     type Reply: Send;
     /// What is said instead; also of the connection, if it ends.
-    type Trouble: Clone + Send;
+    type WireError: Clone + Send;
 
     /// What a client says that goes: without it, the server counts it as one that was lost.
     const FAREWELL: &'static [u8];
@@ -29,7 +29,7 @@ pub(in crate::engines) trait Dialect: Sized + Send + 'static {
     ///
     /// # Errors
     /// The connection cannot be used any more.
-    fn length(arrived: &[u8]) -> Result<Option<usize>, Self::Trouble>;
+    fn length(arrived: &[u8]) -> Result<Option<usize>, Self::WireError>;
 
     /// Takes a message of an answer. `Some`: it was the last.
     ///
@@ -39,20 +39,20 @@ pub(in crate::engines) trait Dialect: Sized + Send + 'static {
         &mut self,
         arriving: &mut Self::Arriving,
         message: &[u8],
-    ) -> Result<Option<Answering<Self>>, Self::Trouble>;
+    ) -> Result<Option<Answering<Self>>, Self::WireError>;
 
     /// Takes a message that nobody asked for.
     ///
     /// # Errors
     /// If it is why the connection ends.
-    fn hear(&mut self, message: &[u8]) -> Result<(), Self::Trouble>;
+    fn hear(&mut self, message: &[u8]) -> Result<(), Self::WireError>;
 
     /// What those are told whose question is too long to be sent.
-    fn too_long() -> Self::Trouble;
+    fn too_long() -> Self::WireError;
 
     /// What those are told who get no answer any more, if the server said why. What it refused is no answer to those who asked after
     /// it: of theirs nobody knows.
-    fn ended(why: Option<Self::Trouble>) -> Self::Trouble;
+    fn ended(why: Option<Self::WireError>) -> Self::WireError;
 }
 
 /// Where questions are left, and answers fetched.
@@ -70,11 +70,11 @@ struct State<D: Dialect> {
     is_left: bool,
     is_over: bool,
     /// Why, if the server said so.
-    why: Option<D::Trouble>,
+    why: Option<D::WireError>,
 }
 
 /// What a question comes to.
-pub(in crate::engines) type Answering<D> = Result<<D as Dialect>::Reply, <D as Dialect>::Trouble>;
+pub(in crate::engines) type Answering<D> = Result<<D as Dialect>::Reply, <D as Dialect>::WireError>;
 
 /// The answer to one question. An error: it will not come.
 pub(in crate::engines) type Answered<D> = oneshot::Receiver<Answering<D>>;
@@ -162,8 +162,8 @@ impl<D: Dialect> Desk<D> {
     }
 
     /// The server said why it ends.
-    pub(super) fn because(&self, trouble: D::Trouble) {
-        locked(&self.0).why = Some(trouble);
+    pub(super) fn because(&self, wire_error: D::WireError) {
+        locked(&self.0).why = Some(wire_error);
     }
 
     /// Writes what is left to the driver. True when it is over, also because there is nothing left to do.
@@ -197,7 +197,7 @@ impl<D: Dialect> Desk<D> {
     ///
     /// # Errors
     /// The connection cannot be used any more.
-    pub(super) fn deal_out(&self, arrived: &[u8]) -> Result<usize, D::Trouble> {
+    pub(super) fn deal_out(&self, arrived: &[u8]) -> Result<usize, D::WireError> {
         let mut read = 0;
         loop {
             // With the mutex free again: who is answered may ask the next at once.
@@ -222,7 +222,7 @@ impl<D: Dialect> State<D> {
     }
 
     /// The next answer that has arrived in full.
-    fn take_answer(&mut self, arrived: &[u8], read: &mut usize) -> Result<Option<Done<D>>, D::Trouble> {
+    fn take_answer(&mut self, arrived: &[u8], read: &mut usize) -> Result<Option<Done<D>>, D::WireError> {
         // Those who asked were told that it ended, and what arrives for them now says nothing of why.
         while !self.is_over
             && let Some(length) = D::length(&arrived[*read..])?
@@ -237,7 +237,7 @@ impl<D: Dialect> State<D> {
                 && let Some(done) = self.open.pop_front()
             {
                 return match reply {
-                    Err(trouble) if done.is_vital => Err(trouble),
+                    Err(wire_error) if done.is_vital => Err(wire_error),
                     reply => Ok(Some((done.answer, reply))),
                 };
             }
@@ -259,7 +259,7 @@ mod tests {
     impl Dialect for Lines {
         type Arriving = ();
         type Reply = String;
-        type Trouble = String;
+        type WireError = String;
 
         const FAREWELL: &'static [u8] = b"bye\n";
 

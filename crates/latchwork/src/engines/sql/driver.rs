@@ -53,8 +53,8 @@ impl<D: Dialect> Driver<D> {
                     desk.deal_out(arrived).map(|dealt| drop(arrived.drain(..dealt)))
                 }
             };
-            if let Err(trouble) = dealt {
-                desk.because(trouble);
+            if let Err(wire_error) = dealt {
+                desk.because(wire_error);
                 return false;
             }
         }

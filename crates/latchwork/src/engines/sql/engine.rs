@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
-use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, strange};
-use super::in_the_way::InTheWay;
-use super::look::Look;
-use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
+use super::conflict::Conflict;
+use super::database::{Database, Query, QueryResult, Statement, Transaction, Value};
+use super::entry::{Entry, bytes, hand_over, int, micros, owner_value, protocol_error};
+use super::operations::{Claiming, Releasing, Revoking, Tidying, Work};
+use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat_passed, retry_on_conflict};
+use super::poll::Look;
 use super::queue::{Outcome, Queue, again_in, opening};
 use super::sweep::{self, Names, Sweeps};
-use super::work::{Claiming, Releasing, Revoking, Tidying, Work};
 use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, Engine, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal, Revoke,
     Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::mailbox::News;
+use crate::engines::waiter_table::Notification;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 /// How many claims are renewed in one transaction.
@@ -80,8 +80,8 @@ fn name(claim: &Claim) -> Value {
     Value::bytes(claim.name.as_str().as_bytes())
 }
 
-fn prolong(statement: Statement, claim: &Claim) -> Ask {
-    Ask::new(statement, [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl))])
+fn prolong(statement: Statement, claim: &Claim) -> Query {
+    Query::new(statement, [name(claim), Value::id(claim.id), Value::Int(micros(claim.ttl))])
 }
 
 impl<D: Database> Rows<D> {
@@ -97,14 +97,14 @@ impl<D: Database> Rows<D> {
     }
 
     /// One statement by itself.
-    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
-        let ask = Ask::new(statement, values);
-        repeat_passed(|| self.run_once(&ask)).await
+    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<QueryResult> {
+        let query = Query::new(statement, values);
+        repeat_passed(|| self.run_once(&query)).await
     }
 
-    async fn run_once(&self, ask: &Ask) -> Result<Answer> {
-        let answers = self.database.run(vec![ask.clone()]).await?;
-        answers.into_iter().next().ok_or_else(strange)
+    async fn run_once(&self, query: &Query) -> Result<QueryResult> {
+        let answers = self.database.run(vec![query.clone()]).await?;
+        answers.into_iter().next().ok_or_else(protocol_error)
     }
 
     /// One statement for a lock that nobody holds.
@@ -140,7 +140,7 @@ impl<D: Database> Rows<D> {
         Ok(look.verdict(claim))
     }
 
-    async fn give_sign(&self, claim: &Claim) -> Result<Answer> {
+    async fn give_sign(&self, claim: &Claim) -> Result<QueryResult> {
         let values = [name(claim), Value::id(claim.id), Value::Int(micros(claim.wait_lease))];
         self.run(Statement::Touch, values).await
     }
@@ -154,14 +154,14 @@ impl<D: Database> Rows<D> {
                 return Ok(answer);
             }
             let lock = Value::bytes(work.lock().as_str().as_bytes());
-            let make = Ask::new(Statement::MakeRow, [lock]);
+            let make = Query::new(Statement::MakeRow, [lock]);
             transaction.run(vec![make]).await?;
             answers = transaction.run(opening(work.lock(), work.id())).await?;
         }
         let Some((queue, mine)) = Queue::open(&mut transaction, work.lock(), &answers)? else {
             // Another client created it, and it was forgotten since.
             return Err(Error::new(ErrorKind::Unreachable, "the row of the lock was deleted meanwhile")
-                .with_source(InTheWay::Passed));
+                .with_source(Conflict::Passed));
         };
         match work.on(queue, mine).await? {
             Outcome::Commit(answer, writes) => {
@@ -201,9 +201,10 @@ impl<D: Database> Rows<D> {
     /// Renews a claim, and waits for its row if another transaction has locked it.
     async fn renew_waiting(&self, claim: &Claim, wanted: &Wanted) -> Result<Renewal> {
         // Where nobody waits, then in the queue: a holder goes from the one to the other, and not back.
-        let asks = [Statement::RenewFree, Statement::RenewQueued].map(|statement| prolong(statement, claim));
+        let queries =
+            [Statement::RenewFree, Statement::RenewQueued].map(|statement| prolong(statement, claim));
         let renew = || async {
-            let (transaction, answers) = self.database.begin(asks.to_vec()).await?;
+            let (transaction, answers) = self.database.begin(queries.to_vec()).await?;
             wanted.commit(transaction).await?;
             Ok(answers.iter().map(|answer| answer.changed).sum::<u64>())
         };
@@ -217,14 +218,15 @@ impl<D: Database> Rows<D> {
     /// would cost all the others their leases.
     async fn renew_together(&self, claims: &[Arc<Claim>]) -> Result<Vec<Result<Renewal>>> {
         let own =
-            |statement| move |claim: &Arc<Claim>| Ask::new(statement, [name(claim), Value::id(claim.id)]);
+            |statement| move |claim: &Arc<Claim>| Query::new(statement, [name(claim), Value::id(claim.id)]);
         let rows = claims.iter().map(own(Statement::OwnRow));
         let entries = claims.iter().map(own(Statement::OwnEntry));
-        let asks: Vec<_> = rows.chain(entries).collect();
+        let queries: Vec<_> = rows.chain(entries).collect();
         let renew = || async {
-            let (transaction, own) = self.database.begin(asks.clone()).await?;
+            let (transaction, own) = self.database.begin(queries.clone()).await?;
             let (rows, entries) = own.split_at(claims.len());
-            let place = |(row, entry): (&Answer, &Answer)| match (row.rows.len(), entry.rows.len()) {
+            let place = |(row, entry): (&QueryResult, &QueryResult)| match (row.rows.len(), entry.rows.len())
+            {
                 (0, 0) => None,
                 (0, _) => Some(Statement::RenewQueued),
                 _ => Some(Statement::RenewFree),
@@ -266,19 +268,19 @@ impl<D: Database> Rows<D> {
 
     /// All holders and waiters of the locks between two names, each with the time it was read.
     async fn list(&self, from: &[u8], to: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<(Entry, i64)>>> {
-        let ask = |statement| Ask::new(statement, [Value::bytes(from), Value::bytes(to)]);
-        let asks = vec![ask(Statement::ListFree), ask(Statement::ListQueued)];
-        let answers = self.database.run(asks).await?;
-        let [free, queued] = &answers[..] else { return Err(strange()) };
+        let query = |statement| Query::new(statement, [Value::bytes(from), Value::bytes(to)]);
+        let queries = vec![query(Statement::ListFree), query(Statement::ListQueued)];
+        let answers = self.database.run(queries).await?;
+        let [free, queued] = &answers[..] else { return Err(protocol_error()) };
         let mut locks = BTreeMap::<_, Vec<_>>::new();
         for row in &free.rows {
-            let [now, name, token, holder @ ..] = &row[..] else { return Err(strange()) };
+            let [now, name, token, holder @ ..] = &row[..] else { return Err(protocol_error()) };
             if let Some(entry) = Entry::quiet(int(token)?, holder)? {
                 locks.entry(bytes(name)?.to_vec()).or_default().push((entry, int(now)?));
             }
         }
         for row in &queued.rows {
-            let [now, name, entry @ ..] = &row[..] else { return Err(strange()) };
+            let [now, name, entry @ ..] = &row[..] else { return Err(protocol_error()) };
             locks.entry(bytes(name)?.to_vec()).or_default().push((Entry::read(entry)?, int(now)?));
         }
         Ok(locks)
@@ -297,17 +299,17 @@ impl<D: Database> Names for Rows<D> {
         Arc::strong_count(&self.database) > 1
     }
 
-    fn forget_beside(&self, name: &Value) -> Option<Ask> {
-        Some(Ask::new(Statement::ForgetRevoked, [name.clone()]))
+    fn forget_beside(&self, name: &Value) -> Option<Query> {
+        Some(Query::new(Statement::ForgetRevoked, [name.clone()]))
     }
 
     /// Entries of dead clients keep the name in use until a client checks the queue. The next sweep forgets
     /// the name.
     async fn tidy(&self, name: &Value) -> Result<()> {
-        let name = std::str::from_utf8(bytes(name)?).map_err(|_| strange())?;
-        let name = LockName::new(name).map_err(|_| strange())?;
+        let name = std::str::from_utf8(bytes(name)?).map_err(|_| protocol_error())?;
+        let name = LockName::new(name).map_err(|_| protocol_error())?;
         let tidying = Tidying(&name);
-        repeat(|| self.on_lock(&tidying)).await
+        retry_on_conflict(|| self.on_lock(&tidying)).await
     }
 }
 
@@ -352,14 +354,14 @@ impl<D: Database> Engine for Rows<D> {
     async fn wait(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
         loop {
             match self.database.heard(claim.id).await {
-                News::Recheck => return Ok(Wake::Recheck),
+                Notification::Recheck => return Ok(Wake::Recheck),
                 // The database counts the lease from when it was handed over, which is later than the newest claim.
-                News::Granted(token) if Some(token) > busy.floor => {
+                Notification::Granted(token) if Some(token) > busy.floor => {
                     self.database.forget(claim.id);
                     let valid = Valid::For(hand_over(claim));
                     return Ok(Wake::Granted(Grant { token: Some(token), valid }));
                 }
-                News::Granted(_) => {}
+                Notification::Granted(_) => {}
             }
         }
     }
@@ -383,18 +385,18 @@ impl<D: Database> Engine for Rows<D> {
     }
 
     /// The database says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
         self.database.forget(claim.id);
-        let free = Ask::new(Statement::ReleaseFree, [name(claim), Value::id(claim.id)]);
-        if repeat(|| self.run_once(&free)).await?.changed > 0 {
+        let free = Query::new(Statement::ReleaseFree, [name(claim), Value::id(claim.id)]);
+        if retry_on_conflict(|| self.run_once(&free)).await?.changed > 0 {
             return Ok(Released::Freed);
         }
         let releasing = Releasing(claim);
-        repeat(|| self.on_lock(&releasing)).await
+        retry_on_conflict(|| self.on_lock(&releasing)).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -405,8 +407,8 @@ impl<D: Database> Engine for Rows<D> {
         };
         let mut states = Vec::new();
         for (name, entries) in self.list(from, &to).await? {
-            let name = String::from_utf8(name).map_err(|_| strange())?;
-            let mut state = LockState::new(LockName::new(name).map_err(|_| strange())?);
+            let name = String::from_utf8(name).map_err(|_| protocol_error())?;
+            let mut state = LockState::new(LockName::new(name).map_err(|_| protocol_error())?);
             for (entry, now) in entries.iter().filter(|(entry, now)| !entry.is_over(*now)) {
                 let place = if entry.holds() { &mut state.holders } else { &mut state.waiters };
                 place.push(entry.describe(*now));
@@ -422,7 +424,7 @@ impl<D: Database> Engine for Rows<D> {
         let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
             let revoking = Revoking { lock: &lock.name, id: holder.id, how };
-            if repeat(|| self.on_lock(&revoking)).await? == Revoked::Done {
+            if retry_on_conflict(|| self.on_lock(&revoking)).await? == Revoked::Done {
                 done = Revoked::Done;
             }
         }

@@ -49,7 +49,7 @@ impl Entry {
         let [ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note, owner] =
             row
         else {
-            return Err(strange());
+            return Err(protocol_error());
         };
         Ok(Self {
             ticket: int(ticket)?,
@@ -68,7 +68,7 @@ impl Entry {
 
     /// The holder of a lock that nobody waits for: its token, and the columns of the lock's row from `id` on.
     pub(super) fn quiet(token: i64, row: &[Value]) -> Result<Option<Self>> {
-        let [id, expires, since, revoked, note, owner] = row else { return Err(strange()) };
+        let [id, expires, since, revoked, note, owner] = row else { return Err(protocol_error()) };
         if *id == Value::Null {
             return Ok(None);
         }
@@ -164,32 +164,32 @@ pub(super) fn owner_value(owner: Option<&OwnerId>) -> Value {
 pub(super) fn int(value: &Value) -> Result<i64> {
     match value {
         Value::Int(number) => Ok(*number),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     }
 }
 
 pub(super) fn bytes(value: &Value) -> Result<&[u8]> {
     match value {
         Value::Bytes(bytes) => Ok(bytes),
-        _ => Err(strange()),
+        _ => Err(protocol_error()),
     }
 }
 
 fn read_id(value: &Value) -> Result<ClaimId> {
-    Ok(ClaimId::from_bytes(bytes(value)?.try_into().map_err(|_| strange())?))
+    Ok(ClaimId::from_bytes(bytes(value)?.try_into().map_err(|_| protocol_error())?))
 }
 
 fn read_owner(value: &Value) -> Result<Option<OwnerId>> {
     match value {
         Value::Null => Ok(None),
         value => {
-            let text = String::from_utf8(bytes(value)?.to_vec()).map_err(|_| strange())?;
-            OwnerId::new(text).map(Some).map_err(|_| strange())
+            let text = String::from_utf8(bytes(value)?.to_vec()).map_err(|_| protocol_error())?;
+            OwnerId::new(text).map(Some).map_err(|_| protocol_error())
         }
     }
 }
 
-pub(super) fn strange() -> Error {
+pub(super) fn protocol_error() -> Error {
     Error::new(ErrorKind::Corrupt, "the lock tables hold something that Latchwork did not write")
 }
 

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
-use super::entry::{bytes, int, micros, strange};
+use super::conflict::Conflict;
+use super::database::{Database, Query, QueryResult, Statement, Transaction, Value};
+use super::entry::{bytes, int, micros, protocol_error};
 use super::holder::{self, Holder};
-use super::in_the_way::InTheWay;
-use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat, repeat_passed};
+use super::patience::{WaitingRenewals, Wanted, kept_by_another, repeat_passed, retry_on_conflict};
 use super::sweep::{self, Names, Sweeps};
 use crate::clock::Clock;
 use crate::engine::{
@@ -87,7 +87,7 @@ struct Row {
 impl Row {
     /// Name, holder, microseconds left, token, since, note.
     fn read(row: &[Value]) -> Result<Self> {
-        let [name, holder, left, token, since, note] = row else { return Err(strange()) };
+        let [name, holder, left, token, since, note] = row else { return Err(protocol_error()) };
         let number = |value: &Value| if *value == Value::Null { Ok(None) } else { int(value).map(Some) };
         let text = string(holder)?;
         Ok(Self {
@@ -117,7 +117,7 @@ impl Row {
 
     /// How long a claim lasts whose row this is.
     fn lasts(&self, claim: &Claim) -> Result<Duration> {
-        Ok(self.expires_in().ok_or_else(strange)?.min(claim.ttl))
+        Ok(self.expires_in().ok_or_else(protocol_error)?.min(claim.ttl))
     }
 
     fn describe(&self) -> ClaimState {
@@ -152,10 +152,10 @@ impl<D: Database> Inserts<D> {
         Self { shared: Arc::new(Shared { database, age, vainly: Mutex::default(), waiting, sweeps }) }
     }
 
-    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<Answer> {
-        let ask = Ask::new(statement, values);
-        let answers = repeat(|| self.shared.database.run(vec![ask.clone()])).await?;
-        answers.into_iter().next().ok_or_else(strange)
+    async fn run(&self, statement: Statement, values: impl Into<Vec<Value>>) -> Result<QueryResult> {
+        let query = Query::new(statement, values);
+        let answers = retry_on_conflict(|| self.shared.database.run(vec![query.clone()])).await?;
+        answers.into_iter().next().ok_or_else(protocol_error)
     }
 
     fn age(&self) -> Value {
@@ -176,13 +176,13 @@ impl<D: Database> Inserts<D> {
             let first = if seen.is_some() { Statement::TakeOld } else { Statement::Put };
             return match self.put_in_transaction(claim, first, &values).await {
                 // A competitor was faster. A retry would only collide with it again.
-                Err(error) if InTheWay::of(&error) == Some(InTheWay::Passed) => Ok(Put::Busy(None)),
+                Err(error) if Conflict::of(&error) == Some(Conflict::Passed) => Ok(Put::Busy(None)),
                 answer => answer,
             };
         }
-        let put = Ask::new(Statement::Put, values);
+        let put = Query::new(Statement::Put, values);
         let answers = repeat_passed(|| self.shared.database.run(vec![put.clone()])).await?;
-        let answer = answers.into_iter().next().ok_or_else(strange)?;
+        let answer = answers.into_iter().next().ok_or_else(protocol_error)?;
         let Some([token, left]) = answer.rows.first().map(Vec::as_slice) else { return Ok(Put::Busy(None)) };
         // It was granted, whatever these are.
         let read = |value| int(value).map_err(|error| error.with_effect(Effect::Unknown));
@@ -191,14 +191,14 @@ impl<D: Database> Inserts<D> {
     }
 
     async fn put_in_transaction(&self, claim: &Claim, first: Statement, values: &[Value]) -> Result<Put> {
-        let asks = [first, Statement::Draw].into_iter().map(|statement| Ask::new(statement, values));
-        let look = Ask::new(Statement::Held, [name(&claim.name), self.age()]);
-        let (transaction, answers) = self.shared.database.begin(asks.chain([look]).collect()).await?;
+        let queries = [first, Statement::Draw].into_iter().map(|statement| Query::new(statement, values));
+        let look = Query::new(Statement::Held, [name(&claim.name), self.age()]);
+        let (transaction, answers) = self.shared.database.begin(queries.chain([look]).collect()).await?;
         let row = answers.last().and_then(|held| held.rows.first()).map(|row| Row::read(row)).transpose()?;
         match row {
             Some(row) if row.text == holder::text(claim) => {
                 transaction.commit(Vec::new()).await?;
-                let token = Some(row.token.ok_or_else(strange)? as u64);
+                let token = Some(row.token.ok_or_else(protocol_error)? as u64);
                 Ok(Put::Won(Grant { token, valid: Valid::For(row.lasts(claim)?) }))
             }
             row => {
@@ -263,10 +263,10 @@ impl<D: Database> Inserts<D> {
     }
 
     /// Extends a row, and then reads how long it lasts: its column may not store fractions of a second.
-    fn prolong(&self, claim: &Claim) -> [Ask; 2] {
+    fn prolong(&self, claim: &Claim) -> [Query; 2] {
         let values =
             [name(&claim.name), Value::Text(holder::text(claim)), Value::Int(micros(claim.ttl)), self.age()];
-        [Ask::new(Statement::Prolong, values), Ask::new(Statement::Held, [name(&claim.name), self.age()])]
+        [Query::new(Statement::Prolong, values), Query::new(Statement::Held, [name(&claim.name), self.age()])]
     }
 
     /// Renews a claim, and waits for its row if another transaction has locked it.
@@ -277,18 +277,18 @@ impl<D: Database> Inserts<D> {
             Ok(answers)
         };
         let answers = repeat_passed(renew).await?;
-        let [prolonged, held] = &answers[..] else { return Err(strange()) };
+        let [prolonged, held] = &answers[..] else { return Err(protocol_error()) };
         renewal(claim, prolonged.changed > 0, held)
     }
 
     /// Renews the claims whose rows are not locked by another transaction. Waits for no row.
     async fn renew_together(&self, claims: &[Arc<Claim>]) -> Result<Vec<Result<Renewal>>> {
         let own = claims.iter().map(|claim| {
-            Ask::new(Statement::OwnInserted, [name(&claim.name), Value::Text(holder::text(claim))])
+            Query::new(Statement::OwnInserted, [name(&claim.name), Value::Text(holder::text(claim))])
         });
-        let asks: Vec<_> = own.collect();
+        let queries: Vec<_> = own.collect();
         let renew = || async {
-            let (transaction, own) = self.shared.database.begin(asks.clone()).await?;
+            let (transaction, own) = self.shared.database.begin(queries.clone()).await?;
             let ours: Vec<_> = own.iter().map(|own| !own.rows.is_empty()).collect();
             let writes = claims.iter().zip(&ours).filter(|(_, is_ours)| **is_ours);
             let writes = writes.flat_map(|(claim, _)| self.prolong(claim)).collect();
@@ -299,7 +299,7 @@ impl<D: Database> Inserts<D> {
         for (claim, is_ours) in claims.iter().zip(ours) {
             renewals.push(match (is_ours, is_ours.then(|| written.next())) {
                 (true, Some(Some([prolonged, held]))) => renewal(claim, prolonged.changed > 0, held),
-                (true, _) => Err(strange()),
+                (true, _) => Err(protocol_error()),
                 (false, _) => self.unless_kept(claim).await,
             });
         }
@@ -316,7 +316,7 @@ impl<D: Database> Inserts<D> {
     }
 }
 
-fn renewal(claim: &Claim, is_prolonged: bool, held: &Answer) -> Result<Renewal> {
+fn renewal(claim: &Claim, is_prolonged: bool, held: &QueryResult) -> Result<Renewal> {
     let row = held.rows.first().map(|row| Row::read(row)).transpose()?;
     Ok(match row {
         Some(row) if is_prolonged => Renewal::Kept(Valid::For(row.lasts(claim)?)),
@@ -350,8 +350,8 @@ impl<D: Database> Names for Inserts<D> {
     /// A name with a row in the shared table is in use: the holder's token must not disappear. A claim that
     /// inserts the row after this look draws a new token with it. The shared table is only read, and no row of
     /// it is locked.
-    fn in_use(&self, names: &[Value]) -> Result<Vec<Ask>> {
-        let held = |name| Ok(Ask::new(Statement::Held, [Value::Text(string(name)?), self.age()]));
+    fn in_use(&self, names: &[Value]) -> Result<Vec<Query>> {
+        let held = |name| Ok(Query::new(Statement::Held, [Value::Text(string(name)?), self.age()]));
         names.iter().map(held).collect()
     }
 }
@@ -406,7 +406,7 @@ impl<D: Database> Engine for Inserts<D> {
     }
 
     /// The database says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
@@ -466,7 +466,7 @@ fn name(lock: &LockName) -> Value {
 }
 
 fn string(value: &Value) -> Result<String> {
-    String::from_utf8(bytes(value)?.to_vec()).map_err(|_| strange())
+    String::from_utf8(bytes(value)?.to_vec()).map_err(|_| protocol_error())
 }
 
 fn span(micros: i64) -> Duration {

@@ -5,32 +5,32 @@
 //! A free lock costs one statement, and so does its release. Whoever finds it taken locks its row, writes itself into the queue,
 //! and goes; whoever releases locks the row, writes the next holder in, and tells it. Only the database's clock counts.
 
+mod conflict;
 mod database;
 mod desk;
 mod driver;
 mod engine;
 mod entry;
 mod holder;
-mod in_the_way;
 mod insert;
-mod look;
+mod operations;
 mod patience;
+mod poll;
 mod queue;
 pub(super) mod session;
+mod statements;
 mod sweep;
-mod texts;
 mod tokens;
-mod work;
 
-pub(super) use self::database::{Answer, Ask, Database, Statement, Transaction, Value};
+pub(super) use self::conflict::Conflict;
+pub(super) use self::database::{Database, Query, QueryResult, Statement, Transaction, Value};
 pub(super) use self::desk::{Answered, Answering, Desk, Dialect};
 pub(super) use self::driver::{Driver, Stream};
 pub(super) use self::engine::{Rows, promises};
-pub(super) use self::in_the_way::InTheWay;
 pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};
-pub(super) use self::look::look_at_cell_in;
-pub(super) use self::patience::repeat;
-pub(super) use self::texts::text;
+pub(super) use self::patience::retry_on_conflict;
+pub(super) use self::poll::look_at_cell_in;
+pub(super) use self::statements::text;
 pub(super) use self::tokens::{FENCE, LOCKS, TokenTable};
 
 /// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.
@@ -68,8 +68,8 @@ macro_rules! engine_on_rows {
                 self.0.renew(claims).await
             }
 
-            async fn news(&self) -> Vec<$crate::engine::ClaimId> {
-                self.0.news().await
+            async fn lost_hints(&self) -> Vec<$crate::engine::ClaimId> {
+                self.0.lost_hints().await
             }
 
             async fn release(

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use super::conflict::Conflict;
 use super::database::Transaction;
-use super::in_the_way::InTheWay;
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// The number of attempts when other transactions interfere.
@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(7);
 
 /// Retries an attempt that another transaction interfered with, even if that transaction still has its lock.
-pub(in crate::engines) async fn repeat<T, F: Future<Output = Result<T>>>(
+pub(in crate::engines) async fn retry_on_conflict<T, F: Future<Output = Result<T>>>(
     attempt: impl Fn() -> F,
 ) -> Result<T> {
     repeat_if(attempt, |_| true).await
@@ -29,16 +29,16 @@ pub(in crate::engines) async fn repeat<T, F: Future<Output = Result<T>>>(
 /// Retries an attempt if the conflict is over. The core decides whether to wait for a conflict that lasts:
 /// the caller may not want to wait, and other tasks may need the connection.
 pub(super) async fn repeat_passed<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
-    repeat_if(attempt, |in_the_way| in_the_way == InTheWay::Passed).await
+    repeat_if(attempt, |conflict| conflict == Conflict::Passed).await
 }
 
 async fn repeat_if<T, F: Future<Output = Result<T>>>(
     attempt: impl Fn() -> F,
-    is_worth_it: fn(InTheWay) -> bool,
+    is_worth_it: fn(Conflict) -> bool,
 ) -> Result<T> {
     for _ in 1..TRIES {
         match attempt().await {
-            Err(error) if InTheWay::of(&error).is_some_and(is_worth_it) => {}
+            Err(error) if Conflict::of(&error).is_some_and(is_worth_it) => {}
             answer => return answer,
         }
     }

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::database::{Answer, Ask, Statement, Transaction, Value};
-use super::entry::{Entry, int, micros, owner_value, strange};
-use super::look;
+use super::database::{Query, QueryResult, Statement, Transaction, Value};
+use super::entry::{Entry, int, micros, owner_value, protocol_error};
+use super::poll;
 use crate::engine::{Busy, Claim, ClaimId, Grant, Mode, Released, Revoke, Revoked, Valid, Verdict};
-use crate::engines::rule::Admission;
+use crate::engines::admission::Admission;
 use crate::{LockName, Result};
 
 /// How many entries are read at once. Most queues are shorter, and of the others only the front matters.
@@ -35,7 +35,7 @@ pub(super) struct Queue<'t, T> {
     read_to: Option<i64>,
     /// The claim that asked, if it has just come.
     new: Option<Entry>,
-    writes: Vec<Ask>,
+    writes: Vec<Query>,
 }
 
 /// What a look at the front of the queue came to.
@@ -49,7 +49,7 @@ struct Settled {
 /// What is to be done with the transaction.
 pub(super) enum Outcome<V> {
     /// Write these, then answer.
-    Commit(V, Vec<Ask>),
+    Commit(V, Vec<Query>),
     /// There is nothing to write.
     Nothing(V),
 }
@@ -64,14 +64,14 @@ impl<V> Outcome<V> {
 }
 
 /// What a transaction on a lock begins with: its row, the claim's own entry, the front of its queue.
-pub(super) fn opening(name: &LockName, id: ClaimId) -> Vec<Ask> {
+pub(super) fn opening(name: &LockName, id: ClaimId) -> Vec<Query> {
     let name = || Value::bytes(name.as_str().as_bytes());
     vec![
-        Ask::new(Statement::LockRow, [name()]),
-        Ask::new(Statement::Find, [name(), Value::id(id)]),
-        Ask::new(Statement::Page, [name(), Value::Int(0), Value::Int(PAGE)]),
+        Query::new(Statement::LockRow, [name()]),
+        Query::new(Statement::Find, [name(), Value::id(id)]),
+        Query::new(Statement::Page, [name(), Value::Int(0), Value::Int(PAGE)]),
         // Last, when all of these are locked: a waiter counts what it is handed from its newest claim, which must not be later.
-        Ask::new(Statement::Now, []),
+        Query::new(Statement::Now, []),
     ]
 }
 
@@ -80,11 +80,11 @@ impl<'t, T: Transaction> Queue<'t, T> {
     pub(super) fn open(
         transaction: &'t mut T,
         name: &LockName,
-        answers: &[Answer],
+        answers: &[QueryResult],
     ) -> Result<Option<(Self, Option<Entry>)>> {
-        let [row, mine, front, now] = answers else { return Err(strange()) };
+        let [row, mine, front, now] = answers else { return Err(protocol_error()) };
         let Some(row) = row.rows.first() else { return Ok(None) };
-        let [token, is_contended, ticket, holder @ ..] = &row[..] else { return Err(strange()) };
+        let [token, is_contended, ticket, holder @ ..] = &row[..] else { return Err(protocol_error()) };
         let (token, is_contended) = (int(token)?, int(is_contended)? != 0);
         let front = front.rows.iter().map(|row| Entry::read(row)).collect::<Result<VecDeque<_>>>()?;
         let queue = Self {
@@ -263,12 +263,12 @@ impl<'t, T: Transaction> Queue<'t, T> {
 
     /// Clears away who is gone, and lets in who fits, from the front of the queue until the first who does not. `asks`: the claim
     /// that is told by the answer, and needs no message.
-    async fn settle(&mut self, asks: Option<&Claim>) -> Result<Settled> {
+    async fn settle(&mut self, queries: Option<&Claim>) -> Result<Settled> {
         let (mut settled, mut admission) = (Settled::default(), Admission::default());
         while !admission.is_full()
             && let Some((mut entry, is_new)) = self.next().await?
         {
-            let asking = asks.filter(|claim| claim.id == entry.id);
+            let asking = queries.filter(|claim| claim.id == entry.id);
             if entry.is_over(self.now) && (entry.holds() || asking.is_none()) {
                 self.leave(entry.ticket);
                 continue;
@@ -304,9 +304,9 @@ impl<'t, T: Transaction> Queue<'t, T> {
             && let Some(ticket) = self.read_to.take()
         {
             let values = [Value::Bytes(self.name.clone()), Value::Int(ticket), Value::Int(PAGE)];
-            let asks = vec![Ask::new(Statement::Page, values), Ask::new(Statement::Now, [])];
-            let answers = self.transaction.run(asks).await?;
-            let [page, now] = &answers[..] else { return Err(strange()) };
+            let queries = vec![Query::new(Statement::Page, values), Query::new(Statement::Now, [])];
+            let answers = self.transaction.run(queries).await?;
+            let [page, now] = &answers[..] else { return Err(protocol_error()) };
             self.now = read_now(now)?;
             let rows = &page.rows;
             self.front = rows.iter().map(|row| Entry::read(row)).collect::<Result<_>>()?;
@@ -330,7 +330,7 @@ impl<'t, T: Transaction> Queue<'t, T> {
         if asking.is_none() && !entry.channel.is_empty() {
             let message = format!("{} {}", entry.id, entry.token).into_bytes();
             let values = [Value::bytes(&entry.channel), Value::Bytes(message)];
-            self.writes.push(Ask::new(Statement::Tell, values));
+            self.writes.push(Query::new(Statement::Tell, values));
         }
     }
 
@@ -347,7 +347,7 @@ impl<'t, T: Transaction> Queue<'t, T> {
 
     fn write<const N: usize>(&mut self, statement: Statement, values: [Value; N]) {
         let name = [Value::Bytes(self.name.clone())];
-        self.writes.push(Ask::new(statement, name.into_iter().chain(values).collect::<Vec<_>>()));
+        self.writes.push(Query::new(statement, name.into_iter().chain(values).collect::<Vec<_>>()));
     }
 
     fn done<V>(mut self, answer: V) -> Outcome<V> {
@@ -363,9 +363,9 @@ impl<'t, T: Transaction> Queue<'t, T> {
             return Ok(known as u32);
         }
         let values = [Value::Bytes(self.name.clone()), Value::Int(ticket)];
-        let answers = self.transaction.run(vec![Ask::new(Statement::Ahead, values)]).await?;
+        let answers = self.transaction.run(vec![Query::new(Statement::Ahead, values)]).await?;
         let count = answers.first().and_then(|answer| answer.rows.first()).and_then(|row| row.first());
-        Ok(int(count.ok_or_else(strange)?)? as u32)
+        Ok(int(count.ok_or_else(protocol_error)?)? as u32)
     }
 
     fn busy(&self, claim: &Claim, settled: &Settled, ahead: Option<u32>, channel: Option<&[u8]>) -> Busy {
@@ -380,7 +380,7 @@ impl<'t, T: Transaction> Queue<'t, T> {
             let begun = settled.holders.iter().map(|holder| holder.since).max().unwrap_or(self.now);
             let held_for = Duration::from_micros((self.now - begun).max(0) as u64);
             let holders = settled.holders.len() as u32;
-            busy.again_in = busy.again_in.min(look::again_in(claim, held_for, ahead, holders));
+            busy.again_in = busy.again_in.min(poll::again_in(claim, held_for, ahead, holders));
         }
         busy.position = Some(ahead);
         busy.floor = Some(self.token as u64);
@@ -388,8 +388,8 @@ impl<'t, T: Transaction> Queue<'t, T> {
     }
 }
 
-fn read_now(answer: &Answer) -> Result<i64> {
-    int(answer.rows.first().and_then(|row| row.first()).ok_or_else(strange)?)
+fn read_now(answer: &QueryResult) -> Result<i64> {
+    int(answer.rows.first().and_then(|row| row.first()).ok_or_else(protocol_error)?)
 }
 
 /// When a waiter asks again that is told: three times in the life of its place, and when the lease ahead of it ends.

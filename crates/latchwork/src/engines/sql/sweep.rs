@@ -18,8 +18,8 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::database::{Answer, Ask, Database, Statement, Transaction, Value};
-use super::entry::{int, strange};
+use super::database::{Database, Query, QueryResult, Statement, Transaction, Value};
+use super::entry::{int, protocol_error};
 use super::patience::repeat_passed;
 use crate::clock::{self, Clock, Moment};
 use crate::{ErrorKind, Result};
@@ -72,12 +72,12 @@ pub(super) trait Names: Send + Sync + 'static {
 
     /// Statements that show which names are in use although their tokens are old: one for each name, with a
     /// row if it is. Empty: no name is.
-    fn in_use(&self, _: &[Value]) -> Result<Vec<Ask>> {
+    fn in_use(&self, _: &[Value]) -> Result<Vec<Query>> {
         Ok(Vec::new())
     }
 
     /// Deletes what else is stored for a name that is forgotten.
-    fn forget_beside(&self, _: &Value) -> Option<Ask> {
+    fn forget_beside(&self, _: &Value) -> Option<Query> {
         None
     }
 
@@ -131,41 +131,42 @@ pub(super) async fn sweep(names: impl Names, due: Due) {
     }
 }
 
-async fn run(names: &impl Names, statement: Statement) -> Result<Answer> {
-    let answers = repeat_passed(|| names.database().run(vec![Ask::new(statement, [])])).await?;
-    answers.into_iter().next().ok_or_else(strange)
+async fn run(names: &impl Names, statement: Statement) -> Result<QueryResult> {
+    let answers = repeat_passed(|| names.database().run(vec![Query::new(statement, [])])).await?;
+    answers.into_iter().next().ok_or_else(protocol_error)
 }
 
 /// Forgets the next old names after a name, and returns the last one. `None`: no names are left, or another
 /// client is sweeping.
 async fn sweep_page(names: &impl Names, after: Value) -> Result<Option<Value>> {
-    let (mut transaction, answers) = names.database().begin(vec![Ask::new(Statement::LockFloor, [])]).await?;
+    let (mut transaction, answers) =
+        names.database().begin(vec![Query::new(Statement::LockFloor, [])]).await?;
     let floor = answers.first().and_then(|answer| answer.rows.first()).and_then(|row| row.first());
     let Some(floor) = floor else {
         transaction.roll_back().await;
         return Ok(None);
     };
-    let page = Ask::new(Statement::OldNames, [after, floor.clone(), Value::Int(PAGE as i64)]);
-    let page = transaction.run(vec![page]).await?.into_iter().next().ok_or_else(strange)?.rows;
+    let page = Query::new(Statement::OldNames, [after, floor.clone(), Value::Int(PAGE as i64)]);
+    let page = transaction.run(vec![page]).await?.into_iter().next().ok_or_else(protocol_error)?.rows;
     let (mut old, mut queues) = (Vec::new(), Vec::new());
     for row in &page {
         match &row[..] {
             [name, contended] if int(contended)? != 0 => queues.push(name.clone()),
             [name, ..] => old.push(name.clone()),
-            [] => return Err(strange()),
+            [] => return Err(protocol_error()),
         }
     }
-    let asks = names.in_use(&old)?;
-    if !asks.is_empty() {
-        let mut answers = transaction.run(asks).await?.into_iter();
+    let queries = names.in_use(&old)?;
+    if !queries.is_empty() {
+        let mut answers = transaction.run(queries).await?.into_iter();
         old.retain(|_| answers.next().is_some_and(|answer| answer.rows.is_empty()));
     }
     let beside: Vec<_> = old.iter().filter_map(|name| names.forget_beside(name)).collect();
-    let forget = |name| Ask::new(Statement::Forget, [name, floor.clone()]);
+    let forget = |name| Query::new(Statement::Forget, [name, floor.clone()]);
     let mut writes: Vec<_> = old.into_iter().map(forget).chain(beside).collect();
     let last = page.last().filter(|_| page.len() == PAGE).and_then(|row| row.first()).cloned();
     if last.is_none() {
-        writes.push(Ask::new(Statement::RaiseFloor, []));
+        writes.push(Query::new(Statement::RaiseFloor, []));
     }
     transaction.commit(writes).await?;
     for name in &queues {

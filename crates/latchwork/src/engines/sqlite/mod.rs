@@ -313,7 +313,7 @@ impl Engine for Sqlite {
     }
 
     /// The server says nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 

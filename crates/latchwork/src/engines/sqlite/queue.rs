@@ -17,7 +17,7 @@ use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, Filter, Grant, LockState, Mark, Mode, Released, Renewal, Revoke, Revoked, Verdict,
 };
-use crate::engines::rule::Admission;
+use crate::engines::admission::Admission;
 use crate::{LockName, Loss};
 
 /// Who acts, in which transaction, and whom to ring once it is committed.

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use super::shared::{Shared, strange};
-use super::wire::{Answer, Create, Reply, Request, Session, Stat, Trouble, Watcher};
+use super::shared::{Shared, protocol_error};
+use super::wire::{Answer, Create, Reply, Request, Session, Stat, Watcher, WireError};
 use super::{ZooKeeper, failure, names};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{Effect, LockName, Result};
@@ -47,19 +47,19 @@ impl Shared {
     }
 
     fn found_cell(&self, path: &str, answers: Vec<Answer>) -> Result<Option<Found>> {
-        let [synced, found] = <[Answer; 2]>::try_from(answers).map_err(|_| strange())?;
+        let [synced, found] = <[Answer; 2]>::try_from(answers).map_err(|_| protocol_error())?;
         let sync = Request::Sync { path: path.to_owned() };
         let read = Request::ReadCell { path: path.to_owned(), watch: false };
-        if let Err(trouble) = synced
-            && trouble != Trouble::NO_NODE
+        if let Err(wire_error) = synced
+            && wire_error != WireError::NO_NODE
         {
-            return Err(failure::failed(&trouble, &sync, &self.options));
+            return Err(failure::failed(&wire_error, &sync, &self.options));
         }
         match found {
             Ok(Reply::Cell { data, stat }) => Ok(Some(Found { data, stat })),
-            Err(trouble) if trouble == Trouble::NO_NODE => Ok(None),
-            Err(trouble) => Err(failure::failed(&trouble, &read, &self.options)),
-            Ok(_) => Err(strange()),
+            Err(wire_error) if wire_error == WireError::NO_NODE => Ok(None),
+            Err(wire_error) => Err(failure::failed(&wire_error, &read, &self.options)),
+            Ok(_) => Err(protocol_error()),
         }
     }
 
@@ -79,8 +79,8 @@ impl Shared {
         let last = requests.last().cloned();
         let answers = session.ask_all(requests.into_iter().map(|request| (request, None)).collect()).await;
         match answers.into_iter().last().zip(last) {
-            Some((Err(trouble), request)) if trouble != Trouble::NODE_EXISTS => {
-                Err(failure::failed(&trouble, &request, &self.options).with_effect(Effect::None))
+            Some((Err(wire_error), request)) if wire_error != WireError::NODE_EXISTS => {
+                Err(failure::failed(&wire_error, &request, &self.options).with_effect(Effect::None))
             }
             _ => Ok(()),
         }
@@ -133,11 +133,11 @@ impl Cells for ZooKeeper {
         // The server compares how often it was written, and nothing else.
         let Some(found) = found.filter(|found| found.version() == seen) else { return Ok(Written::Changed) };
         let write = Request::WriteCell { path, data: value.map(<[u8]>::to_vec), version: found.stat.version };
-        match shared.ask(&session, write, &[Trouble::BAD_VERSION, Trouble::NO_NODE]).await? {
+        match shared.ask(&session, write, &[WireError::BAD_VERSION, WireError::NO_NODE]).await? {
             None => Ok(Written::Changed),
             Some(Reply::Written(_)) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
             Some(Reply::Written(stat)) => Ok(Written::Done(version(&stat))),
-            Some(_) => Err(strange().with_effect(Effect::Unknown)),
+            Some(_) => Err(protocol_error().with_effect(Effect::Unknown)),
         }
     }
 

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
+use super::fast_path::Standing;
 use super::node::Kind;
-use super::quiet::Standing;
 use super::wire::{Event, Listen, Watcher};
 use crate::Loss;
 use crate::engine::{Busy, ClaimId};
-use crate::engines::news::News;
+use crate::engines::lost_hints::LossHints;
 use crate::locked::locked;
 
 /// Every claim that was sent and not yet given back.
 #[derive(Default)]
 pub(super) struct Claims {
     entries: Mutex<HashMap<ClaimId, Entry>>,
-    pub(super) news: News,
+    pub(super) loss_hints: LossHints,
 }
 
 /// One claim.
@@ -210,7 +210,7 @@ impl Claims {
         let is_held = entry.is_held;
         drop(entries);
         if is_held {
-            self.news.tell(id);
+            self.loss_hints.tell(id);
         }
     }
 
@@ -220,7 +220,7 @@ impl Claims {
             entry.lost.get_or_insert(Loss::SessionEnded);
             entry.bell.notify_one();
             if entry.is_held {
-                self.news.tell(*id);
+                self.loss_hints.tell(*id);
             }
         }
     }

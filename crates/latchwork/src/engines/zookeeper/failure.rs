@@ -1,36 +1,36 @@
 //! What a failed request means: whether the server may have acted, and what the caller can do about it.
 
 use super::options::Options;
-use super::wire::{Request, Trouble};
+use super::wire::{Request, WireError};
 use crate::{Effect, Error, ErrorKind};
 
 /// A request that was not carried out, or whose answer is missing.
-pub(super) fn failed(trouble: &Trouble, request: &Request, options: &Options) -> Error {
-    let effect = match trouble {
-        Trouble::Unanswered(_) if request.changes_something() => Effect::Unknown,
+pub(super) fn failed(wire_error: &WireError, request: &Request, options: &Options) -> Error {
+    let effect = match wire_error {
+        WireError::Unanswered(_) if request.changes_something() => Effect::Unknown,
         _ => Effect::None,
     };
-    told(trouble, options).with_effect(effect)
+    told(wire_error, options).with_effect(effect)
 }
 
 /// The same for a claim of which something is on the server already.
-pub(super) fn half_done(trouble: &Trouble, options: &Options) -> Error {
-    told(trouble, options).with_effect(Effect::Unknown)
+pub(super) fn half_done(wire_error: &WireError, options: &Options) -> Error {
+    told(wire_error, options).with_effect(Effect::Unknown)
 }
 
 /// No server could be reached, so nothing was sent.
 pub(super) fn unreachable(why: &str, options: &Options) -> Error {
-    told(&Trouble::NotSent(why.into()), options)
+    told(&WireError::NotSent(why.into()), options)
 }
 
-fn told(trouble: &Trouble, options: &Options) -> Error {
+fn told(wire_error: &WireError, options: &Options) -> Error {
     let place = &options.place_shown;
     let user = options.user.as_deref().unwrap_or("anyone");
-    let (kind, message) = match trouble {
-        Trouble::NotSent(why) | Trouble::Unanswered(why) => {
+    let (kind, message) = match wire_error {
+        WireError::NotSent(why) | WireError::Unanswered(why) => {
             (ErrorKind::Unreachable, format!("zookeeper at {place}: {why}{}", tls_hint(why)))
         }
-        trouble if *trouble == Trouble::NO_AUTH => {
+        wire_error if *wire_error == WireError::NO_AUTH => {
             let message = format!(
                 "zookeeper at {place} refuses user {user:?}; it needs all permissions (cdrwa) on {:?}, \
                  see docs/engines/zookeeper.md",
@@ -38,21 +38,21 @@ fn told(trouble: &Trouble, options: &Options) -> Error {
             );
             (ErrorKind::Denied, message)
         }
-        trouble if *trouble == Trouble::EPHEMERAL_PARENT => {
+        wire_error if *wire_error == WireError::EPHEMERAL_PARENT => {
             let message = format!(
                 "zookeeper at {place}: a node on the path of this lock is ephemeral, and cannot have locks below it; is it \
                  a lock of scheme=single?"
             );
             (ErrorKind::Corrupt, message)
         }
-        Trouble::Refused(code @ (-119 | -127 | -125)) => (
+        WireError::Refused(code @ (-119 | -127 | -125)) => (
             ErrorKind::Unreachable,
             format!("zookeeper at {place} cannot serve this request now (error {code})"),
         ),
-        Trouble::Refused(-6) => {
+        WireError::Refused(-6) => {
             (ErrorKind::Unsupported, format!("zookeeper at {place} is too old; it must be 3.5 or newer"))
         }
-        Trouble::Refused(code) => {
+        WireError::Refused(code) => {
             (ErrorKind::Corrupt, format!("zookeeper at {place} answers with error {code}"))
         }
     };

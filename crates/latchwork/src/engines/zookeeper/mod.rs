@@ -8,13 +8,13 @@ mod cells;
 mod claims;
 mod data;
 mod failure;
-mod keep;
-mod look;
+mod fast_path;
+mod inspect;
 mod names;
 mod node;
 mod options;
 mod queue;
-mod quiet;
+mod renew;
 mod shared;
 mod single;
 mod wire;
@@ -140,8 +140,8 @@ impl Engine for ZooKeeper {
         self.shared.renew_all(claims).await
     }
 
-    async fn news(&self) -> Vec<ClaimId> {
-        self.shared.claims.news.take().await
+    async fn lost_hints(&self) -> Vec<ClaimId> {
+        self.shared.claims.loss_hints.take().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {

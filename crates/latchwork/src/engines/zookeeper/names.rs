@@ -109,8 +109,8 @@ mod tests {
             assert_eq!(name_of(path), Some(name.clone()));
             assert_eq!(flat_name_of(&flat_path_of(&name)), Some(name));
         }
-        for strange in ["/a/", "//", "/%2", "/a%62", "/a/%41", "a", "/zookeeper"] {
-            assert_eq!(name_of(strange), None, "{strange} is no name's path");
+        for unexpected in ["/a/", "//", "/%2", "/a%62", "/a/%41", "a", "/zookeeper"] {
+            assert_eq!(name_of(unexpected), None, "{unexpected} is no name's path");
         }
     }
 

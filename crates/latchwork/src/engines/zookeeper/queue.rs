@@ -3,11 +3,11 @@
 use super::claims::{Entry, Node, Place, Watch};
 use super::data::Data;
 use super::failure;
+use super::fast_path::{Plan, Standing};
 use super::names;
 use super::node::{self, Contender, Kind};
-use super::quiet::{Plan, Standing};
-use super::shared::{Shared, state_of, strange};
-use super::wire::{Answer, Create, Reply, Request, Session, Trouble};
+use super::shared::{Shared, protocol_error, state_of};
+use super::wire::{Answer, Create, Reply, Request, Session, WireError};
 use crate::engine::{Busy, Claim, ClaimState, Mark, Mode, Released, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, Result};
 
@@ -33,7 +33,7 @@ enum Look {
 impl Shared {
     pub(super) async fn claim_in_queue(&self, claim: &Claim) -> Result<Verdict> {
         let parent = self.path(&names::path_of(&claim.name));
-        let name = node::name_of(claim.id, claim.mode).ok_or_else(strange)?;
+        let name = node::name_of(claim.id, claim.mode).ok_or_else(protocol_error)?;
         for _ in 0..MOST_LOOKS {
             let session = self.session().await?;
             let (node, children) = match self.claims.get(claim.id) {
@@ -48,7 +48,7 @@ impl Shared {
                         return Ok(Verdict::Busy(busy));
                     }
                     let list = Request::Children { path: parent.clone() };
-                    match self.ask(&session, list, &[Trouble::NO_NODE]).await.map_err(after_asking)? {
+                    match self.ask(&session, list, &[WireError::NO_NODE]).await.map_err(after_asking)? {
                         Some(Reply::Children(children)) => (node, children),
                         _ => (node, Vec::new()),
                     }
@@ -106,7 +106,7 @@ impl Shared {
         let requests: Vec<_> = [&place.first].into_iter().chain(others).map(read).collect();
         let asked = requests.iter().map(|request| (request.clone(), None)).collect();
         let mut answers = session.ask_all(asked).await.into_iter().zip(&requests);
-        let first = answers.next().ok_or_else(strange)?.0;
+        let first = answers.next().ok_or_else(protocol_error)?.0;
         let mut busy = place.busy;
         // How many left the queue meanwhile is not known.
         busy.position = None;
@@ -117,10 +117,10 @@ impl Shared {
             match answer {
                 Ok(_) => {}
                 // Another client may keep its nodes to itself. It is in the way all the same.
-                Err(trouble) if trouble == Trouble::NO_AUTH => {}
-                Err(trouble) if trouble == Trouble::NO_NODE => return Ok(None),
-                Err(trouble) => {
-                    return Err(after_asking(failure::failed(&trouble, request, &self.options)));
+                Err(wire_error) if wire_error == WireError::NO_AUTH => {}
+                Err(wire_error) if wire_error == WireError::NO_NODE => return Ok(None),
+                Err(wire_error) => {
+                    return Err(after_asking(failure::failed(&wire_error, request, &self.options)));
                 }
             }
         }
@@ -152,19 +152,19 @@ impl Shared {
         }
         self.claims.asked(claim.id, session.id());
         let mut answers = session.ask_all(requests).await.into_iter();
-        let Some(created) = answers.next() else { return Err(strange().with_effect(Effect::Unknown)) };
+        let Some(created) = answers.next() else { return Err(protocol_error().with_effect(Effect::Unknown)) };
         let node = match created {
             Ok(Reply::Created { path, stat }) => Node { path, czxid: stat.czxid },
             // Whether it is there is found out by its name, when it is asked for again.
-            Err(trouble @ Trouble::Unanswered(_)) => {
-                return Err(failure::failed(&trouble, &create, &self.options));
+            Err(wire_error @ WireError::Unanswered(_)) => {
+                return Err(failure::failed(&wire_error, &create, &self.options));
             }
-            Ok(_) => return Err(strange().with_effect(Effect::Unknown)),
-            Err(trouble) => {
+            Ok(_) => return Err(protocol_error().with_effect(Effect::Unknown)),
+            Err(wire_error) => {
                 self.claims.forget(claim.id);
-                return match trouble == Trouble::NO_NODE {
+                return match wire_error == WireError::NO_NODE {
                     true => self.make_parents(session, parent).await.map(|()| None),
-                    false => Err(failure::failed(&trouble, &create, &self.options)),
+                    false => Err(failure::failed(&wire_error, &create, &self.options)),
                 };
             }
         };
@@ -183,8 +183,8 @@ impl Shared {
         };
         match listed {
             Ok(Reply::Children(children)) => Ok(Some((node, children))),
-            Ok(_) => Err(strange().with_effect(Effect::Unknown)),
-            Err(trouble) => Err(failure::half_done(&trouble, &self.options)),
+            Ok(_) => Err(protocol_error().with_effect(Effect::Unknown)),
+            Err(wire_error) => Err(failure::half_done(&wire_error, &self.options)),
         }
     }
 
@@ -222,12 +222,12 @@ impl Shared {
         for child in children.iter().filter(|child| child.starts_with(&prefix)) {
             let path = format!("{parent}/{child}");
             let read = Request::Read { path: path.clone(), watch: false };
-            let Some(Reply::Node { stat, .. }) = self.ask(session, read, &[Trouble::NO_NODE]).await? else {
+            let Some(Reply::Node { stat, .. }) = self.ask(session, read, &[WireError::NO_NODE]).await? else {
                 continue;
             };
             match stat.owner == session.id() && found.is_none() {
                 true => found = Some(Node { path, czxid: stat.czxid }),
-                false => drop(self.ask(session, Request::Delete { path }, &[Trouble::NO_NODE]).await?),
+                false => drop(self.ask(session, Request::Delete { path }, &[WireError::NO_NODE]).await?),
             }
         }
         match found {
@@ -273,14 +273,14 @@ impl Shared {
                 Ok(Reply::Node { .. }) => {}
                 // Nobody stands in the way who is gone. In a queue that moves fast this is the rule: to list it again for
                 // that would be in vain the next time, too.
-                Err(trouble) if trouble == Trouble::NO_NODE => {
+                Err(wire_error) if wire_error == WireError::NO_NODE => {
                     has_left = true;
                     ahead.retain(|other| other != one);
                 }
                 // Another client may keep its nodes to itself. It is in the way all the same.
-                Err(trouble) if trouble == Trouble::NO_AUTH => {}
-                Err(trouble) => return Err(failure::failed(&trouble, &request(one), &self.options)),
-                Ok(_) => return Err(strange()),
+                Err(wire_error) if wire_error == WireError::NO_AUTH => {}
+                Err(wire_error) => return Err(failure::failed(&wire_error, &request(one), &self.options)),
+                Ok(_) => return Err(protocol_error()),
             }
         }
         if mine.is_permit() && has_left {
@@ -306,7 +306,7 @@ impl Shared {
     /// A try that found the lock held leaves nothing behind.
     async fn withdraw(&self, session: &Session, claim: &Claim, node: &Node) -> Result<()> {
         let delete = Request::Delete { path: node.path.clone() };
-        self.ask(session, delete, &[Trouble::NO_NODE]).await.map_err(after_asking)?;
+        self.ask(session, delete, &[WireError::NO_NODE]).await.map_err(after_asking)?;
         self.claims.forget(claim.id);
         Ok(())
     }
@@ -342,8 +342,8 @@ impl Shared {
         for (answer, request) in session.ask_all(requests).await.iter().zip(asked) {
             match answer {
                 Ok(_) => {}
-                Err(trouble) if *trouble == Trouble::NO_NODE => return Ok(Wake::Recheck),
-                Err(trouble) => return Err(failure::failed(trouble, &request, &self.options)),
+                Err(wire_error) if *wire_error == WireError::NO_NODE => return Ok(Wake::Recheck),
+                Err(wire_error) => return Err(failure::failed(wire_error, &request, &self.options)),
             }
         }
         bell.notified().await;
@@ -368,7 +368,7 @@ impl Shared {
         };
         let mut released = Released::NotHeld;
         for path in paths {
-            if self.ask(&session, Request::Delete { path }, &[Trouble::NO_NODE]).await?.is_some() {
+            if self.ask(&session, Request::Delete { path }, &[WireError::NO_NODE]).await?.is_some() {
                 released = Released::Freed;
             }
         }

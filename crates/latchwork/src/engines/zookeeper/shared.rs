@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use super::cell_watches::CellWatches;
 use super::claims::Claims;
 use super::failure;
+use super::fast_path::FastPath;
 use super::options::Options;
-use super::quiet::Quiet;
-use super::wire::{Create, Reply, Request, Session, State, Trouble};
+use super::wire::{Create, Reply, Request, Session, State, WireError};
 use crate::clock::Moment;
 use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Valid};
 use crate::locked::locked;
@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) claims: Arc<Claims>,
-    pub(super) quiet: Quiet,
+    pub(super) quiet: FastPath,
     pub(super) cell_watches: CellWatches,
     session: Mutex<Arc<Session>>,
     thread: OwnThread,
@@ -36,7 +36,7 @@ impl Shared {
         Ok(Self {
             options,
             claims,
-            quiet: Quiet::default(),
+            quiet: FastPath::default(),
             cell_watches: CellWatches::default(),
             session,
             thread,
@@ -102,10 +102,10 @@ impl Shared {
         let last = requests.last().cloned();
         let answers = session.ask_all(requests.into_iter().map(|request| (request, None)).collect()).await;
         match answers.into_iter().last().zip(last) {
-            Some((Err(trouble), _)) if trouble == Trouble::NODE_EXISTS => Ok(()),
+            Some((Err(wire_error), _)) if wire_error == WireError::NODE_EXISTS => Ok(()),
             // A lock's own nodes are no claim: whether they were made makes no difference.
-            Some((Err(trouble), request)) => {
-                Err(failure::failed(&trouble, &request, &self.options).with_effect(crate::Effect::None))
+            Some((Err(wire_error), request)) => {
+                Err(failure::failed(&wire_error, &request, &self.options).with_effect(crate::Effect::None))
             }
             _ => Ok(()),
         }
@@ -119,13 +119,13 @@ impl Shared {
         &self,
         session: &Session,
         request: Request,
-        fine: &[Trouble],
+        fine: &[WireError],
     ) -> Result<Option<Reply>> {
         let [answer] = session.ask([(request.clone(), None)]).await;
         match answer {
             Ok(reply) => Ok(Some(reply)),
-            Err(trouble) if fine.contains(&trouble) => Ok(None),
-            Err(trouble) => Err(failure::failed(&trouble, &request, &self.options)),
+            Err(wire_error) if fine.contains(&wire_error) => Ok(None),
+            Err(wire_error) => Err(failure::failed(&wire_error, &request, &self.options)),
         }
     }
 
@@ -135,16 +135,16 @@ impl Shared {
         let sync = Request::Sync { path: path.to_owned() };
         let list = Request::Children { path: path.to_owned() };
         let [synced, listed] = session.ask([(sync.clone(), None), (list.clone(), None)]).await;
-        if let Err(trouble) = synced
-            && trouble != Trouble::NO_NODE
+        if let Err(wire_error) = synced
+            && wire_error != WireError::NO_NODE
         {
-            return Err(failure::failed(&trouble, &sync, &self.options));
+            return Err(failure::failed(&wire_error, &sync, &self.options));
         }
         match listed {
             Ok(Reply::Children(children)) => Ok(children),
-            Err(trouble) if trouble == Trouble::NO_NODE => Ok(Vec::new()),
-            Err(trouble) => Err(failure::failed(&trouble, &list, &self.options)),
-            Ok(_) => Err(strange()),
+            Err(wire_error) if wire_error == WireError::NO_NODE => Ok(Vec::new()),
+            Err(wire_error) => Err(failure::failed(&wire_error, &list, &self.options)),
+            Ok(_) => Err(protocol_error()),
         }
     }
 }
@@ -181,6 +181,6 @@ pub(super) fn state_of(id: Option<ClaimId>, data: &[u8], stat: &super::wire::Sta
     state
 }
 
-pub(super) fn strange() -> Error {
+pub(super) fn protocol_error() -> Error {
     Error::new(ErrorKind::Corrupt, "zookeeper: unexpected reply to a request")
 }

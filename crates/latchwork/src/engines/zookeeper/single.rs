@@ -6,8 +6,8 @@ use super::claims::{Entry, Node, Watch};
 use super::data::Data;
 use super::failure;
 use super::names;
-use super::shared::{Shared, state_of, strange};
-use super::wire::{Create, Reply, Request, Session, Trouble};
+use super::shared::{Shared, protocol_error, state_of};
+use super::wire::{Create, Reply, Request, Session, WireError};
 use crate::engine::{Busy, Claim, Mode, Released, Verdict, Wake};
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
@@ -46,27 +46,27 @@ impl Shared {
         let [created, found] = session.ask([(create.clone(), None), (read.clone(), Some(watcher))]).await;
         match created {
             Ok(_) => {}
-            Err(trouble) if trouble == Trouble::NODE_EXISTS => {}
-            Err(trouble @ Trouble::Unanswered(_)) => {
-                return Err(failure::failed(&trouble, &create, &self.options));
+            Err(wire_error) if wire_error == WireError::NODE_EXISTS => {}
+            Err(wire_error @ WireError::Unanswered(_)) => {
+                return Err(failure::failed(&wire_error, &create, &self.options));
             }
-            Err(trouble) => {
+            Err(wire_error) => {
                 // In an earlier attempt it may have been made all the same.
                 let effect = if is_first { Effect::None } else { Effect::Unknown };
                 if is_first {
                     self.claims.forget(claim.id);
                 }
-                return match trouble == Trouble::NO_NODE && !self.options.chroot.is_empty() {
+                return match wire_error == WireError::NO_NODE && !self.options.chroot.is_empty() {
                     true => self.make_parents(session, &self.options.chroot).await.map(|()| None),
-                    false => Err(failure::failed(&trouble, &create, &self.options).with_effect(effect)),
+                    false => Err(failure::failed(&wire_error, &create, &self.options).with_effect(effect)),
                 };
             }
         }
         let (data, stat) = match found {
             Ok(Reply::Node { data, stat }) => (data, stat),
-            Err(trouble) if trouble == Trouble::NO_NODE => return Ok(None),
-            Err(trouble) => return Err(failure::half_done(&trouble, &self.options)),
-            Ok(_) => return Err(strange().with_effect(Effect::Unknown)),
+            Err(wire_error) if wire_error == WireError::NO_NODE => return Ok(None),
+            Err(wire_error) => return Err(failure::half_done(&wire_error, &self.options)),
+            Ok(_) => return Err(protocol_error().with_effect(Effect::Unknown)),
         };
         let is_mine = Data::read(&data).is_some_and(|data| data.id == claim.id);
         if is_mine && stat.owner == session.id() {
@@ -76,7 +76,7 @@ impl Shared {
         }
         if is_mine {
             // Left by a session that is over: the server will remove it, and until then it is in everybody's way.
-            self.ask(session, Request::Delete { path: path.to_owned() }, &[Trouble::NO_NODE]).await?;
+            self.ask(session, Request::Delete { path: path.to_owned() }, &[WireError::NO_NODE]).await?;
             return Ok(None);
         }
         if stat.owner == 0 {
@@ -114,7 +114,7 @@ impl Shared {
         self.claims.update(claim.id, |entry| entry.own = Watch::default());
         let released = match is_sure || self.is_there(&session, claim, &path).await? {
             false => Released::NotHeld,
-            true => match self.ask(&session, Request::Delete { path }, &[Trouble::NO_NODE]).await? {
+            true => match self.ask(&session, Request::Delete { path }, &[WireError::NO_NODE]).await? {
                 Some(_) => Released::Freed,
                 None => Released::NotHeld,
             },
@@ -129,9 +129,9 @@ impl Shared {
         let [_, found] = session.ask([(sync, None), (read.clone(), None)]).await;
         match found {
             Ok(Reply::Node { data, .. }) => Ok(Data::read(&data).is_some_and(|data| data.id == claim.id)),
-            Err(trouble) if trouble == Trouble::NO_NODE => Ok(false),
-            Err(trouble) => Err(failure::failed(&trouble, &read, &self.options)),
-            Ok(_) => Err(strange()),
+            Err(wire_error) if wire_error == WireError::NO_NODE => Ok(false),
+            Err(wire_error) => Err(failure::failed(&wire_error, &read, &self.options)),
+            Ok(_) => Err(protocol_error()),
         }
     }
 }

@@ -6,8 +6,8 @@ use super::super::connection::{Asked, Connection as Plain};
 use super::super::failure::{code, failed, refused};
 use super::super::grants;
 use super::super::options::Options;
-use super::super::texts::{NOW, Text};
-use super::super::wire::{Param, Prepared, Reply, Trouble};
+use super::super::statements::{NOW, Text};
+use super::super::wire::{Param, Prepared, Reply, WireError};
 use crate::engine::Note;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
 use crate::engines::sql::{Statement, Value};
@@ -51,7 +51,7 @@ pub(super) struct Named {
 pub(super) async fn refuse_proxy(options: &Arc<Options>) -> Result<()> {
     let (first, second) = (Plain::open(options.clone()).await?, Plain::open(options.clone()).await?);
     let ask = async |connection: &Plain, text: &str| -> Result<Option<Value>> {
-        let reply = connection.command(text).await.map_err(|trouble| refused(&trouble, options))?;
+        let reply = connection.command(text).await.map_err(|wire_error| refused(&wire_error, options))?;
         Ok(last(&reply))
     };
     const NUMBER: &str = "SELECT CONNECTION_ID()";
@@ -112,7 +112,7 @@ impl Named {
         };
         let prepared: Asked<_> = prepared.await;
         let (prepared, me, is_read_only, cluster_size) =
-            prepared.map_err(|trouble| refused(&trouble, &options))?;
+            prepared.map_err(|wire_error| refused(&wire_error, &options))?;
         refuse_unfit(&is_read_only, &cluster_size, &options)?;
         let (try_get, get, release, is_there, is_still_there, seen) = prepared;
         let since = first(&me).map(number).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Named {
     }
 
     async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
-        asked.await.map_err(|trouble| failed(&trouble, self.plain.options()))
+        asked.await.map_err(|wire_error| failed(&wire_error, self.plain.options()))
     }
 
     /// Whether the server says 1. It says nothing if it could not do it.
@@ -144,7 +144,7 @@ impl Named {
                 Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
             }
             // A lock does not go with the statement that took it.
-            Err(trouble) => Err(failed(&trouble, options).with_effect(Effect::Unknown)),
+            Err(wire_error) => Err(failed(&wire_error, options).with_effect(Effect::Unknown)),
         }
     }
 
@@ -165,17 +165,19 @@ impl Named {
         let table = format!("{}_fence", options.table);
         let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
         let prepared = match self.plain.prepare(&text).await {
-            Err(Trouble::Refused { code: code::NO_SUCH_TABLE, .. }) => {
+            Err(WireError::Refused { code: code::NO_SUCH_TABLE, .. }) => {
                 match self.plain.command(&self::table(&table)).await {
                     Ok(_) => self.plain.prepare(&text).await,
-                    Err(trouble) => Err(trouble),
+                    Err(wire_error) => Err(wire_error),
                 }
             }
             prepared => prepared,
         };
         match prepared {
             Ok(prepared) => Ok(prepared),
-            Err(trouble) => Err(self.plain.with_grants(refused(&trouble, options), grants::of_tokens).await),
+            Err(wire_error) => {
+                Err(self.plain.with_grants(refused(&wire_error, options), grants::of_tokens).await)
+            }
         }
     }
 }
@@ -284,8 +286,8 @@ impl Connection for Named {
             return Ok(false);
         }
         match self.plain.command(&format!("KILL CONNECTION {other}")).await {
-            Err(Trouble::Refused { code: NO_SUCH_THREAD, .. }) => return Ok(false),
-            killed => drop(killed.map_err(|trouble| failed(&trouble, self.plain.options()))?),
+            Err(WireError::Refused { code: NO_SUCH_THREAD, .. }) => return Ok(false),
+            killed => drop(killed.map_err(|wire_error| failed(&wire_error, self.plain.options()))?),
         }
         for _ in 0..MOST_LOOKS {
             if self.yes(self.is_still_there, &values).await? != Some(true) {

@@ -2,7 +2,7 @@
 
 use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-use super::Trouble;
+use super::WireError;
 
 /// The answer to a server that wants to know the password by this method. `nonce`: what it drew for this connection.
 pub(super) fn proof(
@@ -10,7 +10,7 @@ pub(super) fn proof(
     password: &[u8],
     nonce: &[u8],
     is_encrypted: bool,
-) -> Result<Vec<u8>, Trouble> {
+) -> Result<Vec<u8>, WireError> {
     match method {
         _ if password.is_empty() => Ok(Vec::new()),
         b"mysql_native_password" => Ok(native(password, nonce)),
@@ -22,7 +22,7 @@ pub(super) fn proof(
                 b"mysql_clear_password" => "only by TLS: write +tls in the scheme of the URL",
                 _ => "which Latchwork cannot; it can mysql_native_password and caching_sha2_password",
             };
-            Err(Trouble::Unable(format!("this user's password is proven by {method}, {why}")))
+            Err(WireError::Unable(format!("this user's password is proven by {method}, {why}")))
         }
     }
 }
@@ -60,7 +60,7 @@ fn xor(one: &Digest, other: &Digest) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn hex(method: &str, password: &str, is_encrypted: bool) -> Result<String, Trouble> {
+    fn hex(method: &str, password: &str, is_encrypted: bool) -> Result<String, WireError> {
         let nonce: Vec<u8> = (1..=20).collect();
         let proof = proof(method.as_bytes(), password.as_bytes(), &nonce, is_encrypted)?;
         Ok(proof.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -78,10 +78,12 @@ mod tests {
 
     #[test]
     fn a_password_is_never_sent_in_the_clear() {
-        let Err(Trouble::Unable(why)) = hex("mysql_clear_password", "s3cr@t", false) else { panic!("sent") };
+        let Err(WireError::Unable(why)) = hex("mysql_clear_password", "s3cr@t", false) else {
+            panic!("sent")
+        };
         assert!(why.contains("TLS") && !why.contains("s3cr@t"), "{why}");
         assert_eq!(hex("mysql_clear_password", "s3cr@t", true).ok().as_deref(), Some("73336372407400"));
-        let Err(Trouble::Unable(why)) = hex("client_ed25519", "s3cr@t", true) else { panic!("sent") };
+        let Err(WireError::Unable(why)) = hex("client_ed25519", "s3cr@t", true) else { panic!("sent") };
         assert!(why.contains("client_ed25519") && !why.contains("s3cr@t"), "{why}");
     }
 }

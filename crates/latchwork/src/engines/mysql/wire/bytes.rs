@@ -1,40 +1,40 @@
 //! What the protocol is made of: little-endian numbers, and texts with their length before them.
 
-use super::Trouble;
+use super::WireError;
 
 /// What is left to read of a packet.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Trouble> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(strange)?;
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(protocol_error)?;
         self.0 = rest;
         Ok(taken)
     }
 
     /// A number of so many bytes.
-    pub(super) fn number(&mut self, bytes: usize) -> Result<u64, Trouble> {
+    pub(super) fn number(&mut self, bytes: usize) -> Result<u64, WireError> {
         Ok(self.take(bytes)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Trouble> {
+    pub(super) fn byte(&mut self) -> Result<u8, WireError> {
         Ok(self.take(1)?[0])
     }
 
     /// A number that says itself how long it is.
-    pub(super) fn length(&mut self) -> Result<u64, Trouble> {
+    pub(super) fn length(&mut self) -> Result<u64, WireError> {
         match self.byte()? {
             0xfc => self.number(2),
             0xfd => self.number(3),
             0xfe => self.number(8),
-            0xfb | 0xff => Err(strange()),
+            0xfb | 0xff => Err(protocol_error()),
             small => Ok(small.into()),
         }
     }
 
     /// Bytes behind their length.
-    pub(super) fn text(&mut self) -> Result<&'a [u8], Trouble> {
-        let length = usize::try_from(self.length()?).map_err(|_| strange())?;
+    pub(super) fn text(&mut self) -> Result<&'a [u8], WireError> {
+        let length = usize::try_from(self.length()?).map_err(|_| protocol_error())?;
         self.take(length)
     }
 
@@ -67,8 +67,8 @@ pub(super) fn put_length(packet: &mut Vec<u8>, length: usize) {
 }
 
 /// A packet that this protocol does not have.
-pub(super) fn strange() -> Trouble {
-    Trouble::Ended("it does not speak the protocol of MySQL and MariaDB".to_owned())
+pub(super) fn protocol_error() -> WireError {
+    WireError::Ended("it does not speak the protocol of MySQL and MariaDB".to_owned())
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
-use super::Trouble;
+use super::WireError;
 use super::auth::{in_the_clear, proof};
-use super::bytes::{Reader, strange};
+use super::bytes::{Reader, protocol_error};
 use super::reply::{Ends, refusal};
 use super::stream::{receive, send};
 use crate::engines::sql::Stream;
@@ -48,7 +48,7 @@ pub(in crate::engines::mysql) struct Greeting {
 pub(super) async fn begin(
     login: &Login,
     mut stream: Box<dyn Stream>,
-) -> Result<(Box<dyn Stream>, Greeting), Trouble> {
+) -> Result<(Box<dyn Stream>, Greeting), WireError> {
     let (packet, mut number) = receive(&mut *stream).await?;
     let greeting = greeting(&packet)?;
     let mut abilities = ABILITIES | greeting.abilities & WITHOUT_ENDS;
@@ -58,13 +58,13 @@ pub(super) async fn begin(
     if let Some(tls) = &login.tls {
         if greeting.abilities & WITH_TLS == 0 {
             let why = "the server does not speak TLS; mysql:// or mariadb:// in the URL sends everything in the clear";
-            return Err(Trouble::Unable(why.to_owned()));
+            return Err(WireError::Unable(why.to_owned()));
         }
         abilities |= WITH_TLS;
         number = number.wrapping_add(1);
         send(&mut *stream, number, &head(abilities)).await?;
         let name =
-            ServerName::try_from(login.host.clone()).map_err(|error| Trouble::Ended(error.to_string()))?;
+            ServerName::try_from(login.host.clone()).map_err(|error| WireError::Ended(error.to_string()))?;
         stream = Box::new(TlsConnector::from(tls.clone()).connect(name, stream).await?);
     }
     let is_encrypted = login.tls.is_some();
@@ -91,7 +91,7 @@ pub(super) async fn begin(
 }
 
 /// Answers until the server is convinced.
-async fn prove(stream: &mut dyn Stream, login: &Login) -> Result<(), Trouble> {
+async fn prove(stream: &mut dyn Stream, login: &Login) -> Result<(), WireError> {
     let (password, is_encrypted) = (login.password.as_bytes(), login.tls.is_some());
     loop {
         let (packet, number) = receive(stream).await?;
@@ -113,9 +113,9 @@ async fn prove(stream: &mut dyn Stream, login: &Login) -> Result<(), Trouble> {
             Some((0x01, [0x04])) => {
                 let why = "the server wants to see this user's password (caching_sha2_password), which it does by TLS \
                            only: write +tls in the scheme of the URL";
-                return Err(Trouble::Unable(why.to_owned()));
+                return Err(WireError::Unable(why.to_owned()));
             }
-            _ => return Err(strange()),
+            _ => return Err(protocol_error()),
         }
     }
 }
@@ -129,12 +129,12 @@ fn head(abilities: u32) -> Vec<u8> {
     packet
 }
 
-fn greeting(packet: &[u8]) -> Result<Greeting, Trouble> {
+fn greeting(packet: &[u8]) -> Result<Greeting, WireError> {
     let mut reader = Reader(packet);
     match reader.byte()? {
         10 => {}
         0xff => return Err(refusal(reader.0)?),
-        _ => return Err(strange()),
+        _ => return Err(protocol_error()),
     }
     let version = String::from_utf8_lossy(reader.until_zero()).into_owned();
     let thread = reader.number(4)? as u32;

@@ -22,7 +22,7 @@ use crate::engines::sql::{Answered, Desk, Driver};
 
 /// Why there is no answer, or a bad one.
 #[derive(Clone, Debug)]
-pub(super) enum Trouble {
+pub(super) enum WireError {
     /// The server said no.
     Refused { code: u16, words: String },
     /// The connection ended, or cannot be used any more.
@@ -31,7 +31,7 @@ pub(super) enum Trouble {
     Unable(String),
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for WireError {
     fn from(error: std::io::Error) -> Self {
         Self::Ended(error.to_string())
     }
@@ -51,7 +51,7 @@ impl Wire {
     pub(super) async fn open(
         login: &Login,
         moving: Option<&Arc<Moving>>,
-    ) -> Result<(Self, Greeting), Trouble> {
+    ) -> Result<(Self, Greeting), WireError> {
         let socket = Socket::connect(&login.host, login.port).await?;
         let twin = if login.tls.is_none() { Some(socket.twin()?) } else { None };
         let (stream, greeting) = handshake::begin(login, Box::new(socket)).await?;
@@ -75,7 +75,7 @@ impl Wire {
 
     /// A command without values. It is on its way when this returns, and carried out whether its answer is waited for or not;
     /// so are those below.
-    pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+    pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
         self.desk
             .clone()
             .answer(self.ask(Next::First { is_binary: false }, |packet| request::put_query(packet, text)))
@@ -93,7 +93,7 @@ impl Wire {
         &self,
         statement: Prepared,
         values: &[Param<'_>],
-    ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+    ) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
         let put = |packet: &mut Vec<u8>| request::put_execute(packet, statement, values);
         self.desk.clone().answer(self.ask(Next::First { is_binary: true }, put))
     }
@@ -101,7 +101,7 @@ impl Wire {
     pub(super) fn prepare(
         &self,
         text: &str,
-    ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
+    ) -> impl Future<Output = Result<Prepared, WireError>> + Send + use<> {
         let asked = self
             .desk
             .clone()

@@ -1,7 +1,7 @@
 //! Answers, packet by packet.
 
-use super::Trouble;
-use super::bytes::{Reader, strange};
+use super::WireError;
+use super::bytes::{Reader, protocol_error};
 use crate::engines::sql::Value;
 
 /// The largest answer: far more than any that was asked for, and not all the memory that a server could wish for.
@@ -102,11 +102,11 @@ impl Arriving {
         &mut self,
         packet: &[u8],
         columns: &mut Vec<Column>,
-    ) -> Result<Option<Result<Reply, Trouble>>, Trouble> {
+    ) -> Result<Option<Result<Reply, WireError>>, WireError> {
         let width = if let Next::Rows { .. } = self.next { columns.len() } else { 1 };
         self.size += packet.len() + width * size_of::<Value>();
         if self.size > MOST {
-            return Err(Trouble::Ended(format!("an answer of more than {} MB", MOST >> 20)));
+            return Err(WireError::Ended(format!("an answer of more than {} MB", MOST >> 20)));
         }
         // A row cannot begin so: its first column would be longer than a packet.
         let is_end = packet.first() == Some(&0xfe);
@@ -124,11 +124,11 @@ impl Arriving {
                         columns.clear();
                         Next::Columns { left, is_binary }
                     }
-                    _ => return Err(strange()),
+                    _ => return Err(protocol_error()),
                 },
             },
             Next::FirstOfPrepared => {
-                let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
+                let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(protocol_error)?);
                 self.reply.statement = reader.number(4)? as u32;
                 let (results, values) = (reader.number(2)? as u32, reader.number(2)? as u32);
                 // Each list has an end of its own, unless ends are not told.
@@ -146,7 +146,7 @@ impl Arriving {
                 }
             }
             Next::EndOfColumns { is_binary } if is_end => Next::Rows { is_binary },
-            Next::EndOfColumns { .. } => return Err(strange()),
+            Next::EndOfColumns { .. } => return Err(protocol_error()),
             Next::Rows { .. } if is_end => return Ok(Some(Ok(std::mem::take(&mut self.reply)))),
             Next::Rows { is_binary } => {
                 let Rows { values, width } = &mut self.reply.rows;
@@ -162,7 +162,7 @@ impl Arriving {
         Ok(is_done.then(|| Ok(std::mem::take(&mut self.reply))))
     }
 
-    fn done(&mut self, packet: &[u8]) -> Result<(), Trouble> {
+    fn done(&mut self, packet: &[u8]) -> Result<(), WireError> {
         let mut reader = Reader(&packet[1..]);
         self.reply.matched = reader.length()?;
         self.reply.insert_id = reader.length()?;
@@ -171,24 +171,24 @@ impl Arriving {
 }
 
 /// What the server refused, and why: its number, the state of the standard, its words.
-pub(super) fn refusal(packet: &[u8]) -> Result<Trouble, Trouble> {
+pub(super) fn refusal(packet: &[u8]) -> Result<WireError, WireError> {
     let mut reader = Reader(packet);
     let code = reader.number(2)? as u16;
     let words = match reader.0.split_first() {
         Some((b'#', rest)) => rest.get(5..).unwrap_or_default(),
         _ => reader.0,
     };
-    Ok(Trouble::Refused { code, words: String::from_utf8_lossy(words).into_owned() })
+    Ok(WireError::Refused { code, words: String::from_utf8_lossy(words).into_owned() })
 }
 
 /// What it is called, in six texts, nobody asks. Behind them stand the length of the rest, its character set and width, its kind, its
 /// flags, and four bytes more.
-fn column(packet: &[u8]) -> Result<Column, Trouble> {
-    let [.., 0x0c, _, _, _, _, _, _, kind, flags, _, _, _, _] = packet else { return Err(strange()) };
+fn column(packet: &[u8]) -> Result<Column, WireError> {
+    let [.., 0x0c, _, _, _, _, _, _, kind, flags, _, _, _, _] = packet else { return Err(protocol_error()) };
     Ok(Column { kind: *kind, is_unsigned: flags & 0x20 != 0 })
 }
 
-fn text_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(), Trouble> {
+fn text_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(), WireError> {
     let mut reader = Reader(packet);
     for _ in columns {
         row.push(match reader.0.split_first() {
@@ -202,8 +202,8 @@ fn text_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(
     Ok(())
 }
 
-fn binary_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(), Trouble> {
-    let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(strange)?);
+fn binary_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result<(), WireError> {
+    let mut reader = Reader(packet.strip_prefix(&[0]).ok_or_else(protocol_error)?);
     // The first two bits are the protocol's own.
     let nulls = reader.take((columns.len() + 2).div_ceil(8))?;
     let is_null = |index: usize| nulls[(index + 2) / 8] & 1 << ((index + 2) % 8) != 0;
@@ -214,7 +214,7 @@ fn binary_row(packet: &[u8], columns: &[Column], row: &mut Vec<Value>) -> Result
 }
 
 /// Whole numbers and bytes. Times and fractions are for those who read them.
-fn value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, Trouble> {
+fn value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, WireError> {
     let bytes = match column.kind {
         0x01 => 1,
         0x02 | 0x0d => 2,
@@ -222,7 +222,7 @@ fn value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, Trouble> {
         0x08 => 8,
         // Decimals, texts, bytes, all as text.
         0x00 | 0x0f | 0x10 | 0xf5..=0xff => return Ok(Value::Bytes(reader.text()?.to_vec())),
-        kind => return Err(Trouble::Ended(format!("a column of the kind {kind:#x}, which is not ours"))),
+        kind => return Err(WireError::Ended(format!("a column of the kind {kind:#x}, which is not ours"))),
     };
     let number = reader.number(bytes)? as i64;
     let unused = 64 - 8 * bytes as u32;
@@ -240,11 +240,11 @@ mod tests {
         packet
     }
 
-    fn answer(next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
+    fn answer(next: Next, packets: &[&[u8]]) -> Result<Reply, WireError> {
         answer_with(Ends::Told, next, packets)
     }
 
-    fn answer_with(ends: Ends, next: Next, packets: &[&[u8]]) -> Result<Reply, Trouble> {
+    fn answer_with(ends: Ends, next: Next, packets: &[&[u8]]) -> Result<Reply, WireError> {
         let (mut arriving, mut columns) = (Arriving::new(next, ends), Vec::new());
         for (place, packet) in packets.iter().enumerate() {
             if let Some(answer) = arriving.take(packet, &mut columns)? {
@@ -287,7 +287,9 @@ mod tests {
         let done = answer(Next::First { is_binary: true }, &[&[0, 1, 0xfd, 1, 2, 3, 2, 0]]).expect("done");
         assert_eq!((done.matched, done.insert_id), (1, 0x03_02_01));
         let refused = answer(Next::First { is_binary: true }, &[b"\xff\xbd\x04#40001Deadlock found"]);
-        assert!(matches!(refused, Err(Trouble::Refused { code: 1213, words }) if words == "Deadlock found"));
+        assert!(
+            matches!(refused, Err(WireError::Refused { code: 1213, words }) if words == "Deadlock found")
+        );
         let end = [0xfe, 0, 0, 2, 0];
         let prepared: [&[u8]; 3] = [&[0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], &column_of(0xfc, 0), &end];
         assert_eq!(answer(Next::FirstOfPrepared, &prepared).expect("prepared").statement, 7);

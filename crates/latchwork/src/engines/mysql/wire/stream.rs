@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::Trouble;
+use super::WireError;
 use crate::engines::sql::Stream;
 
 /// A packet of this size goes on in the next one. Nothing of ours is that long.
@@ -23,17 +23,17 @@ pub(super) fn put_packet(out: &mut Vec<u8>, number: u8, put: impl FnOnce(&mut Ve
 }
 
 /// How long the first packet of what has arrived is, with its head; `None`: it is not all there yet.
-pub(super) fn packet_length(arrived: &[u8]) -> Result<Option<usize>, Trouble> {
+pub(super) fn packet_length(arrived: &[u8]) -> Result<Option<usize>, WireError> {
     let [a, b, c, _, rest @ ..] = arrived else { return Ok(None) };
     let length = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
     if length == LONGEST {
-        return Err(Trouble::Ended("a row of more than 16 MB".to_owned()));
+        return Err(WireError::Ended("a row of more than 16 MB".to_owned()));
     }
     Ok((rest.len() >= length).then_some(length + 4))
 }
 
 /// Sends one packet, while nothing else is under way.
-pub(super) async fn send(stream: &mut dyn Stream, number: u8, payload: &[u8]) -> Result<(), Trouble> {
+pub(super) async fn send(stream: &mut dyn Stream, number: u8, payload: &[u8]) -> Result<(), WireError> {
     let mut out = Vec::with_capacity(payload.len() + 4);
     put_packet(&mut out, number, |packet| packet.extend_from_slice(payload));
     stream.write_all(&out).await?;
@@ -41,7 +41,7 @@ pub(super) async fn send(stream: &mut dyn Stream, number: u8, payload: &[u8]) ->
 }
 
 /// Reads one packet, while nothing else is under way: the packet, and its place in the exchange.
-pub(super) async fn receive(stream: &mut dyn Stream) -> Result<(Vec<u8>, u8), Trouble> {
+pub(super) async fn receive(stream: &mut dyn Stream) -> Result<(Vec<u8>, u8), WireError> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
     let length = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;

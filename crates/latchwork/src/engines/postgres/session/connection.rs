@@ -7,8 +7,8 @@ use tokio_postgres::error::SqlState;
 use super::super::failure::{failed, not_connected, not_made, refused};
 use super::super::grants;
 use super::super::options::Options;
-use super::super::texts::{self, NOW};
-use super::super::wire::{Kind, Param, Prepared, Reply, Row, Trouble, Wire};
+use super::super::statements::{self, NOW};
+use super::super::wire::{Kind, Param, Prepared, Reply, Row, Wire, WireError};
 use crate::engine::Note;
 use crate::engines::sql::Statement;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
@@ -59,7 +59,7 @@ struct Fence {
 /// [`ErrorKind::Unsupported`] if so; or what the server says.
 pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
     let connected =
-        async || Wire::open(options, None).await.map_err(|trouble| not_connected(trouble, options));
+        async || Wire::open(options, None).await.map_err(|wire_error| not_connected(wire_error, options));
     let (first, second) = (connected().await?, connected().await?);
     let before = backend_number(&first, "", options).await?;
     let beside = backend_number(&second, "BEGIN; ", options).await?;
@@ -78,8 +78,8 @@ pub(super) async fn refuse_pooler(options: &Options) -> Result<()> {
 /// By a simple query: what a pooler does with prepared statements is another matter.
 async fn backend_number(wire: &Wire, before: &str, options: &Options) -> Result<String> {
     let answer = wire.query(&format!("{before}SELECT pg_backend_pid()")).await;
-    let reply = answer.map_err(|trouble| refused(trouble, options))?;
-    reply.first().and_then(|row| row.text(0)).map(str::to_owned).ok_or_else(strange)
+    let reply = answer.map_err(|wire_error| refused(wire_error, options))?;
+    reply.first().and_then(|row| row.text(0)).map(str::to_owned).ok_or_else(protocol_error)
 }
 
 /// What makes a lease of a connection: the server ends one that is silent for a ttl, also while its client waits, and notices
@@ -99,24 +99,25 @@ impl Advisory {
     /// # Errors
     /// What the server says; [`ErrorKind::Unsupported`] if it is a standby, or older than 14.
     pub(super) async fn open(options: Arc<Options>, terms: &Terms, moving: &Arc<Moving>) -> Result<Self> {
-        let wire =
-            Wire::open(&options, Some(moving)).await.map_err(|trouble| not_connected(trouble, &options))?;
+        let wire = Wire::open(&options, Some(moving))
+            .await
+            .map_err(|wire_error| not_connected(wire_error, &options))?;
         let unfit = |why: &str| {
             let message = format!("postgres at {}: {why}", options.place);
             Error::new(ErrorKind::Unsupported, message)
         };
         let (set, preparing) = (wire.query(&settings(terms)), prepare(&wire));
         let me = wire.prepare(include_str!("self.sql"), &[]);
-        set.await.map_err(|trouble| match &trouble {
-            Trouble::Refused { code, .. } if *code == *SqlState::UNDEFINED_OBJECT.code() => {
+        set.await.map_err(|wire_error| match &wire_error {
+            WireError::Refused { code, .. } if *code == *SqlState::UNDEFINED_OBJECT.code() => {
                 unfit("scheme=session needs PostgreSQL 14 or newer")
             }
-            _ => refused(trouble, &options),
+            _ => refused(wire_error, &options),
         })?;
         let asked = async { Ok((preparing.await?, wire.execute(me.await?, &[]).await?)) };
-        let (statements, me) = asked.await.map_err(|trouble: Trouble| refused(trouble, &options))?;
-        let row = me.first().ok_or_else(strange)?;
-        if row.bool(2).ok_or_else(strange)? {
+        let (statements, me) = asked.await.map_err(|wire_error: WireError| refused(wire_error, &options))?;
+        let row = me.first().ok_or_else(protocol_error)?;
+        if row.bool(2).ok_or_else(protocol_error)? {
             return Err(unfit("it is a standby, and its locks are not the primary's; name the primary"));
         }
         let backend = backend(&row)?;
@@ -126,8 +127,8 @@ impl Advisory {
         Ok(Self { wire, backend, statements, end_limit, fence, note, options })
     }
 
-    fn failed(&self, trouble: Trouble) -> Error {
-        failed(trouble, &self.options)
+    fn failed(&self, wire_error: WireError) -> Error {
+        failed(wire_error, &self.options)
     }
 
     /// The statements that draw tokens. Two may prepare them at once: nobody waits for another, who may stand still.
@@ -142,8 +143,8 @@ impl Advisory {
     }
 
     /// A token that was not drawn. The lock itself needs no right.
-    fn not_drawn(&self, trouble: Trouble) -> Error {
-        let denied = self.failed(trouble);
+    fn not_drawn(&self, wire_error: WireError) -> Error {
+        let denied = self.failed(wire_error);
         match denied.kind() {
             ErrorKind::Denied => denied.with_sql(grants::of_tokens(&self.options)),
             _ => denied,
@@ -154,17 +155,16 @@ impl Advisory {
     async fn prepare_fence(&self) -> Result<Fence> {
         let table = format!("{}_fence", self.options.table);
         match fence(&self.wire, &table).await {
-            Err(Trouble::Refused { code, .. }) if code == *SqlState::UNDEFINED_TABLE.code() => {
+            Err(WireError::Refused { code, .. }) if code == *SqlState::UNDEFINED_TABLE.code() => {
                 // Two that make it at once: one of them fails, and finds it.
                 let made = self.wire.query(&self::table(&table)).await;
-                fence(&self.wire, &table).await.map_err(|trouble| {
+                fence(&self.wire, &table).await.map_err(|wire_error| {
                     let sql = grants::of_tokens(&self.options);
-                    not_made(made.err().unwrap_or(trouble), &self.options, sql)
+                    not_made(made.err().unwrap_or(wire_error), &self.options, sql)
                 })
             }
-            fence => {
-                fence.map_err(|trouble| not_made(trouble, &self.options, grants::of_tokens(&self.options)))
-            }
+            fence => fence
+                .map_err(|wire_error| not_made(wire_error, &self.options, grants::of_tokens(&self.options))),
         }
     }
 
@@ -178,7 +178,7 @@ impl Advisory {
 
     async fn yes(&self, statement: Prepared, key: Key) -> Result<bool> {
         let reply = self.wire.execute(statement, &[Param::Int(key.number())]).await;
-        yes(&reply.map_err(|trouble| self.failed(trouble))?)
+        yes(&reply.map_err(|wire_error| self.failed(wire_error))?)
     }
 }
 
@@ -188,7 +188,7 @@ pub(in super::super) fn table(name: &str) -> String {
 }
 
 /// All of it is on its way when this returns.
-fn prepare(wire: &Wire) -> impl Future<Output = std::result::Result<Statements, Trouble>> + Send + use<> {
+fn prepare(wire: &Wire) -> impl Future<Output = std::result::Result<Statements, WireError>> + Send + use<> {
     let int = [Kind::Int; 3];
     let try_lock = wire.prepare("SELECT pg_try_advisory_lock($1)", &int[..1]);
     let wait_lock = wire.prepare("SELECT pg_advisory_lock($1)", &int[..1]);
@@ -212,7 +212,7 @@ fn prepare(wire: &Wire) -> impl Future<Output = std::result::Result<Statements, 
     }
 }
 
-async fn fence(wire: &Wire, table: &str) -> std::result::Result<Fence, Trouble> {
+async fn fence(wire: &Wire, table: &str) -> std::result::Result<Fence, WireError> {
     let text = |text: &str| text.replace("{fence}", table).replace("{now}", NOW);
     let try_lock = wire.prepare(&text(include_str!("try_fenced.sql")), &[Kind::Int, Kind::Bytes]);
     let draw = wire.prepare(&text(include_str!("draw.sql")), &[Kind::Bytes]);
@@ -246,7 +246,7 @@ impl Connection for Advisory {
     async fn try_lock(&self, key: Key, fenced: Option<&LockName>, note: &Note) -> Result<Tried> {
         let key = Param::Int(key.number());
         // The lock does not go with the statement that took it.
-        let unsure = |trouble| self.failed(trouble).with_effect(Effect::Unknown);
+        let unsure = |wire_error| self.failed(wire_error).with_effect(Effect::Unknown);
         let Some(name) = fenced else {
             let trying = self.wire.execute(self.statements.try_lock, &[key]);
             self.tell(note);
@@ -256,7 +256,7 @@ impl Connection for Advisory {
         let fence = Box::pin(self.fence()).await?;
         let trying = self.wire.execute(fence.try_lock, &[key, Param::Bytes(name.as_str().as_bytes())]);
         self.tell(note);
-        let unsure = |trouble| self.not_drawn(trouble).with_effect(Effect::Unknown);
+        let unsure = |wire_error| self.not_drawn(wire_error).with_effect(Effect::Unknown);
         match trying.await.map_err(unsure)?.first() {
             Some(row) => Ok(Tried::Held(Some(token(&row)?))),
             None => Ok(Tried::Busy),
@@ -269,26 +269,26 @@ impl Connection for Advisory {
         match waited {
             Ok(_) => Ok(true),
             // A grant may have crossed with the end of the slice, and would stay.
-            Err(Trouble::Refused { code, .. })
+            Err(WireError::Refused { code, .. })
                 if [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED]
                     .iter()
                     .any(|state| code == *state.code()) =>
             {
                 self.yes(self.statements.is_held, key).await
             }
-            Err(trouble) => Err(self.failed(trouble)),
+            Err(wire_error) => Err(self.failed(wire_error)),
         }
     }
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
         let draw = self.fence().await?.draw;
         let drawn = self.wire.execute(draw, &[Param::Bytes(name.as_str().as_bytes())]).await;
-        token(&drawn.map_err(|trouble| self.not_drawn(trouble))?.first().ok_or_else(strange)?)
+        token(&drawn.map_err(|wire_error| self.not_drawn(wire_error))?.first().ok_or_else(protocol_error)?)
     }
 
     async fn is_sweep_due(&self) -> Result<bool> {
-        let text = texts::text(Statement::SweepDue, self.options.scheme, &self.options.table);
-        let reply = self.wire.query(&text).await.map_err(|trouble| self.failed(trouble))?;
+        let text = statements::text(Statement::SweepDue, self.options.scheme, &self.options.table);
+        let reply = self.wire.query(&text).await.map_err(|wire_error| self.failed(wire_error))?;
         Ok(reply.first().is_some())
     }
 
@@ -298,24 +298,25 @@ impl Connection for Advisory {
 
     async fn beat(&self) -> Result<()> {
         let beaten = self.wire.execute(self.statements.beat, &[]).await;
-        beaten.map(drop).map_err(|trouble| self.failed(trouble))
+        beaten.map(drop).map_err(|wire_error| self.failed(wire_error))
     }
 
     async fn end(&self, Backend { number, since }: Backend) -> Result<bool> {
         let values = [number, since, self.end_limit].map(Param::Int);
         let reply = self.wire.execute(self.statements.end, &values).await;
-        match reply.map_err(|trouble| self.failed(trouble))?.first() {
+        match reply.map_err(|wire_error| self.failed(wire_error))?.first() {
             None => Ok(false),
-            Some(row) if row.bool(0).ok_or_else(strange)? => Ok(true),
+            Some(row) if row.bool(0).ok_or_else(protocol_error)? => Ok(true),
             Some(_) => Err(still_there("postgres-session", &self.options.place, number)),
         }
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
         let reply = self.wire.execute(self.statements.seen, &[Param::Int(key.number())]).await;
-        let reply = reply.map_err(|trouble| self.failed(trouble))?;
+        let reply = reply.map_err(|wire_error| self.failed(wire_error))?;
         let read = reply.rows().map(|row| {
-            let (is_held, name) = (row.bool(2).ok_or_else(strange)?, row.text(3).ok_or_else(strange)?);
+            let (is_held, name) =
+                (row.bool(2).ok_or_else(protocol_error)?, row.text(3).ok_or_else(protocol_error)?);
             let (note, stranger) = read_name(name);
             Ok(Seen { backend: backend(&row)?, is_held, stranger, note })
         });
@@ -324,22 +325,22 @@ impl Connection for Advisory {
 }
 
 fn yes(reply: &Reply) -> Result<bool> {
-    reply.first().and_then(|row| row.bool(0)).ok_or_else(strange)
+    reply.first().and_then(|row| row.bool(0)).ok_or_else(protocol_error)
 }
 
 fn backend(row: &Row<'_>) -> Result<Backend> {
-    let (number, since) = (row.int(0).ok_or_else(strange)?, row.int(1).ok_or_else(strange)?);
+    let (number, since) = (row.int(0).ok_or_else(protocol_error)?, row.int(1).ok_or_else(protocol_error)?);
     Ok(Backend { number, since })
 }
 
 /// What a server that says anything may have answered: it may have acted as well.
-fn strange() -> Error {
+fn protocol_error() -> Error {
     let message = "postgres: unexpected reply to a request";
     Error::new(ErrorKind::Corrupt, message).with_effect(Effect::Unknown)
 }
 
 fn token(row: &Row<'_>) -> Result<u64> {
-    let number = row.int(0).ok_or_else(strange)?;
+    let number = row.int(0).ok_or_else(protocol_error)?;
     u64::try_from(number).ok().filter(|token| *token < 1 << 55).ok_or_else(|| {
         let message = format!("postgres: {number} cannot be a token; it must be below 2^55");
         // It holds by now.

@@ -13,7 +13,7 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Client, NoTls};
 use tokio_rustls::TlsConnector;
 
-use super::Trouble;
+use super::WireError;
 use crate::engines::postgres::bounded::Bounded;
 use crate::engines::postgres::options::Options;
 use crate::engines::sql::Stream;
@@ -28,7 +28,7 @@ const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn Stream>>, NoTlsStream>);
 
 /// Connects, for callers that let the driver handle the connection.
-pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, Trouble> {
+pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, WireError> {
     let (host, port) = &options.address;
     let socket = dial(host, *port).await?;
     let stream: Box<dyn Stream> = match &options.tls {
@@ -36,11 +36,11 @@ pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<C
         Some(tls) => encrypt(socket, tls, host).await?,
     };
     let connecting = options.config.connect_raw(Bounded::new(stream), NoTls);
-    connecting.await.map_err(|error| Trouble::from(&error))
+    connecting.await.map_err(|error| WireError::from(&error))
 }
 
 /// A stream on which nothing is under way, and its socket once more if it is plain.
-pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option<TcpStream>), Trouble> {
+pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option<TcpStream>), WireError> {
     let (host, port) = &options.address;
     let socket = Socket::connect(host, *port).await?;
     let (stream, twin): (Box<dyn Stream>, _) = match &options.tls {
@@ -53,7 +53,7 @@ pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option
     let lent = Lent(Arc::new(Mutex::new(Some(stream))));
     // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
     let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
-    drop(connecting.await.map_err(|error| Trouble::from(&error))?);
+    drop(connecting.await.map_err(|error| WireError::from(&error))?);
     let stream = locked(&lent.0).take();
     stream.map(|stream| (stream, twin)).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
 }
@@ -62,13 +62,13 @@ async fn encrypt(
     mut socket: impl Stream + 'static,
     tls: &Arc<ClientConfig>,
     host: &str,
-) -> Result<Box<dyn Stream>, Trouble> {
+) -> Result<Box<dyn Stream>, WireError> {
     socket.write_all(&ENCRYPT).await?;
     // Nothing but this may stand before the handshake: what is read with it would be taken for encrypted.
     if socket.read_u8().await? != b'S' {
-        return Err(Trouble::Ended("the server does not support TLS".to_owned()));
+        return Err(WireError::Ended("the server does not support TLS".to_owned()));
     }
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| Trouble::Ended(error.to_string()))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| WireError::Ended(error.to_string()))?;
     Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, socket).await?))
 }
 

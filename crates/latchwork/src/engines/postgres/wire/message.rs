@@ -12,20 +12,20 @@ pub(in crate::engines::postgres) const MOST: usize = 64 << 20;
 
 /// Why there is no answer, or a bad one.
 #[derive(Clone, Debug)]
-pub(in crate::engines::postgres) enum Trouble {
+pub(in crate::engines::postgres) enum WireError {
     /// The server said no.
     Refused { code: String, words: String },
     /// The connection ended, or cannot be used any more.
     Ended(String),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
         Self::Ended(error.to_string())
     }
 }
 
-impl From<&tokio_postgres::Error> for Trouble {
+impl From<&tokio_postgres::Error> for WireError {
     fn from(error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(refused) => {
@@ -199,26 +199,30 @@ pub(super) struct Talk;
 #[derive(Debug, Default)]
 pub(super) struct Arriving {
     reply: Reply,
-    refused: Option<Trouble>,
+    refused: Option<WireError>,
 }
 
 impl Dialect for Talk {
     type Arriving = Arriving;
     type Reply = Reply;
-    type Trouble = Trouble;
+    type WireError = WireError;
 
     const FAREWELL: &'static [u8] = &[b'X', 0, 0, 0, 4];
 
-    fn length(arrived: &[u8]) -> Result<Option<usize>, Trouble> {
+    fn length(arrived: &[u8]) -> Result<Option<usize>, WireError> {
         let [_, rest @ ..] = arrived else { return Ok(None) };
         let Some(length) = rest.first_chunk() else { return Ok(None) };
         match u32::from_be_bytes(*length) as usize {
             length @ 4..=MOST => Ok((rest.len() >= length).then_some(length + 1)),
-            _ => Err(strange()),
+            _ => Err(protocol_error()),
         }
     }
 
-    fn take(&mut self, arriving: &mut Arriving, message: &[u8]) -> Result<Option<Answering<Self>>, Trouble> {
+    fn take(
+        &mut self,
+        arriving: &mut Arriving,
+        message: &[u8],
+    ) -> Result<Option<Answering<Self>>, WireError> {
         match message[0] {
             // It is ready for the next.
             b'Z' => {
@@ -226,7 +230,7 @@ impl Dialect for Talk {
                 return Ok(Some(refused.map_or(Ok(reply), Err)));
             }
             b'D' if arriving.reply.0.len() + message.len() > MOST => {
-                return Err(Trouble::Ended(format!("an answer of more than {} MB", MOST >> 20)));
+                return Err(WireError::Ended(format!("an answer of more than {} MB", MOST >> 20)));
             }
             b'D' => arriving.reply.0.extend_from_slice(&message[1..]),
             b'E' => arriving.refused = Some(refusal(message)?),
@@ -238,24 +242,24 @@ impl Dialect for Talk {
     }
 
     /// Remarks, settings that changed, messages to all; or why it ends.
-    fn hear(&mut self, message: &[u8]) -> Result<(), Trouble> {
+    fn hear(&mut self, message: &[u8]) -> Result<(), WireError> {
         match message[0] {
             b'N' | b'S' | b'A' => Ok(()),
             b'E' => Err(refusal(message)?),
-            _ => Err(strange()),
+            _ => Err(protocol_error()),
         }
     }
 
-    fn too_long() -> Trouble {
+    fn too_long() -> WireError {
         let words = format!("a request of more than {} MB", MOST >> 20);
-        Trouble::Refused { code: SqlState::PROGRAM_LIMIT_EXCEEDED.code().to_owned(), words }
+        WireError::Refused { code: SqlState::PROGRAM_LIMIT_EXCEEDED.code().to_owned(), words }
     }
 
-    fn ended(why: Option<Trouble>) -> Trouble {
+    fn ended(why: Option<WireError>) -> WireError {
         match why {
-            None => Trouble::Ended("connection closed".to_owned()),
-            Some(Trouble::Refused { words, .. }) => Trouble::Ended(words),
-            Some(trouble) => trouble,
+            None => WireError::Ended("connection closed".to_owned()),
+            Some(WireError::Refused { words, .. }) => WireError::Ended(words),
+            Some(wire_error) => wire_error,
         }
     }
 }
@@ -264,7 +268,7 @@ impl Dialect for Talk {
 ///
 /// # Errors
 /// If it says goodbye with that.
-fn refusal(message: &[u8]) -> Result<Trouble, Trouble> {
+fn refusal(message: &[u8]) -> Result<WireError, WireError> {
     let fields = message[5..].split(|byte| *byte == 0).filter_map(<[u8]>::split_first);
     let (mut code, mut words, mut is_the_end) = (String::new(), String::new(), false);
     for (field, text) in fields {
@@ -277,14 +281,14 @@ fn refusal(message: &[u8]) -> Result<Trouble, Trouble> {
         }
     }
     match is_the_end {
-        true => Err(Trouble::Ended(format!("{words} ({code})"))),
-        false => Ok(Trouble::Refused { code, words }),
+        true => Err(WireError::Ended(format!("{words} ({code})"))),
+        false => Ok(WireError::Refused { code, words }),
     }
 }
 
 /// A message that this protocol does not have.
-fn strange() -> Trouble {
-    Trouble::Ended("it does not speak the protocol of PostgreSQL".to_owned())
+fn protocol_error() -> WireError {
+    WireError::Ended("it does not speak the protocol of PostgreSQL".to_owned())
 }
 
 #[cfg(test)]
@@ -298,7 +302,7 @@ mod tests {
     }
 
     /// What comes of an answer that arrives so.
-    fn answer(messages: &[Vec<u8>]) -> Result<Result<Reply, Trouble>, Trouble> {
+    fn answer(messages: &[Vec<u8>]) -> Result<Result<Reply, WireError>, WireError> {
         let (all, mut arriving, mut at) = (messages.concat(), Arriving::default(), 0);
         loop {
             let length = Talk::length(&all[at..])?.expect("the answer is not over");
@@ -351,13 +355,13 @@ mod tests {
         let ready = message(b'Z', b"I");
         let refused = answer(&[error.clone(), ready]).expect("understood").expect_err("refused");
         assert!(
-            matches!(&refused, Trouble::Refused { code, words } if code == "55P03" && words == "too late")
+            matches!(&refused, WireError::Refused { code, words } if code == "55P03" && words == "too late")
         );
-        assert!(matches!(Talk::ended(Some(refused)), Trouble::Ended(_)), "no answer to those behind it");
+        assert!(matches!(Talk::ended(Some(refused)), WireError::Ended(_)), "no answer to those behind it");
         assert!(
-            matches!(answer(std::slice::from_ref(&fatal)), Err(Trouble::Ended(why)) if why.contains("too late"))
+            matches!(answer(std::slice::from_ref(&fatal)), Err(WireError::Ended(why)) if why.contains("too late"))
         );
-        assert!(matches!(Talk.hear(&fatal), Err(Trouble::Ended(_))));
+        assert!(matches!(Talk.hear(&fatal), Err(WireError::Ended(_))));
         assert!(Talk.hear(&message(b'S', b"TimeZone\0UTC\0")).is_ok());
         assert!(Talk.hear(&message(b'Z', b"I")).is_err(), "it was not asked");
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) use self::login::connect;
 use self::message::{Arriving, Talk, put_execute, put_prepare, put_query};
-pub(super) use self::message::{Kind, MOST, Param, Prepared, Reply, Row, Trouble};
+pub(super) use self::message::{Kind, MOST, Param, Prepared, Reply, Row, WireError};
 use super::options::Options;
 use crate::engines::sql::session::Moving;
 use crate::engines::sql::{Answered, Desk, Driver};
@@ -28,7 +28,7 @@ impl Wire {
     ///
     /// # Errors
     /// Nothing was asked then.
-    pub(super) async fn open(options: &Options, moving: Option<&Arc<Moving>>) -> Result<Self, Trouble> {
+    pub(super) async fn open(options: &Options, moving: Option<&Arc<Moving>>) -> Result<Self, WireError> {
         let (stream, twin) = login::log_in(options).await?;
         let desk = Arc::new(Desk::new(Talk, twin));
         let driving = Driver::new(stream, desk.clone());
@@ -45,7 +45,7 @@ impl Wire {
 
     /// Commands without values, in which nothing may stand that somebody else wrote. They are on their way when this returns, and
     /// carried out whether the answer is waited for or not; so are those below. What comes back is text.
-    pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+    pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
         self.desk.clone().answer(self.ask(|out| put_query(out, text)))
     }
 
@@ -54,7 +54,7 @@ impl Wire {
         &self,
         text: &str,
         kinds: &[Kind],
-    ) -> impl Future<Output = Result<Prepared, Trouble>> + Send + use<> {
+    ) -> impl Future<Output = Result<Prepared, WireError>> + Send + use<> {
         let prepared = Prepared(self.prepared.fetch_add(1, Ordering::Relaxed));
         let asked = self.desk.clone().answer(self.ask(|out| put_prepare(out, prepared, text, kinds)));
         async move { asked.await.map(|_| prepared) }
@@ -65,7 +65,7 @@ impl Wire {
         &self,
         statement: Prepared,
         values: &[Param<'_>],
-    ) -> impl Future<Output = Result<Reply, Trouble>> + Send + use<> {
+    ) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
         self.desk.clone().answer(self.ask(|out| put_execute(out, statement, values)))
     }
 

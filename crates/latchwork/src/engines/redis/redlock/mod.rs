@@ -4,13 +4,13 @@
 //! what is left of the ttl. There is no queue: who fails lets go everywhere, and tries again after a random while. Tokens
 //! come from a counter on every master that a majority must agree on.
 
-mod gate;
-mod heard;
-mod keep;
+mod distinct_masters;
 mod node;
 mod options;
-mod roster;
+mod renew;
+mod replies;
 mod round;
+mod send_gate;
 mod tally;
 mod votes;
 
@@ -19,15 +19,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use self::gate::Keeper;
-use self::heard::Heard;
 use self::node::{Ask, Node};
 use self::options::Manner;
+use self::replies::Replies;
 use self::round::Round;
+use self::send_gate::ClosesGate;
 use self::tally::{Decision, Said, Tally};
 use super::scripts::Script;
 use super::wire::Value;
-use super::{member, millis};
+use super::{millis, record};
 use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released,
@@ -37,7 +37,7 @@ use crate::engines::quarantine::waits_out;
 use crate::locked::locked;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Promise, Result};
 
-pub(in crate::engines::redis) use self::roster::Roster;
+pub(in crate::engines::redis) use self::distinct_masters::DistinctMasters;
 
 /// Who finds the lock held asks again within the first, and within twice as long each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -96,7 +96,7 @@ impl Redlock {
     async fn reach_all(&self) -> Result<()> {
         let reach = |node: Node| async move { node.reach().await };
         let mut round = Round::begin(self.everybody(), self.clock().now().after(RELEASE_LIMIT), reach);
-        let (mut reached, mut heard) = (0, Heard::default());
+        let (mut reached, mut heard) = (0, Replies::default());
         while let Some((_, answer)) = round.next().await {
             match answer {
                 Ok(()) => reached += 1,
@@ -129,8 +129,8 @@ impl Redlock {
 
     /// The claim as it stands on the masters: its value, and its member.
     fn written(&self, claim: &Claim, attempt: u32) -> [Vec<u8>; 2] {
-        let digits = member::digits(claim.id);
-        let tail = member::Tail(claim, self.shared.nodes[0].session().mark()).bytes();
+        let digits = record::digits(claim.id);
+        let tail = record::Tail(claim, self.shared.nodes[0].session().mark()).bytes();
         [value(claim.id, attempt), [&digits[..], &tail].concat()]
     }
 
@@ -146,11 +146,11 @@ impl Redlock {
         let [value, member] = self.written(claim, standing.attempt);
         let proposal = format!("{:016}", self.proposal()).into_bytes();
         let args = vec![value.clone(), member.clone(), millis(claim.ttl).to_string().into_bytes(), proposal];
-        let (mut tally, mut heard) = (Tally::of(self.shared.nodes.len()), Heard::default());
+        let (mut tally, mut heard) = (Tally::of(self.shared.nodes.len()), Replies::default());
         (0..self.shared.nodes.len())
             .filter(|at| !awake.contains(at))
             .for_each(|at| tally.note(at, Said::Silent));
-        let keeper = Keeper(Arc::default());
+        let keeper = ClosesGate(Arc::default());
         let gate = Some(keeper.0.clone());
         let ask = Ask { script: Script::Claim, name: claim.name.clone(), args, gate };
         let mut round = self.ask(awake.iter().copied(), patience, ask);
@@ -220,7 +220,7 @@ impl Redlock {
         let ask = Ask { script: Script::Raise, name: claim.name.clone(), args, gate: None };
         let mut round = self.ask(ours.into_iter(), patience, ask);
         let raised = |_, answer: Result<Value>| match answer {
-            Ok(Value::BulkString(token)) => member::token(&token).map_or(Said::Silent, Said::Ours),
+            Ok(Value::BulkString(token)) => record::token(&token).map_or(Said::Silent, Said::Ours),
             _ => Said::Silent,
         };
         self.count(&mut round, &mut tally, raised).await;
@@ -249,7 +249,7 @@ impl Redlock {
         is_undone
     }
 
-    fn failed(&self, claim: &Claim, tally: &Tally, heard: Heard, is_undone: bool) -> Result<Verdict> {
+    fn failed(&self, claim: &Claim, tally: &Tally, heard: Replies, is_undone: bool) -> Result<Verdict> {
         if let (false, Err(left)) = (self.is_answered(tally), self.awake()) {
             return Ok(Self::quarantined(left));
         }
@@ -278,7 +278,7 @@ impl Redlock {
         Duration::from_millis(1) + longest.mul_f64(f64::from(random) / f64::from(u32::MAX))
     }
 
-    fn no_majority(&self, answered: usize, heard: &Heard) -> Error {
+    fn no_majority(&self, answered: usize, heard: &Replies) -> Error {
         let (masters, quorum) = (self.shared.nodes.len(), self.quorum());
         let mut why: Vec<&str> = heard.failures.iter().map(|(_, message)| message.as_str()).collect();
         let kind = heard.kind(!why.is_empty() && answered + why.len() >= masters);
@@ -333,7 +333,7 @@ impl Redlock {
 
 /// What stands in the key: the claim's id, and the number of the attempt if it is not the first.
 fn value(id: ClaimId, attempt: u32) -> Vec<u8> {
-    let mut value = member::digits(id).to_vec();
+    let mut value = record::digits(id).to_vec();
     if attempt > 0 {
         value.extend(format!("-{attempt}").bytes());
     }
@@ -432,7 +432,7 @@ impl Engine for Redlock {
     }
 
     /// Masters say nothing of a claim that nobody asks about.
-    async fn news(&self) -> Vec<ClaimId> {
+    async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
@@ -443,10 +443,10 @@ impl Engine for Redlock {
             return Ok(Released::NotHeld);
         }
         let attempt = standing.unwrap_or_default().attempt;
-        let args = vec![value(claim.id, attempt), member::digits(claim.id).to_vec()];
+        let args = vec![value(claim.id, attempt), record::digits(claim.id).to_vec()];
         let ask = Ask { script: Script::Release, name: claim.name.clone(), args, gate: None };
         let mut round = self.ask(0..self.shared.nodes.len(), self.shared.manner.patience(claim.ttl), ask);
-        let (mut freed, mut answered, mut heard) = (0, 0, Heard::default());
+        let (mut freed, mut answered, mut heard) = (0, 0, Replies::default());
         let mut is_late = false;
         loop {
             match round.next().await {
@@ -487,7 +487,7 @@ impl Engine for Redlock {
             async move { node.alone().take_away(&lock, how, is_ours).await }
         };
         let mut round = Round::begin(self.everybody(), self.clock().now().after(RELEASE_LIMIT), revoke);
-        let (mut done, mut answered, mut heard) = (0, 0, Heard::default());
+        let (mut done, mut answered, mut heard) = (0, 0, Replies::default());
         while let Some((_, answer)) = round.next().await {
             match answer {
                 Ok(revoked) => {

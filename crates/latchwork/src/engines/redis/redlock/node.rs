@@ -9,7 +9,7 @@ use super::super::options::Options;
 use super::super::scripts::Script;
 use super::super::session::Session;
 use super::super::wire::Value;
-use super::gate::Gate;
+use super::send_gate::SendGate;
 use crate::clock::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -28,7 +28,7 @@ pub(super) struct Ask {
     pub(super) name: LockName,
     pub(super) args: Vec<Vec<u8>>,
     /// Of a claim.
-    pub(super) gate: Option<Arc<Gate>>,
+    pub(super) gate: Option<Arc<SendGate>>,
 }
 
 impl Node {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Roster;
+use super::DistinctMasters;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{choice, invalid, span};
@@ -47,7 +47,7 @@ impl Manner {
             return Err(invalid(url, "no masters; write redlock://host,host,host".to_owned()));
         }
         let scheme = if url.scheme() == "redlock+tls" { "rediss" } else { "redis" };
-        let roster = Arc::<Roster>::default();
+        let roster = Arc::<DistinctMasters>::default();
         let master = |(at, host): (usize, &&str)| {
             let url = url.of_host(at + 1, scheme, host, &OWN);
             let mut options = Options::of(&url)?;

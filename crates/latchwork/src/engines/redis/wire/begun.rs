@@ -1,6 +1,6 @@
 //! A reply that comes in pieces.
 
-use super::reader::{Part, Reader, Stop, strange};
+use super::reader::{Part, Reader, Stop, protocol_error};
 use super::value::DEEPEST;
 
 /// The maximum number of values in a reply. A value takes far more memory than its few bytes on the wire.
@@ -46,7 +46,7 @@ impl Begun {
         match self.0.as_mut().map_or(Ok(()), |search| search.go_on(bytes)) {
             Ok(()) => Ok(true),
             Err(Stop::Incomplete(_)) => Ok(false),
-            Err(Stop::Strange(why)) => Err(why),
+            Err(Stop::Protocol(why)) => Err(why),
         }
     }
 }
@@ -69,7 +69,7 @@ impl Search {
             self.at = reader.at;
             self.parts += 1;
             if self.parts > MOST_PARTS {
-                return Err(strange(&format!("a reply of more than {MOST_PARTS} values")));
+                return Err(protocol_error(&format!("a reply of more than {MOST_PARTS} values")));
             }
             if self.passes(&part) {
                 return Ok(());
@@ -101,5 +101,5 @@ impl Search {
 }
 
 pub(super) fn too_deep() -> Stop {
-    strange("values that stand in each other too deep")
+    protocol_error("values that stand in each other too deep")
 }

@@ -14,7 +14,7 @@ pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
 
 /// Why there is no answer, or a bad one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum WireError {
     /// The server said no: a code, and words.
     Refused(String),
     /// It does not speak the protocol. Without its words: it may repeat what it was sent, and that is a password.
@@ -27,7 +27,7 @@ pub(super) enum Trouble {
     TimedOut(String),
 }
 
-impl Trouble {
+impl WireError {
     /// The first word of what the server said.
     pub(super) fn code(&self) -> Option<&str> {
         match self {
@@ -45,13 +45,13 @@ impl Trouble {
     }
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for WireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.words())
     }
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for WireError {
     fn from(error: std::io::Error) -> Self {
         Self::Ended(error.to_string())
     }

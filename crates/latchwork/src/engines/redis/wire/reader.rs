@@ -20,7 +20,7 @@ pub(super) enum Part<'a> {
 pub(super) enum Stop {
     /// It has not come in full. With fewer bytes than this it cannot have.
     Incomplete(usize),
-    Strange(String),
+    Protocol(String),
 }
 
 /// Reads from the beginning of a part.
@@ -33,7 +33,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn part(&mut self) -> Result<Part<'a>, Stop> {
-        let [kind, line @ ..] = self.line()? else { return Err(strange("an empty line")) };
+        let [kind, line @ ..] = self.line()? else { return Err(protocol_error("an empty line")) };
         Ok(match kind {
             b':' => Part::Int(number(line)?),
             b'$' => self.string(line)?.map_or(Part::Nil, Part::Text),
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
                 self.string(line)?.map_or(Part::Nil, |text| Part::Text(text.get(4..).unwrap_or_default()))
             }
             b'|' => Part::Remarks(count(line)?.unwrap_or(0).saturating_mul(2)),
-            _ => return Err(strange(&format!("a reply that begins with byte {kind}"))),
+            _ => return Err(protocol_error(&format!("a reply that begins with byte {kind}"))),
         })
     }
 
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         work::add(end.unwrap_or(limit) - from + 1);
         let Some(end) = end else {
             if limit - self.at > LONGEST_LINE {
-                return Err(strange(&format!("a line of more than {LONGEST_LINE} bytes")));
+                return Err(protocol_error(&format!("a line of more than {LONGEST_LINE} bytes")));
             }
             self.searched = limit;
             return Err(Stop::Incomplete(limit + 1));
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
                 self.at = end + 2;
                 Ok(line)
             }
-            Some(_) => Err(strange("a line that ends in the middle")),
+            Some(_) => Err(protocol_error("a line that ends in the middle")),
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
             return Err(Stop::Incomplete(self.at.saturating_add(length).saturating_add(2)));
         };
         if end != b"\r\n" {
-            return Err(strange("a string that does not end where it should"));
+            return Err(protocol_error("a string that does not end where it should"));
         }
         self.at += length + 2;
         Ok(Some(text))
@@ -101,17 +101,17 @@ impl<'a> Reader<'a> {
 fn count(digits: &[u8]) -> Result<Option<usize>, Stop> {
     match number(digits)? {
         -1 => Ok(None),
-        number => usize::try_from(number).map(Some).map_err(|_| strange("a negative length")),
+        number => usize::try_from(number).map(Some).map_err(|_| protocol_error("a negative length")),
     }
 }
 
 fn number(digits: &[u8]) -> Result<i64, Stop> {
     let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.ok_or_else(|| strange("something else where a number should be"))
+    number.ok_or_else(|| protocol_error("something else where a number should be"))
 }
 
-pub(super) fn strange(why: &str) -> Stop {
-    Stop::Strange(why.to_owned())
+pub(super) fn protocol_error(why: &str) -> Stop {
+    Stop::Protocol(why.to_owned())
 }
 
 /// How much tests made this thread look at, in bytes of lines.

@@ -46,7 +46,7 @@ pub(in crate::engines::redis) fn read(
             begun.begin();
             Ok(None)
         }
-        Err(Stop::Strange(why)) => Err(why),
+        Err(Stop::Protocol(why)) => Err(why),
     }
 }
 

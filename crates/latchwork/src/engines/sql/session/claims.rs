@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::Key;
 use super::line::{Facts, Line};
 use crate::engine::{Busy, Claim, ClaimId};
-use crate::engines::news::News;
+use crate::engines::lost_hints::LossHints;
 use crate::locked::locked;
 use crate::names::AsItIs;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 pub(super) struct Claims<C> {
     entries: Mutex<Entries<C>>,
     waits: AtomicU64,
-    pub(super) news: News,
+    pub(super) loss_hints: LossHints,
 }
 
 struct Entries<C> {
@@ -112,13 +112,13 @@ pub(super) enum Found<C> {
     /// It must be asked for, on the connection that was named.
     AskOn(Arc<Line<C>>),
     /// It must be asked for. What an earlier request, whose answer is missing, was sent on.
-    Ask(Option<Arc<Line<C>>>),
+    Query(Option<Arc<Line<C>>>),
 }
 
 impl<C> Default for Claims<C> {
     fn default() -> Self {
         let entries = Mutex::new(Entries { by_id: HashMap::default(), by_key: BTreeSet::new() });
-        Self { entries, waits: AtomicU64::new(0), news: News::default() }
+        Self { entries, waits: AtomicU64::new(0), loss_hints: LossHints::default() }
     }
 }
 
@@ -161,7 +161,7 @@ impl<C> Claims<C> {
                 entry.line = Some(line.clone());
                 Found::AskOn(line)
             }
-            _ => Found::Ask(former),
+            _ => Found::Query(former),
         };
         entries.mark(key, claim.id, true);
         Ok(found)
@@ -248,7 +248,7 @@ impl<C> Claims<C> {
             .map(|(id, _)| *id)
             .collect();
         drop(entries);
-        ended.into_iter().for_each(|id| self.news.tell(id));
+        ended.into_iter().for_each(|id| self.loss_hints.tell(id));
     }
 }
 
@@ -268,18 +268,18 @@ mod tests {
         let claims = Claims::<()>::default();
         let (first, second, other) = (claim("a"), claim("a"), claim("b"));
         let key = Key::of("", &first.name);
-        assert!(matches!(claims.enter(&first, key, None), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&first, key, None), Ok(Found::Query(None))));
         assert!(matches!(claims.enter(&second, key, None), Ok(Found::Taken)));
         let error = claims.enter(&other, key, None).err().expect("its key is another's");
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("\"a\""), "{error}");
         claims.forget(first.id);
         assert!(
-            matches!(claims.enter(&second, key, None), Ok(Found::Ask(None))),
+            matches!(claims.enter(&second, key, None), Ok(Found::Query(None))),
             "as soon as nobody may have it"
         );
         claims.update(second.id, |entry| entry.state = State::Idle);
-        assert!(matches!(claims.enter(&other, key, None), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&other, key, None), Ok(Found::Query(None))));
     }
 
     /// It may hold for as long as its release is under way, and then it does not; the other did all the time.
@@ -288,7 +288,7 @@ mod tests {
         let claims = Claims::<()>::default();
         let [holder, waiter, third] = ["a"; 3].map(claim);
         let key = Key::of("", &holder.name);
-        assert!(matches!(claims.enter(&holder, key, None), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&holder, key, None), Ok(Found::Query(None))));
         claims.update(holder.id, |entry| entry.state = State::Held(None));
         assert!(matches!(claims.enter(&waiter, key, None), Ok(Found::Taken)));
         claims.update(waiter.id, |entry| entry.state = State::Unsure);
@@ -301,7 +301,7 @@ mod tests {
     async fn a_wait_that_is_over_says_nothing_of_the_next() {
         let (claims, waiter) = (Claims::<()>::default(), claim("a"));
         let (key, here) = (Key::of("", &waiter.name), runtime::Handle::current().id());
-        assert!(matches!(claims.enter(&waiter, key, None), Ok(Found::Ask(None))));
+        assert!(matches!(claims.enter(&waiter, key, None), Ok(Found::Query(None))));
         assert_eq!(claims.begin_wait(waiter.id, here), None, "it may hold");
         claims.update(waiter.id, |entry| entry.state = State::Idle);
         let first = claims.begin_wait(waiter.id, here).expect("it waits");

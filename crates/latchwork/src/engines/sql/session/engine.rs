@@ -12,8 +12,8 @@ use tokio::sync::OwnedMutexGuard;
 use super::Key;
 use super::claims::{Entry, Found, State};
 use super::connection::{Connection, Server, Tried, in_time};
+use super::inspect::state_of;
 use super::line::Line;
-use super::look::state_of;
 use super::office::Office;
 use crate::clock::Clock;
 use crate::engine::{
@@ -39,7 +39,7 @@ type Turns = tokio::sync::Mutex<()>;
 /// What is to be done about a claim.
 enum Settled<C> {
     /// To ask for it, on this connection.
-    Ask(Arc<Line<C>>),
+    Query(Arc<Line<C>>),
     Answer(Verdict),
 }
 
@@ -140,7 +140,7 @@ impl<S: Server> Sessions<S> {
             Found::AskOn(line) => line,
             // Boxed, like all that a free lock does not need: this future is made for every claim.
             found => match Box::pin(self.settle(claim, key, found)).await? {
-                Settled::Ask(line) => line,
+                Settled::Query(line) => line,
                 Settled::Answer(verdict) => return Ok(verdict),
             },
         };
@@ -180,7 +180,7 @@ impl<S: Server> Sessions<S> {
         let (office, claims) = (&self.0.office, &self.0.office.claims);
         let busy = |busy| Ok(Settled::Answer(Verdict::Busy(busy)));
         match found {
-            Found::AskOn(line) => return Ok(Settled::Ask(line)),
+            Found::AskOn(line) => return Ok(Settled::Query(line)),
             Found::Held(line, token) if !line.is_over() => {
                 return Ok(Settled::Answer(Verdict::Granted(office.grant(&line, token).await?)));
             }
@@ -198,9 +198,9 @@ impl<S: Server> Sessions<S> {
             Found::Waits(_) if self.waits_anew(claim.id) => return busy(self.busy(None)),
             Found::Waits(Some(known)) => return busy(known),
             Found::Waits(None) => return busy(self.busy_by(claim.id, key).await),
-            Found::Ask(None) => {}
+            Found::Query(None) => {}
             // Its answer is missing, and this may be its connection: locked twice, it would have to be unlocked twice.
-            Found::Ask(Some(former)) => {
+            Found::Query(Some(former)) => {
                 claims.update(claim.id, |entry| entry.line = Some(former.clone()));
                 match former.is_over() {
                     true => self.0.end(&former).await?,
@@ -216,7 +216,7 @@ impl<S: Server> Sessions<S> {
             error.with_effect(Effect::None)
         })?;
         if claims.is_sent_on(claim.id, key, &line) {
-            return Ok(Settled::Ask(line));
+            return Ok(Settled::Query(line));
         }
         // Another of this client came in the meantime.
         self.not_asked(claim);
@@ -366,8 +366,8 @@ impl<S: Server> Sessions<S> {
         lines.into_iter().map(judge).collect()
     }
 
-    pub(in crate::engines) async fn news(&self) -> Vec<ClaimId> {
-        self.0.office.claims.news.take().await
+    pub(in crate::engines) async fn lost_hints(&self) -> Vec<ClaimId> {
+        self.0.office.claims.loss_hints.take().await
     }
 
     pub(in crate::engines) async fn release(&self, claim: &Claim) -> Result<Released> {

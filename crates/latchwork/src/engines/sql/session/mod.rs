@@ -10,9 +10,9 @@
 mod claims;
 mod connection;
 mod engine;
+mod inspect;
 mod key;
 mod line;
-mod look;
 mod moving;
 mod office;
 mod socket;

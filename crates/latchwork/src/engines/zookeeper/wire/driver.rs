@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::connection::{AUTH_XID, Connection, NoConnection, Place, Stream, Ticket};
 use super::jute::{In, Out, next_message};
 use super::request::Request;
-use super::session::{Answer, Call, Event, Facts, State, Trouble, Watcher};
+use super::session::{Answer, Call, Event, Facts, State, Watcher, WireError};
 use crate::clock::{Clock, Moment};
 
 const EVENT_XID: i32 = -1;
@@ -303,7 +303,7 @@ impl Driver {
                 }
                 let reply = match code {
                     0 => Ok(request.reply(&mut message)?),
-                    code => Err(Trouble::Refused(code)),
+                    code => Err(WireError::Refused(code)),
                 };
                 if let (Ok(_), Some(watcher), Request::Read { path, .. } | Request::ReadCell { path, .. }) =
                     (&reply, watcher, request)
@@ -322,7 +322,7 @@ impl Driver {
 
     fn fail_pending(&mut self, why: &Arc<str>) {
         for (_, pending) in self.pending.drain() {
-            let _ = pending.answer.send(Err(Trouble::Unanswered(why.clone())));
+            let _ = pending.answer.send(Err(WireError::Unanswered(why.clone())));
         }
     }
 
@@ -375,7 +375,7 @@ async fn unless_unwanted<T: Send>(
                 None => return ControlFlow::Break(Break::Unwanted),
                 Some(calls) => {
                     let why = Arc::<str>::from(why);
-                    calls.into_iter().for_each(|call| drop(call.answer.send(Err(Trouble::NotSent(why.clone())))));
+                    calls.into_iter().for_each(|call| drop(call.answer.send(Err(WireError::NotSent(why.clone())))));
                 }
             },
         }

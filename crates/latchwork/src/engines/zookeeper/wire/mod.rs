@@ -12,4 +12,4 @@ mod session;
 
 pub(super) use connection::Place;
 pub(super) use request::{Create, Reply, Request, Stat};
-pub(super) use session::{Answer, Event, Listen, Session, State, Trouble, Watcher};
+pub(super) use session::{Answer, Event, Listen, Session, State, Watcher, WireError};

@@ -36,7 +36,7 @@ pub(in super::super) enum State {
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Trouble {
+pub(in super::super) enum WireError {
     /// Nothing was sent.
     NotSent(Arc<str>),
     /// It was sent, and the connection broke.
@@ -45,7 +45,7 @@ pub(in super::super) enum Trouble {
     Refused(i32),
 }
 
-impl Trouble {
+impl WireError {
     pub(in super::super) const NO_NODE: Self = Self::Refused(-101);
     pub(in super::super) const NO_AUTH: Self = Self::Refused(-102);
     pub(in super::super) const BAD_VERSION: Self = Self::Refused(-103);
@@ -90,7 +90,7 @@ pub(super) struct Call {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-pub(in super::super) type Answer = Result<Reply, Trouble>;
+pub(in super::super) type Answer = Result<Reply, WireError>;
 
 /// What is known of a session on every thread.
 #[derive(Default)]
@@ -196,7 +196,7 @@ impl Session {
             let mut heard = Vec::with_capacity(answers.len());
             for answer in answers {
                 let answer = answer.await;
-                heard.push(answer.unwrap_or_else(|_| Err(Trouble::Unanswered("the session ended".into()))));
+                heard.push(answer.unwrap_or_else(|_| Err(WireError::Unanswered("the session ended".into()))));
             }
             heard
         }

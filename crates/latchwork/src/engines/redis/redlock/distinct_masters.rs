@@ -1,4 +1,4 @@
-//! Which masters are which: one that is counted twice would be a majority of one.
+//! Refuses one server under two addresses: counted twice, it would be a majority of one.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -8,11 +8,11 @@ use crate::{Error, ErrorKind, Result};
 
 /// The run ids of the masters, by their addresses.
 #[derive(Default)]
-pub(in super::super) struct Roster {
+pub(in super::super) struct DistinctMasters {
     run_ids: Mutex<HashMap<String, String>>,
 }
 
-impl Roster {
+impl DistinctMasters {
     /// Notes that the server at `place` has this run id now.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn one_server_at_two_addresses_is_noticed_and_one_that_restarted_is_not() {
-        let roster = Roster::default();
+        let roster = DistinctMasters::default();
         roster.admit("h1:6379", "a").unwrap();
         roster.admit("h2:6379", "b").unwrap();
         roster.admit("h1:6379", "c").unwrap();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::database::{Answer, Value};
-use super::entry::{Entry, int, micros, strange};
+use super::database::{QueryResult, Value};
+use super::entry::{Entry, int, micros, protocol_error};
 use crate::Result;
 use crate::engine::{Busy, Claim, Grant, Valid, Verdict};
 
@@ -32,10 +32,10 @@ pub(super) struct Look {
 
 impl Look {
     /// `None`: the claim is not in the queue.
-    pub(super) fn read(answer: &Answer) -> Result<Option<Self>> {
+    pub(super) fn read(answer: &QueryResult) -> Result<Option<Self>> {
         let Some(row) = answer.rows.first() else { return Ok(None) };
         let [now, token, end, first_end, last_begin, holders, ahead, newest, first @ ..] = &row[..] else {
-            return Err(strange());
+            return Err(protocol_error());
         };
         let (now, is_held) = (int(now)?, *first_end != Value::Null);
         let held_for = if is_held { now - int(last_begin)? } else { 0 };

@@ -1,4 +1,4 @@
-//! Claims of which the server said something that nobody asked for.
+//! Claims that may be lost, by what the server pushed. The keeper looks into them.
 
 use std::sync::Mutex;
 
@@ -7,20 +7,20 @@ use tokio::sync::Notify;
 use crate::engine::ClaimId;
 use crate::locked::locked;
 
-/// What the keeper has to look into.
+/// A queue of claim ids with one reader.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct LossHints {
     claims: Mutex<Vec<ClaimId>>,
     bell: Notify,
 }
 
-impl News {
+impl LossHints {
     pub(super) fn tell(&self, claim: ClaimId) {
         locked(&self.claims).push(claim);
         self.bell.notify_one();
     }
 
-    /// Waits until there is something, and takes all of it.
+    /// Waits for the next hint, and takes all that are there.
     pub(super) async fn take(&self) -> Vec<ClaimId> {
         loop {
             let claims = std::mem::take(&mut *locked(&self.claims));

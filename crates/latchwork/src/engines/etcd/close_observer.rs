@@ -11,18 +11,18 @@ use super::connection::Closed;
 
 /// Notes its end before it closes, also when its runtime ends: what is asked after that was never sent, and must not be
 /// taken for something that may have been.
-pub(super) struct Noticed<S> {
+pub(super) struct CloseObserver<S> {
     pub(super) stream: S,
     pub(super) closed: Arc<Closed>,
 }
 
-impl<S> Drop for Noticed<S> {
+impl<S> Drop for CloseObserver<S> {
     fn drop(&mut self) {
         self.closed.set();
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Noticed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CloseObserver<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -32,7 +32,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noticed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noticed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CloseObserver<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

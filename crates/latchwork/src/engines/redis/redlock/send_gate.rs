@@ -1,4 +1,4 @@
-//! What keeps a claim that was not sent yet from being sent behind its own release.
+//! Keeps a claim that was not sent yet from being sent after its own release.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -7,23 +7,23 @@ use std::task::Poll;
 
 use crate::locked::locked;
 
-/// Open while a claim counts its answers. A master may still be connected to then: nothing is sent to it any more once the gate
-/// is closed, because what follows may already have gone there by the new connection.
+/// Open while a claim counts its replies. A connection to a master may still be opening then. Once the gate is closed the claim is
+/// not sent there any more, because its release may already have been sent on that new connection.
 #[derive(Default)]
-pub(super) struct Gate {
+pub(super) struct SendGate {
     is_closed: Mutex<bool>,
 }
 
 /// Closes the gate at the latest when it is dropped.
-pub(super) struct Keeper(pub(super) Arc<Gate>);
+pub(super) struct ClosesGate(pub(super) Arc<SendGate>);
 
-impl Drop for Keeper {
+impl Drop for ClosesGate {
     fn drop(&mut self) {
         *locked(&self.0.is_closed) = true;
     }
 }
 
-impl Gate {
+impl SendGate {
     /// Carries out a request that is sent when it is first polled; `None` if the gate was closed before.
     pub(super) async fn pass<F: Future>(&self, request: F) -> Option<F::Output> {
         let mut request = pin!(request);
@@ -49,7 +49,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_sent_through_a_closed_gate_and_what_was_sent_is_answered() {
-        let keeper = Keeper(Arc::default());
+        let keeper = ClosesGate(Arc::default());
         let gate = keeper.0.clone();
         let (answer, answered) = tokio::sync::oneshot::channel();
         let mut sent = pin!(gate.pass(answered));

@@ -1,6 +1,6 @@
-//! Signs of life of many waiting claims, in one request.
+//! Heartbeats of many waiting claims, in one request.
 //!
-//! Whoever is first to give one waits a moment for the others that are due, and sends them all.
+//! The first claim that is due waits a moment for the others, and sends the heartbeats of all.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::clock::Clock;
 use crate::engine::Claim;
 use crate::locked::locked;
 
-/// At most so many in one request.
+/// The most heartbeats in one request.
 pub(super) const MOST: usize = 200;
 /// How long the first lets others run before it goes without those that are missing.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// Waiting claims whose sign of life is due.
+/// Waiting claims whose heartbeat is due.
 #[derive(Default)]
-pub(super) struct Beats {
+pub(super) struct Heartbeats {
     due: Mutex<Vec<Due>>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Due {
     pub(super) answer: oneshot::Sender<Option<State>>,
 }
 
-impl Beats {
+impl Heartbeats {
     /// Joins the next request, of a client with so many `waiting` claims. The first to join gets all of them, itself
     /// included, to send; if it fails to, nobody gets an answer.
     pub(super) async fn join(
@@ -59,7 +59,7 @@ impl Beats {
 }
 
 /// The first to join. If it is dropped, the others must not wait for it.
-struct Leading<'a>(&'a Beats);
+struct Leading<'a>(&'a Heartbeats);
 
 impl Leading<'_> {
     fn take(&self) -> Vec<Due> {

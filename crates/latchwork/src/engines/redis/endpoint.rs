@@ -1,4 +1,4 @@
-//! Where a server is, and how to get there.
+//! The address of a server, and how to connect to it.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,22 +12,22 @@ use tokio_rustls::TlsConnector;
 use crate::net::dial::dial;
 use crate::net::pipeline::{Codec, Pipeline};
 
-/// A server's address.
-pub(super) enum Place {
+/// The address of a server.
+pub(super) enum Endpoint {
     Tcp { host: String, port: u16 },
     Tls { host: String, port: u16, config: Arc<ClientConfig> },
     Unix(PathBuf),
 }
 
-impl Place {
+impl Endpoint {
     pub(super) fn speaks_tls(&self) -> bool {
         matches!(self, Self::Tls { .. })
     }
 
-    /// Connects. Nothing was said yet.
+    /// Connects. Nothing is sent yet.
     ///
     /// # Errors
-    /// What the system says, or why the server is not trusted.
+    /// The error of the system, or why the certificate is not trusted.
     pub(super) async fn connect<P: Codec>(&self, protocol: P) -> io::Result<Pipeline<P>> {
         Ok(match self {
             Self::Tcp { host, port } => Pipeline::over(protocol, dial(host, *port).await?.into_split()),

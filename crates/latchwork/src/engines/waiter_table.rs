@@ -1,4 +1,4 @@
-//! What the server told this client's waiting claims.
+//! Notifications from the server for the waiting claims of this client.
 #![cfg_attr(
     not(feature = "redis"),
     allow(dead_code, reason = "only Redis is shared with clients that tell nobody")
@@ -14,35 +14,35 @@ use crate::engine::ClaimId;
 use crate::locked::locked;
 use crate::names::AsItIs;
 
-/// News for one claim.
+/// Notification for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum News {
+pub(in crate::engines) enum Notification {
     /// The lock was handed over, with this token.
     Granted(u64),
     /// Something changed, or may have: ask.
     Recheck,
 }
 
-/// The waiting claims of one client, and their news.
+/// The waiting claims of one client, each with its last notification.
 #[derive(Default)]
-pub(in crate::engines) struct Mailbox {
-    /// Their ids are random, which is all that a hash is for.
+pub(in crate::engines) struct WaiterTable {
+    /// The ids are random, so they need no hash function.
     claims: Mutex<HashMap<ClaimId, Slot, AsItIs>>,
 }
 
 #[derive(Default)]
 struct Slot {
-    news: Option<News>,
+    notification: Option<Notification>,
     reader: Option<Waker>,
-    /// How often in a row the lock was found with a holder that will tell nobody of its release.
+    /// How often in a row the lock had a holder that announces no release.
     silent: u32,
-    /// The shared key, if its next change is news.
+    /// A key whose next change is a notification.
     watched: Option<Box<str>>,
 }
 
-impl Mailbox {
-    /// Keeps what arrives for `id` from now on. Called before the claim is sent: news may overtake its answer. Returns
-    /// whether it was expected before, and only gives a sign of life now.
+impl WaiterTable {
+    /// Keeps notifications for `id` from now on. Called before the claim is sent, because a notification may overtake its reply.
+    /// Returns whether `id` was in the table before: then this claim is a heartbeat.
     pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
         match locked(&self.claims).entry(id) {
             Entry::Occupied(slot) => slot.get().silent == 0,
@@ -53,7 +53,7 @@ impl Mailbox {
         }
     }
 
-    /// How many claims are expected to hear something.
+    /// How many claims wait.
     pub(in crate::engines) fn waiting(&self) -> usize {
         locked(&self.claims).len()
     }
@@ -63,7 +63,7 @@ impl Mailbox {
         locked(&self.claims).remove(&id);
     }
 
-    /// Counts how often in a row this claim met a silent holder.
+    /// Counts how often in a row this claim found a holder that announces no release.
     pub(in crate::engines) fn met(&self, id: ClaimId, is_silent: bool) -> u32 {
         match locked(&self.claims).entry(id) {
             Entry::Vacant(_) => 0,
@@ -75,45 +75,47 @@ impl Mailbox {
         }
     }
 
-    /// From now on, a change of `key` is news for `id`.
+    /// From now on, a change of `key` is a notification for `id`.
     pub(in crate::engines) fn watch(&self, id: ClaimId, key: &str) {
         if let Some(slot) = locked(&self.claims).get_mut(&id) {
             slot.watched = Some(key.into());
         }
     }
 
-    /// A key was changed by somebody who tells nobody: whoever watches it asks.
+    /// A key was changed by a client that announces nothing: claims that watch it ask the server.
     pub(in crate::engines) fn changed(&self, key: &[u8]) {
         let watches =
             |slot: &&mut Slot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
         let readers: Vec<_> = locked(&self.claims)
             .values_mut()
             .filter(watches)
-            .filter_map(|slot| slot.deliver(News::Recheck))
+            .filter_map(|slot| slot.deliver(Notification::Recheck))
             .collect();
         readers.into_iter().for_each(Waker::wake);
     }
 
-    /// Puts news into the box of `id`, if it is expected.
-    pub(in crate::engines) fn deliver(&self, id: ClaimId, news: News) {
-        let reader = locked(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(news));
+    /// Delivers a notification to `id`, if it waits.
+    pub(in crate::engines) fn deliver(&self, id: ClaimId, notification: Notification) {
+        let reader = locked(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(notification));
         reader.into_iter().for_each(Waker::wake);
     }
 
-    /// The connection that news come through is gone, and maybe some news with it: everybody asks.
+    /// The connection that brings notifications is gone, and some may be lost with it: every waiter asks the server.
     pub(in crate::engines) fn recheck_all(&self) {
-        let readers: Vec<_> =
-            locked(&self.claims).values_mut().filter_map(|slot| slot.deliver(News::Recheck)).collect();
+        let readers: Vec<_> = locked(&self.claims)
+            .values_mut()
+            .filter_map(|slot| slot.deliver(Notification::Recheck))
+            .collect();
         readers.into_iter().for_each(Waker::wake);
     }
 
-    /// The next news for `id`. May be dropped at any time: news stay until they are returned.
-    pub(in crate::engines) async fn next(&self, id: ClaimId) -> News {
+    /// The next notification for `id`. Cancel safe: a notification stays until it is returned.
+    pub(in crate::engines) async fn next(&self, id: ClaimId) -> Notification {
         poll_fn(|context| {
             let mut claims = locked(&self.claims);
-            let Some(slot) = claims.get_mut(&id) else { return Poll::Ready(News::Recheck) };
-            match slot.news.take() {
-                Some(news) => Poll::Ready(news),
+            let Some(slot) = claims.get_mut(&id) else { return Poll::Ready(Notification::Recheck) };
+            match slot.notification.take() {
+                Some(notification) => Poll::Ready(notification),
                 None => {
                     slot.reader = Some(context.waker().clone());
                     Poll::Pending
@@ -125,12 +127,12 @@ impl Mailbox {
 }
 
 impl Slot {
-    fn deliver(&mut self, news: News) -> Option<Waker> {
+    fn deliver(&mut self, notification: Notification) -> Option<Waker> {
         // A grant is never overwritten by "look again", nor by an older grant that comes a second way.
-        match (self.news, news) {
-            (Some(News::Granted(_)), News::Recheck) => {}
-            (Some(News::Granted(old)), News::Granted(new)) if old >= new => {}
-            _ => self.news = Some(news),
+        match (self.notification, notification) {
+            (Some(Notification::Granted(_)), Notification::Recheck) => {}
+            (Some(Notification::Granted(old)), Notification::Granted(new)) if old >= new => {}
+            _ => self.notification = Some(notification),
         }
         self.reader.take()
     }

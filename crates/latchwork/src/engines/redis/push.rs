@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::cells::CHANNEL;
 use super::wire::{self, Value};
 use crate::engine::ClaimId;
-use crate::engines::cell_news::CellNews;
-use crate::engines::mailbox::{Mailbox, News};
+use crate::engines::cell_subscriptions::CellSubscriptions;
+use crate::engines::waiter_table::{Notification, WaiterTable};
 use crate::net::pipeline::Codec;
 
 /// Whom it is for.
 pub(super) struct PushCodec {
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) waiters: Arc<WaiterTable>,
     /// What is said of cells that are watched.
-    pub(super) cells: Arc<CellNews>,
+    pub(super) cells: Arc<CellSubscriptions>,
 }
 
 impl Codec for PushCodec {
@@ -47,7 +47,7 @@ impl Codec for PushCodec {
 
     /// Maybe some news went with it: everybody asks.
     fn on_retired(&self) {
-        self.mailbox.recheck_all();
+        self.waiters.recheck_all();
         self.cells.tell_all();
     }
 }
@@ -57,7 +57,7 @@ impl PushCodec {
         if channel.starts_with(CHANNEL.as_bytes()) {
             self.cells.tell(&String::from_utf8_lossy(channel));
         } else if let Some((id, news)) = read_message(message) {
-            self.mailbox.deliver(id, news);
+            self.waiters.deliver(id, news);
         }
     }
 
@@ -69,20 +69,20 @@ impl PushCodec {
                     Value::BulkString(key) => Some(key),
                     _ => None,
                 });
-                keys.for_each(|key| self.mailbox.changed(key));
+                keys.for_each(|key| self.waiters.changed(key));
             }
             // All of them: the database was flushed.
-            _ => self.mailbox.recheck_all(),
+            _ => self.waiters.recheck_all(),
         }
     }
 }
 
 /// A claim's id, and its token if it was granted.
-fn read_message(message: &[u8]) -> Option<(ClaimId, News)> {
+fn read_message(message: &[u8]) -> Option<(ClaimId, Notification)> {
     let (id, token) = message.split_at_checked(32)?;
-    let id = super::member::parse_id(id)?;
+    let id = super::record::parse_id(id)?;
     match token {
-        [] => Some((id, News::Recheck)),
-        token => Some((id, News::Granted(std::str::from_utf8(token).ok()?.parse().ok()?))),
+        [] => Some((id, Notification::Recheck)),
+        token => Some((id, Notification::Granted(std::str::from_utf8(token).ok()?.parse().ok()?))),
     }
 }

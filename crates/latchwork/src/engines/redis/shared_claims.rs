@@ -1,4 +1,4 @@
-//! Claims that hold together with others: readers, and permits. What is the same for all claims is next door.
+//! Claims that hold together with others: readers and permits.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::keys::Keys;
 use super::scripts::Script;
 use super::wire::Value;
-use super::{Redis, each, member, millis, reply};
+use super::{Redis, each, millis, record, reply};
 use crate::Result;
 use crate::engine::{Claim, Mode, Released, Renewal, Revoke};
 
@@ -53,8 +53,8 @@ impl Redis {
             Keys::of(&options.prefix, &claim.name)?.write(&mut command);
         }
         for claim in claims {
-            let tail = member::Tail(claim, self.session.mark());
-            command.arg(&member::digits(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
+            let tail = record::Tail(claim, self.session.mark());
+            command.arg(&record::digits(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
         }
         reply::renewed(connection.call(Script::RenewShared, command, options).await?, claims)
     }
@@ -68,7 +68,7 @@ impl Redis {
         how: Revoke,
     ) -> Result<bool> {
         connection.learn_to_share(self.options()).await?;
-        let (id, tail) = member::split(member);
+        let (id, tail) = record::split(member);
         let mut command = self.call_on(connection, Script::RevokeShared, keys);
         command.arg(member);
         if how.is_now() {
@@ -76,7 +76,7 @@ impl Redis {
         }
         let is_there = match connection.call(Script::RevokeShared, command, self.options()).await? {
             Value::Int(done) => done == 1,
-            _ => return Err(reply::strange()),
+            _ => return Err(reply::protocol_error()),
         };
         match is_there && how.is_now() {
             true => {

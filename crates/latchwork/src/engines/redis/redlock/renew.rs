@@ -1,4 +1,4 @@
-//! Renewal, and what a majority sees.
+//! Renewal, healing of masters that lost a claim, and what a majority sees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::node::{Ask, Node};
 use super::round::Round;
 use super::votes::{Outcome, Votes};
-use super::{Heard, RELEASE_LIMIT, Redlock, Script, Standing, value};
+use super::{RELEASE_LIMIT, Redlock, Replies, Script, Standing, value};
 use crate::engine::{Claim, Engine, Filter, LockState, Renewal, Valid};
 use crate::engines::redis::millis;
 use crate::locked::locked;
@@ -24,7 +24,7 @@ impl Redlock {
                 let asked = asked.clone();
                 async move { node.alone().renew_values(&asked.0, &asked.1).await }
             });
-        let (mut votes, mut heard, mut answered) = (Vec::new(), Heard::default(), 0);
+        let (mut votes, mut heard, mut answered) = (Vec::new(), Replies::default(), 0);
         votes.resize_with(claims.len(), Votes::default);
         while let Some((master, answer)) = round.next().await {
             match answer {
@@ -93,7 +93,8 @@ impl Redlock {
             async move { node.alone().inspect(&filter).await }
         };
         let mut round = Round::begin(self.everybody(), self.clock().now().after(RELEASE_LIMIT), inspect);
-        let (mut answered, mut heard, mut seen) = (0, Heard::default(), BTreeMap::<LockName, Vec<_>>::new());
+        let (mut answered, mut heard, mut seen) =
+            (0, Replies::default(), BTreeMap::<LockName, Vec<_>>::new());
         while let Some((_, answer)) = round.next().await {
             match answer {
                 Ok(locks) => {
@@ -109,7 +110,7 @@ impl Redlock {
             return Err(self.no_majority(answered, &heard));
         }
         let with_majority = |(name, holders): (LockName, Vec<_>)| {
-            let holders = Heard { holders, ..Heard::default() };
+            let holders = Replies { holders, ..Replies::default() };
             let mut state = LockState::new(name);
             state.holders.extend(holders.named_by(self.quorum()));
             (!state.holders.is_empty()).then_some(state)

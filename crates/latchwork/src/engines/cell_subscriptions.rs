@@ -1,4 +1,4 @@
-//! What the server said of cells that are watched through one connection.
+//! Subscriptions to the channels of cells that are watched through one connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -10,13 +10,13 @@ use tokio::sync::{Notify, RwLock};
 use crate::Result;
 use crate::locked::locked;
 
-/// The channels that a connection listens to for the sake of cells. When the connection ends, all are told.
+/// The subscribed channels. When the connection ends, every watcher is woken.
 #[derive(Default)]
-pub(super) struct CellNews {
+pub(super) struct CellSubscriptions {
     channels: Mutex<HashMap<String, Channel>>,
-    /// Read by those who make the server speak, written by those who make it silent: what is asked for by one who came just
-    /// then must not be taken back after it.
-    speaking: RwLock<()>,
+    /// Held shared by SUBSCRIBE and exclusively by UNSUBSCRIBE, so that the UNSUBSCRIBE of the last watcher cannot overtake the
+    /// SUBSCRIBE of a new one.
+    subscribing: RwLock<()>,
 }
 
 #[derive(Default)]
@@ -25,21 +25,21 @@ struct Channel {
     watchers: usize,
 }
 
-impl CellNews {
-    /// Something was said on this channel.
+impl CellSubscriptions {
+    /// A message arrived on this channel.
     pub(super) fn tell(&self, channel: &str) {
         if let Some(channel) = locked(&self.channels).get(channel) {
             channel.bell.notify_waiters();
         }
     }
 
-    /// Nothing is heard any more.
+    /// No more messages arrive: every watcher is woken.
     pub(super) fn tell_all(&self) {
         locked(&self.channels).values().for_each(|channel| channel.bell.notify_waiters());
     }
 
-    /// Ends with the next message on `channel`; or at once, if `look` finds a change after `listen` has made the server speak
-    /// there. When the last who watches is gone, `end` makes it silent.
+    /// Waits for the next message on `channel`. Returns at once if `look` finds a change after `listen` has subscribed. The last
+    /// watcher of a channel unsubscribes with `end`.
     pub(super) async fn until_told<E: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
         channel: &str,
@@ -49,10 +49,10 @@ impl CellNews {
     ) -> Result<()> {
         let (watching, bell) = Watching::begin(self, channel, end);
         let mut told = std::pin::pin!(bell.notified());
-        // Before the look: what is said after it is heard.
+        // Before the look, so that a message after it is noticed.
         told.as_mut().enable();
         {
-            let _speaking = self.speaking.read().await;
+            let _subscribing = self.subscribing.read().await;
             listen.await?;
         }
         if !look.await? {
@@ -67,29 +67,30 @@ impl CellNews {
     }
 }
 
-/// One who watches. The last one that is dropped ends it for the server, in the background: it may be dropped at any await.
+/// A watcher. It may be dropped at any await; the last one unsubscribes in the background.
 struct Watching<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> {
-    news: Arc<CellNews>,
+    subscriptions: Arc<CellSubscriptions>,
     channel: String,
     end: Option<F>,
     runtime: Handle,
 }
 
 impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> Watching<E, F> {
-    fn begin(news: &Arc<CellNews>, channel: &str, end: F) -> (Self, Arc<Notify>) {
+    fn begin(subscriptions: &Arc<CellSubscriptions>, channel: &str, end: F) -> (Self, Arc<Notify>) {
         let bell = {
-            let mut channels = locked(&news.channels);
+            let mut channels = locked(&subscriptions.channels);
             let watched = channels.entry(channel.to_owned()).or_default();
             watched.watchers += 1;
             watched.bell.clone()
         };
-        let (news, channel, runtime) = (news.clone(), channel.to_owned(), Handle::current());
-        (Self { news, channel, end: Some(end), runtime }, bell)
+        let (subscriptions, channel, runtime) =
+            (subscriptions.clone(), channel.to_owned(), Handle::current());
+        (Self { subscriptions, channel, end: Some(end), runtime }, bell)
     }
 
     /// Whether nobody watches any more.
     fn was_last(&self) -> bool {
-        let mut channels = locked(&self.news.channels);
+        let mut channels = locked(&self.subscriptions.channels);
         let Some(watched) = channels.get_mut(&self.channel) else { return false };
         watched.watchers -= 1;
         let is_last = watched.watchers == 0;
@@ -103,10 +104,10 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
 impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> Drop for Watching<E, F> {
     fn drop(&mut self) {
         let Some(end) = self.end.take().filter(|_| self.was_last()) else { return };
-        let (news, channel) = (self.news.clone(), std::mem::take(&mut self.channel));
+        let (subscriptions, channel) = (self.subscriptions.clone(), std::mem::take(&mut self.channel));
         self.runtime.spawn(async move {
-            let _silencing = news.speaking.write().await;
-            if !news.is_watched(&channel) {
+            let _unsubscribing = subscriptions.subscribing.write().await;
+            if !subscriptions.is_watched(&channel) {
                 end().await;
             }
         });
@@ -115,10 +116,10 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
 
 /// Lives in what drives the connection, and is dropped with it.
 #[cfg(feature = "postgres")]
-pub(super) struct CellNewsDriven(pub(super) Arc<CellNews>);
+pub(super) struct SubscriptionsDriven(pub(super) Arc<CellSubscriptions>);
 
 #[cfg(feature = "postgres")]
-impl Drop for CellNewsDriven {
+impl Drop for SubscriptionsDriven {
     fn drop(&mut self) {
         self.0.tell_all();
     }
@@ -131,7 +132,7 @@ mod tests {
     /// Whoever comes while the last one's leaving is under way listens after that, or keeps it from happening.
     #[tokio::test]
     async fn who_comes_just_when_the_last_one_leaves_is_told() {
-        let news = Arc::<CellNews>::default();
+        let subscriptions = Arc::<CellSubscriptions>::default();
         let speaks = Arc::<Mutex<bool>>::default();
         let watch = || {
             let (listens, ends) = (speaks.clone(), speaks.clone());
@@ -143,8 +144,8 @@ mod tests {
                 tokio::task::yield_now().await;
                 *locked(&ends) = false;
             };
-            let news = news.clone();
-            async move { news.until_told("a", listen, async { Ok(false) }, end).await }
+            let subscriptions = subscriptions.clone();
+            async move { subscriptions.until_told("a", listen, async { Ok(false) }, end).await }
         };
         for yields in 0..20 {
             let first = tokio::spawn(watch());
@@ -158,13 +159,13 @@ mod tests {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            assert!(*locked(&speaks) && news.is_watched("a"), "deaf after {yields}");
-            news.tell("a");
+            assert!(*locked(&speaks) && subscriptions.is_watched("a"), "deaf after {yields}");
+            subscriptions.tell("a");
             second.await.expect("no panic").expect("told");
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            assert!(!*locked(&speaks) && !news.is_watched("a"), "nobody is left");
+            assert!(!*locked(&speaks) && !subscriptions.is_watched("a"), "nobody is left");
         }
     }
 }

@@ -18,7 +18,7 @@ const MOST: usize = 1_024;
 
 /// What is known of locks, by the paths of their own nodes.
 #[derive(Default)]
-pub(super) struct Quiet {
+pub(super) struct FastPath {
     locks: Mutex<HashMap<String, Seen>>,
 }
 
@@ -73,7 +73,7 @@ impl Seen {
     }
 }
 
-impl Quiet {
+impl FastPath {
     /// How to make a claim to the lock at `path`. A lock is watched when it is wanted for the second time.
     pub(super) fn plan(&self, path: &str, mode: Mode) -> Plan {
         let locks = locked(&self.locks);
@@ -122,8 +122,8 @@ mod tests {
     use super::*;
 
     /// A lock that was held twice, the second time under a watch.
-    fn quiet() -> (Quiet, Standing) {
-        let quiet = Quiet::default();
+    fn quiet() -> (FastPath, Standing) {
+        let quiet = FastPath::default();
         assert!(matches!(quiet.plan("/a", Mode::Exclusive), Plan::List(None)));
         quiet.given_back("/a", 6, None);
         let Plan::Watch(watch) = quiet.plan("/a", Mode::Exclusive) else { panic!("it is wanted again") };

@@ -1,4 +1,4 @@
-//! What the masters said besides yes and no.
+//! What the replies of the masters tell besides yes and no.
 
 use super::super::reply;
 use super::super::wire::Value;
@@ -6,16 +6,16 @@ use super::tally::Said;
 use crate::engine::{ClaimId, ClaimState};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Whom they name, and what went wrong.
+/// The holders that they name, and their errors.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct Replies {
     pub(super) holders: Vec<ClaimState>,
     pub(super) failures: Vec<(ErrorKind, String)>,
-    /// Who certainly did nothing.
+    /// Masters that certainly did nothing.
     pub(super) inert: Vec<usize>,
 }
 
-impl Heard {
+impl Replies {
     pub(super) fn claimed(&mut self, master: usize, answer: Result<Value>) -> Said {
         match answer.and_then(reply::claimed) {
             Ok(reply::Claimed::Granted(token)) => Said::Ours(token),
@@ -70,13 +70,13 @@ impl Heard {
 mod tests {
     use super::*;
 
-    fn heard(holders: &[(u8, u64)]) -> Heard {
+    fn heard(holders: &[(u8, u64)]) -> Replies {
         let state = |(id, token): &(u8, u64)| {
             let mut state = ClaimState::new(ClaimId::from_bytes([*id; 16]));
             state.token = Some(*token);
             state
         };
-        Heard { holders: holders.iter().map(state).collect(), ..Heard::default() }
+        Replies { holders: holders.iter().map(state).collect(), ..Replies::default() }
     }
 
     #[test]

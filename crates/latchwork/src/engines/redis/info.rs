@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! What INFO tells of the server.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ const OLDEST: (u32, u32) = (6, 2);
 
 /// A server, as its INFO describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Server {
-    /// Another one after every start.
+pub(super) struct ServerInfo {
+    /// Changes with every start.
     pub(super) run_id: String,
-    /// For how long it has run at the least.
+    /// It has run for at least this long.
     pub(super) uptime: Duration,
-    /// Whether what it was told survives a restart.
+    /// Whether data survives a restart.
     pub(super) is_durable: bool,
     version: String,
     is_replica: bool,
     evicts: Option<String>,
 }
 
-impl Server {
+impl ServerInfo {
     pub(super) fn of(info: &str) -> Self {
         let mut server = Self::default();
         let mut max_memory = false;
@@ -83,10 +83,10 @@ mod tests {
     fn info_is_read() {
         let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n\r\n# Memory\r\n\
                     maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\naof_enabled:1\r\nrole:master\r\n";
-        let server = Server::of(info);
+        let server = ServerInfo::of(info);
         assert_eq!((server.run_id.as_str(), server.uptime.as_secs(), server.is_durable), ("abc", 11, true));
         assert!(server.warnings()[0].contains("allkeys-lru"));
-        assert!(Server::of(&info.replace("maxmemory:100", "maxmemory:0")).warnings().is_empty());
-        assert!(!Server::of(&info.replace("role:master", "role:slave")).warnings().is_empty());
+        assert!(ServerInfo::of(&info.replace("maxmemory:100", "maxmemory:0")).warnings().is_empty());
+        assert!(!ServerInfo::of(&info.replace("role:master", "role:slave")).warnings().is_empty());
     }
 }

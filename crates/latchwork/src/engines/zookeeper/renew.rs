@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::claims::{Entry, Node};
 use super::data::Data;
 use super::failure;
-use super::shared::{Shared, certain_until, strange};
-use super::wire::{Reply, Request, Session, Trouble};
+use super::shared::{Shared, certain_until, protocol_error};
+use super::wire::{Reply, Request, Session, WireError};
 use crate::clock::Clock;
 use crate::engine::{Claim, Renewal, Valid};
 use crate::{Loss, Result};
@@ -74,11 +74,11 @@ impl Shared {
                 Ok(Reply::Node { data, .. }) => {
                     Data::read(&data).is_some_and(|data| data.is_revoked).then_some(Loss::Revoked)
                 }
-                Err(trouble) if trouble == Trouble::NO_NODE => Some(why_gone()),
-                Err(trouble) => {
-                    return (*at, Some(Err(failure::failed(&trouble, &request(node), &self.options))));
+                Err(wire_error) if wire_error == WireError::NO_NODE => Some(why_gone()),
+                Err(wire_error) => {
+                    return (*at, Some(Err(failure::failed(&wire_error, &request(node), &self.options))));
                 }
-                Ok(_) => return (*at, Some(Err(strange()))),
+                Ok(_) => return (*at, Some(Err(protocol_error()))),
             };
             self.claims.update(id, |entry| entry.lost = entry.lost.or(loss));
             (*at, loss.map(|loss| Ok(Renewal::Lost(loss))))

@@ -5,8 +5,8 @@ use super::failure;
 use super::names;
 use super::node::{self, Contender, Kind};
 use super::options::Scheme;
-use super::shared::{Shared, state_of, strange};
-use super::wire::{Reply, Request, Session, Stat, Trouble};
+use super::shared::{Shared, protocol_error, state_of};
+use super::wire::{Reply, Request, Session, Stat, WireError};
 use crate::engine::{ClaimState, Filter, LockState, Revoke, Revoked};
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -64,7 +64,7 @@ impl Shared {
             Scheme::Sequential => {
                 let parent = self.path(&names::path_of(name));
                 let list = Request::Children { path: parent.clone() };
-                let children = match self.ask(session, list, &[Trouble::NO_NODE]).await? {
+                let children = match self.ask(session, list, &[WireError::NO_NODE]).await? {
                     Some(Reply::Children(children)) => children,
                     _ => Vec::new(),
                 };
@@ -88,9 +88,11 @@ impl Shared {
                         seen.push(Seen { path: path.clone(), kind, data, stat, state });
                     }
                     Ok(Reply::Node { .. }) => {}
-                    Err(trouble) if trouble == Trouble::NO_NODE => {}
-                    Err(trouble) => return Err(failure::failed(&trouble, &request(path), &self.options)),
-                    Ok(_) => return Err(strange()),
+                    Err(wire_error) if wire_error == WireError::NO_NODE => {}
+                    Err(wire_error) => {
+                        return Err(failure::failed(&wire_error, &request(path), &self.options));
+                    }
+                    Ok(_) => return Err(protocol_error()),
                 }
             }
         }
@@ -156,9 +158,9 @@ impl Shared {
             match answer {
                 Ok(Reply::Children(children)) => found.push((path.clone(), children)),
                 // Others may keep parts of the tree to themselves.
-                Err(trouble) if [Trouble::NO_NODE, Trouble::NO_AUTH].contains(&trouble) => {}
-                Err(trouble) => return Err(failure::failed(&trouble, &request(path), &self.options)),
-                Ok(_) => return Err(strange()),
+                Err(wire_error) if [WireError::NO_NODE, WireError::NO_AUTH].contains(&wire_error) => {}
+                Err(wire_error) => return Err(failure::failed(&wire_error, &request(path), &self.options)),
+                Ok(_) => return Err(protocol_error()),
             }
         }
         Ok(found)
@@ -180,7 +182,7 @@ impl Shared {
         }
         let mut revoked = Revoked::NotHeld;
         for seen in named {
-            let fine = [Trouble::NO_NODE, Trouble::BAD_VERSION];
+            let fine = [WireError::NO_NODE, WireError::BAD_VERSION];
             let request = match how {
                 Revoke::Now | Revoke::NowAlsoForeign => {
                     if seen.state.foreign.is_none() {
@@ -201,7 +203,7 @@ impl Shared {
 
 /// The holder's client watches its node, reads this, and lets go.
 fn mark_revoked(seen: &Seen) -> Result<Request> {
-    let data = Data::read(&seen.data).ok_or_else(strange)?;
+    let data = Data::read(&seen.data).ok_or_else(protocol_error)?;
     let data = Data { is_revoked: true, ..data }.bytes();
     Ok(Request::Write { path: seen.path.clone(), data, version: seen.stat.version })
 }

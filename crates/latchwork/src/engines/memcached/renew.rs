@@ -114,7 +114,7 @@ impl Step {
                 Whose::MineRevoked => Ok(Renewal::Lost(Loss::Revoked)),
                 Whose::Another => Ok(Renewal::Lost(Loss::Removed)),
             },
-            (_, reply) => Err(connection.strange(&reply)),
+            (_, reply) => Err(connection.protocol_error(&reply)),
         };
         Self::Settled(settled)
     }
