@@ -29,6 +29,8 @@ const TTL: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_millis(700);
 /// Until everything has come right, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// An engine answers sooner, whatever else the machine does.
+const PROBE: Duration = Duration::from_secs(10);
 /// A lease that no busy machine ends.
 const SURE: Duration = Duration::from_secs(10);
 
@@ -48,7 +50,7 @@ pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fi
     dies = start(&*fixture, folder.path(), ttl).await;
     company.works(2).await;
     recorder.stopped(stops.pid());
-    stops.signal(Signal::SIGSTOP);
+    stop(&stops, client.client()).await;
     tokio::time::sleep(ttl + ttl / 4).await;
     recorder.killed(dies.pid());
     dies.kill().await;
@@ -64,6 +66,19 @@ pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fi
     let stats = kept(&history, SURE, &Excuses::none()).expect("nobody loses what another's death ends");
     assert!(stats.judged > 0 || F::guarantees().lives_with_session, "{stats}");
     CellHistory::read(&cell).check().expect("linearizable");
+}
+
+/// Stops a process, but not in the middle of a write to a file that everybody shares: until it continues, nobody could write.
+async fn stop(worker: &Worker, client: &Client) {
+    loop {
+        worker.signal(Signal::SIGSTOP);
+        let probe = async { client.lock("probe").acquire().await?.release().await };
+        match timeout(PROBE, probe).await {
+            Ok(outcome) => return outcome.expect("answers"),
+            Err(_) => worker.signal(Signal::SIGCONT),
+        }
+        pause(10).await;
+    }
 }
 
 async fn start<F: Fixture>(fixture: &F, folder: &Path, ttl: Duration) -> Worker {

@@ -1,9 +1,10 @@
 //! A server that is alone stands still, or is killed and comes back.
 
-use latchwork::{ErrorKind, Loss};
+use latchwork::engine::Filter;
+use latchwork::{ErrorKind, LockName, Loss};
 use testkit::history::Fault;
 
-use super::scene::{LOCK, LONG, MORTAL, SOON, Scene, pause, take, told};
+use super::scene::{LOCK, LONG, MORTAL, SOON, Scene, now, pause, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_and_nothing_else() {
@@ -17,6 +18,13 @@ async fn a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_a
     pause(4_000).await;
     scene.member().resume();
     scene.recorder.fault_ended(Fault::Trouble);
+    // The client has its next session.
+    let asks = Filter::Name(LockName::new(LOCK).expect("a good name"));
+    let end = now().after(LONG);
+    while let Err(error) = client.client().inspect(&asks).await {
+        assert!(now() < end, "{error}");
+        pause(10).await;
+    }
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     let next = take(&client.lock(LOCK)).await;
     let token = next.token().expect("certain");
@@ -42,6 +50,7 @@ async fn a_server_that_restarts_keeps_the_lock_and_one_without_its_data_does_not
     assert!([Loss::Unreachable, Loss::SessionEnded].contains(&loss), "{loss:?}");
     drop(guard);
     // The server sends away a session that has seen more than itself; the client must get over it.
-    take(&client.lock(LOCK)).await.release().await.expect("held");
-    scene.judge(&[client], 2 * SOON).await;
+    let next = client.lock(LOCK).wait(LONG).acquire().await.expect("it comes free");
+    next.release().await.expect("held");
+    scene.judge(&[client], LONG).await;
 }
