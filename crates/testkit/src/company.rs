@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork::clock::random_bytes;
-use latchwork::engine::Mode;
+use latchwork::engine::{Filter, Mode};
 use latchwork::{Error, ErrorKind, Guarantees, Result};
 use tokio::task::JoinSet;
 
@@ -69,6 +69,7 @@ pub fn locks(promised: &Guarantees) -> Vec<&'static str> {
 
 /// A client's tasks at work.
 pub struct Company {
+    client: RecordedClient,
     is_over: Arc<AtomicBool>,
     members: Vec<(Role, Arc<AtomicUsize>)>,
     tasks: JoinSet<()>,
@@ -86,7 +87,7 @@ impl Company {
                 Member { client: client.clone(), role, ttl, cells: cells.clone(), chance, left_out: 0 };
             tasks.spawn(member.work(is_over.clone(), turns));
         }
-        Self { is_over, members, tasks }
+        Self { client: client.clone(), is_over, members, tasks }
     }
 
     /// Waits until each of them had so many turns more: nobody is kept from what it does.
@@ -98,7 +99,12 @@ impl Company {
         for (role, had) in &self.members {
             let enough = had.load(Ordering::Relaxed) + turns;
             while had.load(Ordering::Relaxed) < enough {
-                assert!(now() < end, "{role:?} has no turn any more");
+                if now() >= end {
+                    let everything = Filter::Prefix(String::new());
+                    let seen = self.client.client().inspect(&everything);
+                    let seen = tokio::time::timeout(Duration::from_secs(5), seen).await;
+                    panic!("{role:?} has no turn any more; locks: {seen:#?}");
+                }
                 pause(5).await;
             }
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -69,6 +70,14 @@ impl Worker {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
+    }
+
+    /// Stops it, and waits until each of its threads stands still: one that is about to get a lock from the kernel gets it before.
+    pub fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+        // Ended is asked for as well: a process that is gone never stops.
+        let what = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(Pid::from_raw(self.pid() as i32)), what).expect("it is our child");
     }
 
     /// Whether it has ended by itself.

@@ -71,7 +71,7 @@ pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fi
 /// Stops a process, but not in the middle of a write to a file that everybody shares: until it continues, nobody could write.
 async fn stop(worker: &Worker, client: &Client) {
     loop {
-        worker.signal(Signal::SIGSTOP);
+        worker.stop();
         let probe = async { client.lock("probe").acquire().await?.release().await };
         match timeout(PROBE, probe).await {
             Ok(outcome) => return outcome.expect("answers"),
