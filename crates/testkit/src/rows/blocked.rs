@@ -28,6 +28,11 @@ fn keep_rows(scene: &impl Scene, names: &[&str]) -> SqlSession {
     other
 }
 
+/// Which of the two depends on whether a renewal has failed yet, or is still waiting for the row.
+fn is_not_renewed(loss: Loss) {
+    assert!(matches!(loss, Loss::Unreachable | Loss::Expired), "{loss:?}");
+}
+
 async fn until_something_waits(scene: &impl Scene) {
     let end = now().after(SOON);
     while scene.waiting().is_empty() {
@@ -70,9 +75,9 @@ pub async fn what_was_given_up_does_not_stay_in_the_server(
     keep: impl FnOnce() -> SqlSession,
 ) {
     let client = scene.observer().await;
-    let guard = take(&client.lock(LOCK).ttl(TTL)).await;
+    let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
     let other = keep();
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    is_not_renewed(told(&guard).await);
     println!("when the lock was lost, {} statements waited", scene.waiting().len());
     // A server that does not check for closed connections notices with the second reply that its client is
     // gone.
@@ -118,7 +123,7 @@ async fn a_kept_row_costs_none_of_these(scene: &impl Scene, url: &str, keep: imp
     let other = keep();
     let lock = client.lock(WANTED).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    assert_eq!(told(&kept).await, Loss::Unreachable);
+    is_not_renewed(told(&kept).await);
     pause(TTL.as_millis() as u64).await;
     let lost = guards.iter().filter(|guard| !guard.is_certain()).count();
     assert_eq!(lost, 0, "of {} unrelated locks", guards.len());
