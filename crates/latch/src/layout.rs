@@ -54,8 +54,8 @@ pub(crate) fn shortened(text: String, room: usize) -> String {
     start.chain(['…']).chain(text.chars().skip(length - end)).collect()
 }
 
-/// Different names, each in at most `room` characters. `None` if two would look the same. Names that are the same at both
-/// ends are shown from the part in which they begin to differ.
+/// Different names, each in at most `room` characters. `None` if two would look the same. Names that are the
+/// same at both ends are shown from the part in which they begin to differ.
 pub(crate) fn shortened_apart(names: &[String], room: usize) -> Option<Vec<String>> {
     let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, name) in names.iter().enumerate() {
@@ -77,7 +77,8 @@ fn common_start(one: &str, other: &str) -> usize {
     one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
 }
 
-/// At most `room` characters, from the part in which the character at `index` is, and in any case with that character.
+/// At most `room` characters, from the part in which the character at `index` is, and in any case with that
+/// character.
 fn from_part(text: &str, index: usize, room: usize) -> String {
     // The first half of what shortened() keeps.
     let start = room.saturating_sub(2).div_ceil(2);

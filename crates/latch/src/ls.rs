@@ -46,8 +46,8 @@ pub(crate) fn run(options: &LsOptions, target: &Target, output: Output) -> Resul
 }
 
 impl Locks {
-    /// In a third of the screen: one long name must not push the rest of every line off it. In more if two names would
-    /// look the same.
+    /// In a third of the screen: one long name must not push the rest of every line off it. In more if two
+    /// names would look the same.
     fn names(&self, width: Option<usize>) -> Vec<String> {
         let titles: Vec<_> = self.locks.iter().map(LockView::title).collect();
         let Some(width) = width else { return titles };

@@ -46,7 +46,8 @@ impl ProcessTree {
         !members.is_empty()
     }
 
-    /// As [`ProcessTree::kill`], but the group first and in one stroke, guardian included: `latch` lives and needs it no more.
+    /// As [`ProcessTree::kill`], but the group first and in one stroke, guardian included: `latch` lives and
+    /// needs it no more.
     pub(crate) fn kill_at_once(&self, command: Pid) -> bool {
         self.signal(command, Signal::SIGKILL);
         self.kill()

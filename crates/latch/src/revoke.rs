@@ -263,7 +263,8 @@ mod tests {
         (taken.text(None), danger(&promised, &taken))
     }
 
-    /// A watch over a claim begins with its first renewal, on etcd and on ZooKeeper: before that nobody tells the holder.
+    /// A watch over a claim begins with its first renewal, on etcd and on ZooKeeper: before that nobody tells
+    /// the holder.
     #[test]
     fn a_holder_is_said_to_be_told_at_once_only_where_it_is() {
         let told = "told at once, or at its first renewal if that is still to come";

@@ -24,7 +24,8 @@ pub(crate) const URL_FILE_VARIABLE: &str = "LATCH_URL_FILE";
 pub(crate) const REDACTED_VARIABLE: &str = "LATCH_URL_REDACTED";
 /// Makes a folder that several users can share: its files belong to its group, and the group may write.
 const INSTALL: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork";
-/// Does the same with a folder that is there, and with the files in it: former versions made them for one user alone.
+/// Does the same with a folder that is there, and with the files in it: former versions made them for one
+/// user alone.
 const OPEN: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork /var/lib/latchwork/locks.db-sessions && \
                     chgrp -R GROUP /var/lib/latchwork && chmod -R g+rwX /var/lib/latchwork";
 

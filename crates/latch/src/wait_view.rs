@@ -90,7 +90,8 @@ impl<'a> WaitView<'a> {
         }
     }
 
-    /// The line of a terminal that is this wide: the name is cut first, then words, then the holder, then the place.
+    /// The line of a terminal that is this wide: the name is cut first, then words, then the holder, then the
+    /// place.
     pub(crate) fn fitted(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         let name = sanitize(&format!("{:?}", self.lock));

@@ -97,8 +97,8 @@ impl Client {
 
     /// Takes a lock away from the holders named in `state`, as an operator.
     ///
-    /// A holder that is another program's is not touched, unless `how` asks for such holders. What cannot be a lock (a
-    /// Redis key that is no string) never is.
+    /// A holder that is another program's is not touched, unless `how` asks for such holders. What cannot be
+    /// a lock (a Redis key that is no string) never is.
     ///
     /// # Errors
     /// [`ErrorKind::Foreign`](crate::ErrorKind::Foreign) if a holder is another program's: nothing was changed.

@@ -23,8 +23,8 @@ pub struct Guarantees {
     pub lists_waiters: bool,
     /// Whether waiters are woken by the release instead of polling.
     pub pushes: bool,
-    /// Whether the server tells a holder that its claim was removed, instead of leaving it to the next renewal. A claim
-    /// that is watched for this (etcd, ZooKeeper) is watched from its first renewal on.
+    /// Whether the server tells a holder that its claim was removed, instead of leaving it to the next
+    /// renewal. A claim that is watched for this (etcd, ZooKeeper) is watched from its first renewal on.
     pub tells_losses: bool,
     /// Whether a holder whose lock was taken away at once hears [`Loss::Revoked`](crate::Loss::Revoked), if it asks
     /// before its lease would have ended. Where it does not, the claim looks removed, or its session ended.

@@ -61,8 +61,8 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Whether other programs can hold its locks, as [`Fixture::plant`] does.
     const HAS_FOREIGN_HOLDERS: bool = false;
 
-    /// Whether those look different from the ones in every other fixture of the same engine, so that the cases about them run in
-    /// each way to reach it.
+    /// Whether those look different from the ones in every other fixture of the same engine, so that the
+    /// cases about them run in each way to reach it.
     const HAS_FOREIGN_HOLDERS_OF_ITS_OWN: bool = false;
 
     /// The ttl of waiters that are killed. Shorter where a dead waiter blocks others for as long as a dead holder would.

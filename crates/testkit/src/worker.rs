@@ -72,7 +72,8 @@ impl Worker {
         kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
     }
 
-    /// Stops it, and waits until each of its threads stands still: one that is about to get a lock from the kernel gets it before.
+    /// Stops it, and waits until each of its threads stands still: one that is about to get a lock from the
+    /// kernel gets it before.
     pub fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         // Ended is asked for as well: a process that is gone never stops.

@@ -28,7 +28,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("hostile_replies", "", needs(80, 400)),
     ("machine", "", needs(40, 200)),
     ("mariadb_faults", "", needs(30, 400)),
-    // A hundred connections, whose turns are judged by their order: waiters that are starved lose their places.
+    // A hundred connections, whose turns are judged by their order: waiters that are starved lose their
+    // places.
     ("mariadb_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),
     ("postgres_faults", "", needs(30, 200)),
     ("postgres_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),

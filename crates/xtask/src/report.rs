@@ -177,7 +177,8 @@ impl Report {
         }
     }
 
-    /// Runs a part, whose suites are reported for themselves. `command` runs it: a failure is repeated by a part of it.
+    /// Runs a part, whose suites are reported for themselves. `command` runs it: a failure is repeated by a
+    /// part of it.
     pub(crate) fn part<E>(&self, command: &str, run: impl FnOnce() -> Result<(), E>) -> Result<Part, E> {
         let (passed, failed) = {
             let mut state = self.lock();

@@ -1,8 +1,8 @@
 //! Gives out the budget over a socket: conformance runs many cases in one process, and each asks for its own share.
 //!
-//! A process connects once, sends `expect N` as a line, and closes: it has so many cases. A case connects, sends `CORES NAME` as
-//! a line (hundredths of a core), and runs once it has read a byte. It closes the connection when it ends, or its process's
-//! death does.
+//! A process connects once, sends `expect N` as a line, and closes: it has so many cases. A case connects,
+//! sends `CORES NAME` as a line (hundredths of a core), and runs once it has read a byte. It closes the
+//! connection when it ends, or its process's death does.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

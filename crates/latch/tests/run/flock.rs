@@ -7,7 +7,8 @@ use nix::sys::signal::Signal;
 
 use crate::support::{Place, Running, end, eventually, runs};
 
-/// A `flock` that has the folder of sessions locked, as a process that was stopped in the middle of a write has it.
+/// A `flock` that has the folder of sessions locked, as a process that was stopped in the middle of a write
+/// has it.
 fn locked(place: &Place) -> Running {
     assert_eq!(end(&mut place.script("x", &[], "true")).code, Some(0), "there is a database");
     let mut writer = Command::new("flock");

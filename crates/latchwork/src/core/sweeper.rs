@@ -15,8 +15,8 @@ use super::local::Untended;
 use crate::clock::Clock;
 use crate::locked::locked;
 
-/// The interval between checks while tasks of this client need locks that others of them keep. A turn is taken
-/// back at the second check, a duty at the third.
+/// The interval between checks while tasks of this client need locks that others of them keep. A turn is
+/// taken back at the second check, a duty at the third.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts the sweeper unless it runs. It ends by itself once there is nothing to check.

@@ -203,8 +203,8 @@ impl Drop for Tenure {
     }
 }
 
-/// The reason for a loss that its release was the first to find. A renewal revives nothing (C8), and its answer tells a lock that
-/// was revoked from one that is gone.
+/// The reason for a loss that its release was the first to find. A renewal revives nothing (C8), and its
+/// answer tells a lock that was revoked from one that is gone.
 async fn why_not_held(core: &Arc<Core>, claim: Arc<Claim>) -> Loss {
     if !core.engine.guarantees().tells_revocations {
         return Loss::Removed;

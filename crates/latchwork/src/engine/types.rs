@@ -251,8 +251,8 @@ pub enum Released {
     Freed,
     /// There was nothing of this claim.
     NotHeld,
-    /// There was nothing of this claim but the record that an operator had taken its lock away, and no longer is. An engine
-    /// that keeps this record for the claim's next renewal may answer `NotHeld`.
+    /// There was nothing of this claim but the record that an operator had taken its lock away, and no longer
+    /// is. An engine that keeps this record for the claim's next renewal may answer `NotHeld`.
     Revoked,
 }
 

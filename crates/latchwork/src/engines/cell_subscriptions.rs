@@ -14,8 +14,8 @@ use crate::locked::locked;
 #[derive(Default)]
 pub(super) struct CellSubscriptions {
     channels: Mutex<HashMap<String, Channel>>,
-    /// Held shared by SUBSCRIBE and exclusively by UNSUBSCRIBE, so that the UNSUBSCRIBE of the last watcher cannot overtake the
-    /// SUBSCRIBE of a new one.
+    /// Held shared by SUBSCRIBE and exclusively by UNSUBSCRIBE, so that the UNSUBSCRIBE of the last watcher
+    /// cannot overtake the SUBSCRIBE of a new one.
     subscribing: RwLock<()>,
 }
 
@@ -38,8 +38,8 @@ impl CellSubscriptions {
         locked(&self.channels).values().for_each(|channel| channel.bell.notify_waiters());
     }
 
-    /// Waits for the next message on `channel`. Returns at once if `look` finds a change after `listen` has subscribed. The last
-    /// watcher of a channel unsubscribes with `end`.
+    /// Waits for the next message on `channel`. Returns at once if `look` finds a change after `listen` has
+    /// subscribed. The last watcher of a channel unsubscribes with `end`.
     pub(super) async fn until_told<E: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
         channel: &str,

@@ -41,8 +41,8 @@ struct Slot {
 }
 
 impl WaiterTable {
-    /// Keeps notifications for `id` from now on. Called before the claim is sent, because a notification may overtake its reply.
-    /// Returns whether `id` was in the table before: then this claim is a heartbeat.
+    /// Keeps notifications for `id` from now on. Called before the claim is sent, because a notification may
+    /// overtake its reply. Returns whether `id` was in the table before: then this claim is a heartbeat.
     pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
         match locked(&self.claims).entry(id) {
             Entry::Occupied(slot) => slot.get().silent == 0,
@@ -100,7 +100,8 @@ impl WaiterTable {
         reader.into_iter().for_each(Waker::wake);
     }
 
-    /// The connection that brings notifications is gone, and some may be lost with it: every waiter asks the server.
+    /// The connection that brings notifications is gone, and some may be lost with it: every waiter asks the
+    /// server.
     pub(in crate::engines) fn recheck_all(&self) {
         let readers: Vec<_> = locked(&self.claims)
             .values_mut()

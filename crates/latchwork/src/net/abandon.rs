@@ -1,10 +1,12 @@
-//! Retires a connection on which a caller gave up waiting for a reply: the server may hang, or be cut off without a word.
+//! Retires a connection on which a caller gave up waiting for a reply: the server may hang, or be cut off
+//! without a word.
 
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 
-/// Callers that may cancel at any time say nothing about the connection, unless they waited for longer than this.
+/// Callers that may cancel at any time say nothing about the connection, unless they waited for longer than
+/// this.
 const SLOW: Duration = Duration::from_millis(900);
 
 /// Held while a request waits for its reply. Dropped before the reply came, it retires the connection.
@@ -21,8 +23,8 @@ impl<F: Fn()> AbandonGuard<F> {
         Self { slow_since: None, retire }
     }
 
-    /// For callers that may cancel at any time. After 900 ms without a reply the connection is retired all the same: no other
-    /// caller may be left to notice.
+    /// For callers that may cancel at any time. After 900 ms without a reply the connection is retired all
+    /// the same: no other caller may be left to notice.
     pub(crate) fn retire_if_slow(retire: F) -> Self {
         Self { slow_since: Some(Clock::boottime().now()), retire }
     }

@@ -26,8 +26,9 @@ pub(crate) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Tries the addresses in their order, the next one beside those that are silent. All at once would lead the connections of one
-/// client to different servers, and some servers count an abandoned connection as an error of this host.
+/// Tries the addresses in their order, the next one beside those that are silent. All at once would lead the
+/// connections of one client to different servers, and some servers count an abandoned connection as an error
+/// of this host.
 async fn first_to_answer(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "this name has no address");
     let (mut left, mut attempts) = (addresses.iter(), JoinSet::new());

@@ -1,4 +1,5 @@
-//! A runtime on a thread of its own. Connections that must survive user code which blocks every worker live there.
+//! A runtime on a thread of its own. Connections that must survive user code which blocks every worker live
+//! there.
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use std::future::pending;
@@ -45,8 +46,8 @@ impl OwnThread {
         self.runtime.id()
     }
 
-    /// Runs `work` here, for at most `limit`. The timer is on that thread, because the runtime of the caller may end while `work`
-    /// continues elsewhere.
+    /// Runs `work` here, for at most `limit`. The timer is on that thread, because the runtime of the caller
+    /// may end while `work` continues elsewhere.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) async fn in_time<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut limit = self.spawn(async move { timeout(limit, pending::<()>()).await });

@@ -67,8 +67,8 @@ impl<T: Closable> PerRuntime<T> {
 
     fn opening(&self, runtime: runtime::Id) -> Arc<tokio::sync::Mutex<()>> {
         let mut slots = locked(&self.slots);
-        // Before the attempt, which may fail or be cancelled. A runtime that has ended has no open connection and no task that
-        // opens one.
+        // Before the attempt, which may fail or be cancelled. A runtime that has ended has no open connection
+        // and no task that opens one.
         slots.retain(|(id, slot)| {
             *id == runtime || slot.working().is_some() || Arc::strong_count(&slot.opening) > 1
         });

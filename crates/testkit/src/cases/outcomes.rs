@@ -12,7 +12,8 @@ use crate::Fixture;
 use crate::flaky::{Fault, Faults, Flaky};
 use crate::recorder::{Event, Recorder};
 
-/// Long enough for an answer from a machine that stands still meanwhile: without any, the error would be another.
+/// Long enough for an answer from a machine that stands still meanwhile: without any, the error would be
+/// another.
 const A_WHILE: Duration = Duration::from_secs(2);
 
 async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<Faults>) {

@@ -68,7 +68,8 @@ pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fi
     CellHistory::read(&cell).check().expect("linearizable");
 }
 
-/// Stops a process, but not in the middle of a write to a file that everybody shares: until it continues, nobody could write.
+/// Stops a process, but not in the middle of a write to a file that everybody shares: until it continues,
+/// nobody could write.
 async fn stop(worker: &Worker, client: &Client) {
     loop {
         worker.stop();

@@ -1,9 +1,11 @@
-//! Where servers are installed: on the machine, or in a folder of their own, as `./test versions` unpacks them.
+//! Where servers are installed: on the machine, or in a folder of their own, as `./test versions` unpacks
+//! them.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Names the folder. `crates/xtask/src/versions/` is the other side; it also puts the programs first in `PATH`.
+/// Names the folder. `crates/xtask/src/versions/` is the other side; it also puts the programs first in
+/// `PATH`.
 const VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
 
 /// The folder, if it has this place. What it does not have is the machine's.

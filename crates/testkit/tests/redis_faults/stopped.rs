@@ -67,7 +67,8 @@ async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_f
     assert_eq!(scene.judge(&clients, SOON).await.exclusive(), 2);
 }
 
-/// A request has ten seconds, whoever asks and on whatever runtime; then it is told as one that may still take effect, unless it only looks.
+/// A request has ten seconds, whoever asks and on whatever runtime; then it is told as one that may still
+/// take effect, unless it only looks.
 #[tokio::test]
 async fn a_request_that_a_server_at_a_standstill_never_answers_ends_by_itself() {
     let scene = Scene::new();

@@ -12,7 +12,8 @@ on_both! {
 const PAGE: &str = include_str!("../../../../docs/interop.md");
 /// As the page has it.
 const NAME: &str = "orders/42";
-/// One has a key with the highest bit set, one is no ASCII text, one begins with digits, and one has signs that `printf` replaces.
+/// One has a key with the highest bit set, one is no ASCII text, one begins with digits, and one has signs
+/// that `printf` replaces.
 const NAMES: [&str; 5] = [NAME, "orders/43", "größe 🔒", "42", "100%s"];
 
 /// The block of code on the page that has this comment as its first line.

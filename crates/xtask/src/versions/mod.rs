@@ -1,7 +1,7 @@
 //! `./test versions`: conformance and faults against servers of other versions than the machine's packages.
 //!
-//! They come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so no change has to
-//! pass this; the table in `docs/engines/versions.md` says which version passed when.
+//! They come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so
+//! no change has to pass this; the table in `docs/engines/versions.md` says which version passed when.
 
 mod servers;
 mod table;
@@ -20,8 +20,8 @@ use servers::{SERVERS, Server};
 /// Names the folder of a server for the tests. `crates/testkit/src/servers/root.rs` is the other side.
 const VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
 
-/// Tests the servers whose names begin with `name`, and writes what passed into the table; or a part of the tests, and writes
-/// nothing.
+/// Tests the servers whose names begin with `name`, and writes what passed into the table; or a part of the
+/// tests, and writes nothing.
 pub(crate) fn run(
     report: &'static Report,
     binaries: &[Binary],

@@ -1,5 +1,5 @@
-//! A package of another release of Debian, with everything that it depends on, unpacked into a folder. The machine's own
-//! packages, and its lists of packages, are not touched.
+//! A package of another release of Debian, with everything that it depends on, unpacked into a folder. The
+//! machine's own packages, and its lists of packages, are not touched.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,7 +11,8 @@ const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "usr/lib"];
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 const ELF: &[u8] = b"\x7fELF";
 
-/// Returns the version of the package. The programs are changed to run with the libraries of their own release.
+/// Returns the version of the package. The programs are changed to run with the libraries of their own
+/// release.
 pub(super) fn unpack(
     root: &Path,
     release: &str,

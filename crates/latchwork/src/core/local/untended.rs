@@ -1,4 +1,5 @@
-//! The sweeper checks two things in the queue of a name: turns that were offered, and requests that others need.
+//! The sweeper checks two things in the queue of a name: turns that were offered, and requests that others
+//! need.
 
 use std::sync::Arc;
 
@@ -37,9 +38,9 @@ pub(in crate::core) struct Untended {
 }
 
 impl Queue {
-    /// Called for a task that needs the lock. The duties are then checked until one that nobody attends to is taken
-    /// over, even if no task waits at the time: this one may only try, or wait for less than the interval.
-    /// Returns whether there is anything to check.
+    /// Called for a task that needs the lock. The duties are then checked until one that nobody attends to is
+    /// taken over, even if no task waits at the time: this one may only try, or wait for less than the
+    /// interval. Returns whether there is anything to check.
     pub(super) fn begin_checks(&mut self, clock: Clock) -> bool {
         let is_checked = !clock.lives_in_the_runtime() && self.duties.iter().any(|duty| duty.is_active());
         if is_checked {

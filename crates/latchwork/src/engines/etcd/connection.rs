@@ -139,8 +139,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Asks for the version, and whether there is a leader. Versions from 3.5.28 on tell that only users who have proved who they
-    /// are, and some of them only the role `root`. A user who proves it needs a leader as well, so nothing is lost without an answer.
+    /// Asks for the version, and whether there is a leader. Versions from 3.5.28 on tell that only users who
+    /// have proved who they are, and some of them only the role `root`. A user who proves it needs a leader
+    /// as well, so nothing is lost without an answer.
     async fn ask_status(&mut self, options: &Options) -> Result<()> {
         let is_proved = locked(&self.token).is_some();
         let status: StatusResponse = match self.ask(options, STATUS, StatusRequest {}).await {
@@ -275,8 +276,8 @@ impl Connection {
         })
     }
 
-    /// Waits for an answer. Dropped before it came, this closes the connection: the core waited long enough, and the next request
-    /// goes to another member.
+    /// Waits for an answer. Dropped before it came, this closes the connection: the core waited long enough,
+    /// and the next request goes to another member.
     pub(super) async fn heard<T>(&self, asking: impl Future<Output = T>) -> T {
         let guard = AbandonGuard::retire(|| self.closed.set());
         let answer = asking.await;

@@ -26,8 +26,9 @@ const THEIR_TIME: &str = "SET SESSION time_zone = @@GLOBAL.time_zone";
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// A client that is stopped in the middle of a transaction must not block a lock for longer than this.
 const IDLE: &str = "SET SESSION idle_transaction_timeout = 3";
-/// From MariaDB 11.6.2 on, this is on by default: a statement that waited for a row fails if the row was changed meanwhile. A
-/// claim that waits for another must read the row as it is then. Older servers do not have the setting.
+/// From MariaDB 11.6.2 on, this is on by default: a statement that waited for a row fails if the row was
+/// changed meanwhile. A claim that waits for another must read the row as it is then. Older servers do not
+/// have the setting.
 const SNAPSHOT: &str = "SET SESSION innodb_snapshot_isolation = OFF";
 
 /// A connection. It never comes back to life: whoever finds it closed opens another. Dropped, it ends when what was asked is

@@ -73,9 +73,9 @@ impl Failure {
     }
 }
 
-/// A server that refuses to be greeted. What it says is kept only if it begins with a word that says why: one that does not know
-/// the command repeats what it was sent, and that may be anything. A newer server that does not know it (somebody renamed it) asks
-/// for a password first, although the greeting had one.
+/// A server that refuses to be greeted. What it says is kept only if it begins with a word that says why: one
+/// that does not know the command repeats what it was sent, and that may be anything. A newer server that
+/// does not know it (somebody renamed it) asks for a password first, although the greeting had one.
 pub(super) fn not_greeted(wire_error: WireError, had_password: bool) -> WireError {
     let is_known = match &wire_error {
         WireError::Refused(words) if had_password && words.starts_with("NOAUTH") => false,

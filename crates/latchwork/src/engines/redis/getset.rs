@@ -315,8 +315,8 @@ impl GetSet {
         session.connection().await?.command(command, &session.options).await
     }
 
-    /// The holder, if this is what stands in the key. `None` if its time has come. All clients write times, so it is
-    /// a claim of ours only if this client remembers that it wrote it.
+    /// The holder, if this is what stands in the key. `None` if its time has come. All clients write times,
+    /// so it is a claim of ours only if this client remembers that it wrote it.
     fn holder(&self, found: &Found) -> Option<ClaimState> {
         let value = match found {
             Found::Value(value) => &value[..],

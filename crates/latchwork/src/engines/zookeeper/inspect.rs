@@ -51,8 +51,8 @@ impl Shared {
         Ok(states)
     }
 
-    /// The session's member may be behind its leader, and would call a lock free that is held. After the answer it has
-    /// everything that was done before the request.
+    /// The session's member may be behind its leader, and would call a lock free that is held. After the
+    /// answer it has everything that was done before the request.
     async fn catch_up(&self, session: &Session) -> Result<()> {
         self.ask(session, Request::sync(), &[]).await.map(drop)
     }

@@ -65,8 +65,8 @@ impl Backlog {
         }
     }
 
-    /// Removes abandoned requests if the backlog has doubled since the last time. Not for every request: with a server that hangs,
-    /// each would cost more than the one before.
+    /// Removes abandoned requests if the backlog has doubled since the last time. Not for every request: with
+    /// a server that hangs, each would cost more than the one before.
     pub(super) fn tidy<R>(&mut self, waiting: &mut VecDeque<Sender<R>>) {
         if self.bytes.len() >= self.tidy_at.max(MUCH) {
             self.remove_abandoned(waiting);
@@ -74,8 +74,9 @@ impl Backlog {
         }
     }
 
-    /// Removes every request that was not begun and whose replies were all dropped. It must not be written later: the server would
-    /// grant a lock that nobody knows of. The senders of the backlog are the last of `waiting`, in the same order.
+    /// Removes every request that was not begun and whose replies were all dropped. It must not be written
+    /// later: the server would grant a lock that nobody knows of. The senders of the backlog are the last of
+    /// `waiting`, in the same order.
     pub(super) fn remove_abandoned<R>(&mut self, waiting: &mut VecDeque<Sender<R>>) {
         let unbegun = self.requests.iter().filter(|request| !request.is_begun);
         // A server that replied before it was waiting has taken some senders away.

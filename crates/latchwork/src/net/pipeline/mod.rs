@@ -1,9 +1,9 @@
-//! One connection on which many tasks send requests at once. Requests are written in the order of sending, and replies arrive in
-//! the same order.
+//! One connection on which many tasks send requests at once. Requests are written in the order of sending,
+//! and replies arrive in the same order.
 //!
-//! A task that sends while nothing is outstanding writes its request itself, so no task switch is needed. Requests that other tasks
-//! send meanwhile are left to the read task, which writes them together. It does not wait until there are so many that the server
-//! would run out of work.
+//! A task that sends while nothing is outstanding writes its request itself, so no task switch is needed.
+//! Requests that other tasks send meanwhile are left to the read task, which writes them together. It does
+//! not wait until there are so many that the server would run out of work.
 
 mod backlog;
 mod read_buffer;
@@ -39,8 +39,9 @@ pub(crate) trait Codec: Send + Sync + 'static {
     /// The longest reply, in bytes.
     const MAX_REPLY: usize;
 
-    /// The first reply in `bytes`, and its length; `None` if it has not arrived in full. The same reply is then parsed again when
-    /// more bytes are behind these, with `progress` as this left it. `progress` is new for each reply; the codec sees to that.
+    /// The first reply in `bytes`, and its length; `None` if it has not arrived in full. The same reply is
+    /// then parsed again when more bytes are behind these, with `progress` as this left it. `progress` is new
+    /// for each reply; the codec sees to that.
     ///
     /// # Errors
     /// If these bytes are no reply. Nothing behind them can be parsed either.
@@ -88,7 +89,8 @@ struct Outgoing<R> {
 }
 
 impl<C: Codec> Pipeline<C> {
-    /// Over the two halves of a stream with nothing outstanding. Its read task belongs to this runtime, and ends with it.
+    /// Over the two halves of a stream with nothing outstanding. Its read task belongs to this runtime, and
+    /// ends with it.
     pub(crate) fn over<R, W>(codec: C, (reader, writer): (R, W)) -> Self
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -135,7 +137,8 @@ impl<C: Codec> Pipeline<C> {
         locked(&self.0.outgoing).reason.clone()
     }
 
-    /// No new request is to be sent, and pushed messages are no longer trusted. Outstanding requests may still be answered.
+    /// No new request is to be sent, and pushed messages are no longer trusted. Outstanding requests may
+    /// still be answered.
     pub(crate) fn retire(&self) {
         self.0.retire();
     }
@@ -145,14 +148,15 @@ impl<C: Codec> Pipeline<C> {
         self.0.close(reason);
     }
 
-    /// Sends one request behind all that were sent before. If its reply is dropped before any byte was written, the request is
-    /// never sent. `None` if the connection is closed; nothing was sent then.
+    /// Sends one request behind all that were sent before. If its reply is dropped before any byte was
+    /// written, the request is never sent. `None` if the connection is closed; nothing was sent then.
     pub(crate) fn send(&self, request: &[u8]) -> Option<PendingReply<C::Reply>> {
         let (sender, reply) = oneshot::channel();
         self.0.send(request, [sender]).then_some(reply)
     }
 
-    /// Sends several requests, with no other between them. They are withdrawn only if all their replies are dropped.
+    /// Sends several requests, with no other between them. They are withdrawn only if all their replies are
+    /// dropped.
     pub(crate) fn send_all(&self, requests: &[u8], count: usize) -> Option<Vec<PendingReply<C::Reply>>> {
         let (senders, replies): (Vec<_>, _) = (0..count).map(|_| oneshot::channel()).unzip();
         self.0.send(requests, senders).then_some(replies)
@@ -182,7 +186,8 @@ impl<C: Codec> Shared<C> {
         }
         let mut outgoing = locked(&self.outgoing);
         outgoing.reason = reason.to_owned();
-        // Drops its half of the socket now, or the server would keep the connection until another takes its place.
+        // Drops its half of the socket now, or the server would keep the connection until another takes its
+        // place.
         outgoing.writer = Box::pin(tokio::io::sink());
         let (unanswered, read_task) = (std::mem::take(&mut outgoing.waiting), outgoing.read_task.take());
         drop(outgoing);
@@ -340,7 +345,8 @@ impl<C: Codec, R: AsyncRead + Unpin> ReadTask<C, R> {
         if is_too_much { Err("a reply to nothing".to_owned()) } else { parsed }
     }
 
-    /// Writes the backlog. Tasks that were woken together with this one are about to send more, so it yields to them once.
+    /// Writes the backlog. Tasks that were woken together with this one are about to send more, so it yields
+    /// to them once.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let mut outgoing = locked(&self.shared.outgoing);
         // Under the lock that `close` takes: from here on it finds a waker.

@@ -1,4 +1,5 @@
-//! A MariaDB server of one test: the real `mariadbd`, or MySQL's `mysqld`, which can be asked, killed and started again.
+//! A MariaDB server of one test: the real `mariadbd`, or MySQL's `mysqld`, which can be asked, killed and
+//! started again.
 
 mod product;
 

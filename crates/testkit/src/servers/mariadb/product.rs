@@ -10,7 +10,8 @@ use crate::servers::root::root_with;
 const SMALL_LOG: &str = "--innodb-log-file-size=8M";
 const SMALL_MYSQL_LOG: &str = "--innodb-redo-log-capacity=8M";
 
-/// Which one is installed. The package of MySQL is not in Debian's stable release: `./test versions` unpacks it.
+/// Which one is installed. The package of MySQL is not in Debian's stable release: `./test versions` unpacks
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Product {
     Mariadb,
@@ -50,7 +51,8 @@ impl Product {
     pub(super) fn options(self) -> Vec<String> {
         let mut options = match self {
             Self::Mariadb => vec![SMALL_LOG.to_owned()],
-            // By default it listens on a second port, and reads files of one folder only, which must be there.
+            // By default it listens on a second port, and reads files of one folder only, which must be
+            // there.
             Self::Mysql => {
                 [SMALL_MYSQL_LOG, "--mysqlx=OFF", "--secure-file-priv="].map(str::to_owned).to_vec()
             }
@@ -104,8 +106,8 @@ impl Product {
         }
     }
 
-    /// The first login of a user with a password takes TLS or a key of MySQL's, which the engine does not do without TLS. Later
-    /// MySQL remembers the password's hash.
+    /// The first login of a user with a password takes TLS or a key of MySQL's, which the engine does not do
+    /// without TLS. Later MySQL remembers the password's hash.
     pub(super) fn let_in(self, server: &MariadbServer) {
         if self == Self::Mariadb || server.has_tls {
             return;

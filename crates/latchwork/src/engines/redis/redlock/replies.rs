@@ -38,8 +38,8 @@ impl Replies {
         self.failures.push((error.kind(), error.message().to_owned()));
     }
 
-    /// The kind of error that all of these make together, if nobody is still to be heard of. What every master refuses for good
-    /// is not worth another try, and no outage.
+    /// The kind of error that all of these make together, if nobody is still to be heard of. What every
+    /// master refuses for good is not worth another try, and no outage.
     pub(super) fn kind(&self, is_everybody: bool) -> ErrorKind {
         let is = |wanted: ErrorKind| move |(kind, _): &(ErrorKind, String)| *kind == wanted;
         let all = |wanted: ErrorKind| is_everybody && self.failures.iter().all(is(wanted));

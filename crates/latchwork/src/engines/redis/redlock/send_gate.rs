@@ -7,8 +7,9 @@ use std::task::Poll;
 
 use crate::locked::locked;
 
-/// Open while a claim counts its replies. A connection to a master may still be opening then. Once the gate is closed the claim is
-/// not sent there any more, because its release may already have been sent on that new connection.
+/// Open while a claim counts its replies. A connection to a master may still be opening then. Once the gate
+/// is closed the claim is not sent there any more, because its release may already have been sent on that new
+/// connection.
 #[derive(Default)]
 pub(super) struct SendGate {
     is_closed: Mutex<bool>,

@@ -96,9 +96,9 @@ impl Request {
         }
     }
 
-    /// Answered by the leader, through the member: so it is a sign of life that the leader hears of, and the member is not behind
-    /// afterwards. A member answers a ping by itself, also when the leader has long ended the session and the member was
-    /// cut off before it could be told.
+    /// Answered by the leader, through the member: so it is a sign of life that the leader hears of, and the
+    /// member is not behind afterwards. A member answers a ping by itself, also when the leader has long
+    /// ended the session and the member was cut off before it could be told.
     pub(in super::super) fn sync() -> Self {
         Self::Sync { path: "/".to_owned() }
     }
