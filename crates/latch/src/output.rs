@@ -1,4 +1,4 @@
-//! What `latch` prints: sentences for people, or JSON for programs (`--json`).
+//! The output of `latch`: sentences for people, or JSON for programs (`--json`).
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -50,7 +50,7 @@ impl Foreign {
         Self { kind: kind.into(), length: None, head: Vec::new(), is_lock: false, ends_with_session: false }
     }
 
-    /// The same, if `ends_with_session`: the server removes it when its holder's session ends.
+    /// If `ends_with_session`, the server removes it when its holder's session ends.
     pub fn bound_to_session(self, ends_with_session: bool) -> Self {
         Self { ends_with_session, ..self }
     }

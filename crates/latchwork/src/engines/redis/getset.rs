@@ -285,7 +285,7 @@ impl Engine for GetSet {
 }
 
 impl GetSet {
-    /// What stands in the key.
+    /// The value of the key.
     async fn found(&self, name: &LockName) -> Result<Option<Found>> {
         match self.ask("GET", name).await {
             Ok(Value::BulkString(value)) => Ok(Some(Found::Value(value))),
@@ -345,7 +345,7 @@ impl GetSet {
     }
 }
 
-/// What stands in a key.
+/// The value of a key.
 enum Found {
     Value(Vec<u8>),
     /// Of another type, and when it expires.

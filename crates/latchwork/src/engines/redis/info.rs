@@ -1,4 +1,4 @@
-//! What INFO tells of the server.
+//! The properties of a server, from its INFO.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the replies of the masters tell besides yes and no.
+//! Holders and errors in the replies of the masters.
 
 use super::super::reply;
 use super::super::wire::Value;
