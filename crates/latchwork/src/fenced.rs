@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result, Token};
 
 /// Something that only the newest holder of a lock may use: it remembers the greatest token it was shown, and refuses lower
@@ -47,7 +47,7 @@ impl<T> Fenced<T> {
     /// # Errors
     /// [`ErrorKind::Lost`] if somebody did: the lock that `token` is of has gone on to another.
     pub fn with<R>(&self, token: impl Into<u64>, work: impl FnOnce(&mut T) -> R) -> Result<R> {
-        let (token, mut inner) = (token.into(), locked(&self.inner));
+        let (token, mut inner) = (token.into(), lock_ignoring_poison(&self.inner));
         if token < inner.greatest {
             let message = format!("token {token} is refused: {} was here before", inner.greatest);
             return Err(Error::new(ErrorKind::Lost, message));
@@ -58,7 +58,7 @@ impl<T> Fenced<T> {
 
     /// The greatest token that was shown.
     pub fn greatest(&self) -> u64 {
-        locked(&self.inner).greatest
+        lock_ignoring_poison(&self.inner).greatest
     }
 }
 

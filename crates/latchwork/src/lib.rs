@@ -36,12 +36,12 @@ mod guarantees;
 mod guard;
 mod held;
 mod lock;
-mod locked;
 mod loss;
 mod names;
 #[cfg(feature = "_net")]
 mod net;
 mod owner;
+mod poison;
 mod recipes;
 mod token;
 mod waiting;

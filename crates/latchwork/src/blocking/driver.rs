@@ -8,7 +8,7 @@ use std::thread::Thread;
 
 use tokio::runtime::{Builder, EnterGuard, Handle};
 
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result};
 
 /// A runtime on a thread of its own.
@@ -22,7 +22,7 @@ impl Driver {
     /// The one of this process. A fork starts another: threads do not cross it.
     pub(super) fn of_this_process() -> Result<Self> {
         static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
-        let mut driver = locked(&DRIVER);
+        let mut driver = lock_ignoring_poison(&DRIVER);
         match driver.as_ref().filter(|driver| driver.pid == forkmark::process_id()) {
             Some(driver) => Ok(driver.clone()),
             None => Ok(driver.insert(Self::start()?).clone()),

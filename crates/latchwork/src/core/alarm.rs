@@ -14,7 +14,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::clock::{Clock, Moment};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// Sleeps until `moment` on `clock`.
 pub(crate) async fn sleep_until(clock: Clock, moment: Moment) {
@@ -42,7 +42,7 @@ struct Sleepers {
 impl Alarm {
     fn of_this_process() -> Option<&'static Self> {
         static ALARM: Mutex<Option<&'static Alarm>> = Mutex::new(None);
-        let mut alarm = locked(&ALARM);
+        let mut alarm = lock_ignoring_poison(&ALARM);
         if alarm.is_none_or(Self::is_of_another_process) {
             *alarm = Self::start();
         }
@@ -70,7 +70,7 @@ impl Alarm {
     }
 
     fn wake_due(&self) {
-        let mut sleepers = locked(&self.sleepers);
+        let mut sleepers = lock_ignoring_poison(&self.sleepers);
         let later = sleepers.by_time.split_off(&(Clock::boottime().now(), u64::MAX));
         let due = std::mem::replace(&mut sleepers.by_time, later);
         self.set_for_first(&sleepers);
@@ -87,7 +87,7 @@ impl Alarm {
     }
 
     fn enter(&self, moment: Moment, key: Option<u64>, waker: &Waker) -> u64 {
-        let mut sleepers = locked(&self.sleepers);
+        let mut sleepers = lock_ignoring_poison(&self.sleepers);
         let key = key.unwrap_or_else(|| {
             sleepers.last_key += 1;
             sleepers.last_key
@@ -103,7 +103,7 @@ impl Alarm {
     }
 
     fn leave(&self, moment: Moment, key: u64) {
-        let gone = locked(&self.sleepers).by_time.remove(&(moment, key));
+        let gone = lock_ignoring_poison(&self.sleepers).by_time.remove(&(moment, key));
         drop(gone);
     }
 }
@@ -177,7 +177,7 @@ mod tests {
             let mut stays = Box::pin(sleep_until(Clock::boottime(), far));
             let task = Arc::new(Task(Mutex::default()));
             assert!(stays.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            *locked(&task.0) = Some(stays);
+            *lock_ignoring_poison(&task.0) = Some(stays);
             let waker = Waker::from(task);
             assert!(moved.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             drop(waker);
@@ -196,7 +196,7 @@ mod tests {
             let sleeping = sleep_until(Clock::boottime(), far);
             assert!(tokio::time::timeout(Duration::from_millis(5), sleeping).await.is_err());
             let alarm = Alarm::of_this_process().expect("there are threads");
-            assert!(!locked(&alarm.sleepers).by_time.keys().any(|(moment, _)| *moment == far));
+            assert!(!lock_ignoring_poison(&alarm.sleepers).by_time.keys().any(|(moment, _)| *moment == far));
         });
     }
 }

@@ -14,7 +14,7 @@ use super::defaults;
 use super::limits::Limits;
 use super::shield::Work;
 use crate::clock::{Clock, Moment};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// Starts tasks, and the thread of a client's own once something needs it.
 pub(crate) struct Background {
@@ -64,7 +64,7 @@ impl Background {
 
     /// How many tasks are not done yet.
     pub(crate) fn unfinished(&self) -> usize {
-        let counts = locked(&self.unfinished.counts);
+        let counts = lock_ignoring_poison(&self.unfinished.counts);
         counts.requests + counts.kept
     }
 
@@ -78,7 +78,7 @@ impl Background {
         let is_own_thread = || self.thread_id.get() == Some(&std::thread::current().id());
         if self.clock.lives_in_the_runtime()
             || timeout.is_zero()
-            || locked(&self.unfinished.counts).requests == 0
+            || lock_ignoring_poison(&self.unfinished.counts).requests == 0
             || is_own_thread()
         {
             return;
@@ -89,7 +89,7 @@ impl Background {
         let (now, grace) =
             (self.clock.now(), if blocks_runtime { Duration::ZERO } else { defaults::SETTLE_GRACE });
         self.settles_at.send_replace(now.after(grace));
-        let counts = locked(&self.unfinished.counts);
+        let counts = lock_ignoring_poison(&self.unfinished.counts);
         let waiting =
             self.unfinished.released.wait_timeout_while(counts, timeout, |counts| counts.requests > 0);
         drop(waiting.unwrap_or_else(PoisonError::into_inner));
@@ -186,7 +186,7 @@ impl Background {
     ///
     /// It ends with the client: tasks on it hold what they need, and with it the client, until they are done.
     pub(crate) fn thread(&self) -> Option<Handle> {
-        let mut thread = locked(&self.thread);
+        let mut thread = lock_ignoring_poison(&self.thread);
         if thread.is_none() {
             let (stop, (sender, made)) = (self.stop.clone(), std::sync::mpsc::channel());
             let (watch, thread_id) = (self.limits.clone().watch(self.clock), self.thread_id.clone());
@@ -247,14 +247,14 @@ struct Counted {
 
 impl Counted {
     fn new(unfinished: &Arc<Unfinished>, count: fn(&mut Counts) -> &mut usize) -> Self {
-        *count(&mut locked(&unfinished.counts)) += 1;
+        *count(&mut lock_ignoring_poison(&unfinished.counts)) += 1;
         Self { unfinished: unfinished.clone(), count }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut counts = locked(&self.unfinished.counts);
+        let mut counts = lock_ignoring_poison(&self.unfinished.counts);
         *(self.count)(&mut counts) -= 1;
         let is_released = counts.requests == 0;
         drop(counts);

@@ -9,7 +9,7 @@ use super::active::Part;
 use super::pending_release::PendingRelease;
 use super::{Core, local};
 use crate::engine::{Boxed, Claim};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// How many wake-ups the task may miss before its duty is taken over.
 const MISSES: u8 = 2;
@@ -90,7 +90,7 @@ impl Duty {
     /// must not send anything then.
     pub(super) fn runs(&self, waker: &Waker, request: Option<Arc<dyn Seize>>) -> bool {
         self.misses.store(0, Ordering::Relaxed);
-        let mut task = locked(&self.task);
+        let mut task = lock_ignoring_poison(&self.task);
         // Under the mutex that a take-over holds: either the take-over finds this request, or this call sees
         // the take-over.
         if !self.is_active() {
@@ -109,7 +109,7 @@ impl Duty {
     pub(super) fn finish(&self) -> bool {
         let is_done = self.leave(DONE);
         // Two statements: the waker must not be dropped while the mutex or the client's queue is locked.
-        let task = std::mem::take(&mut *locked(&self.task));
+        let task = std::mem::take(&mut *lock_ignoring_poison(&self.task));
         drop(task);
         is_done
     }
@@ -119,11 +119,11 @@ impl Duty {
     /// order.
     pub(super) fn take_over(&self) -> bool {
         if self.misses.fetch_add(1, Ordering::Relaxed) < MISSES {
-            let waker = locked(&self.task).waker.clone();
+            let waker = lock_ignoring_poison(&self.task).waker.clone();
             waker.into_iter().for_each(Waker::wake);
             return false;
         }
-        let task = locked(&self.task);
+        let task = lock_ignoring_poison(&self.task);
         let seized = match &task.request {
             Some(request) => request.seize(&|| self.leave(TAKEN_OVER)),
             None => self.leave(TAKEN_OVER).then_some(None),
@@ -156,7 +156,7 @@ impl<T: 'static> Seizable<T> {
 
     /// `None`: the request was taken away.
     pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut request = locked(&self.0);
+        let mut request = lock_ignoring_poison(&self.0);
         let Some(polled) = &mut *request else { return Poll::Ready(None) };
         let answer = std::task::ready!(polled.as_mut().poll(context));
         let done = request.take();
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_request_that_is_being_polled_is_not_taken() {
         let request = Seizable::new(Box::pin(std::future::ready(7)));
-        let polling = locked(&request.0);
+        let polling = lock_ignoring_poison(&request.0);
         assert!(request.seize(&|| panic!("it must not even ask")).is_none());
         drop(polling);
         assert_eq!(request.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Some(7)));

@@ -12,7 +12,7 @@ use super::{Core, alarm, telemetry};
 use crate::Loss;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Renewal};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// No guard's turn: the claim was given back.
 const GIVEN_BACK: u32 = u32::MAX;
@@ -57,7 +57,7 @@ impl Hold {
 
     /// Whatever finds that the lease is lost says so, once.
     fn touch<T>(&self, touch: impl FnOnce(&mut Lease) -> T) -> T {
-        let mut lease = locked(&self.lease);
+        let mut lease = lock_ignoring_poison(&self.lease);
         let was_lost = lease.found_lost();
         let seen = touch(&mut lease);
         let news = lease.found_lost().filter(|_| was_lost.is_none() && !self.is_given_back());
@@ -70,7 +70,7 @@ impl Hold {
 
     /// When to renew it. `jitter` is any byte, drawn at random.
     pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
-        locked(&self.lease).renew_at(now, jitter)
+        lock_ignoring_poison(&self.lease).renew_at(now, jitter)
     }
 
     /// Why the lease is lost, if it is. `now` was read after it began.
@@ -85,12 +85,12 @@ impl Hold {
 
     /// Whether it is held at `now`, for code that must not tell anybody of a loss.
     pub(crate) fn is_certain_at(&self, now: Moment) -> bool {
-        locked(&self.lease).judged(now).is_none()
+        lock_ignoring_poison(&self.lease).judged(now).is_none()
     }
 
     /// How long one request for its renewal may take.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
-        locked(&self.lease).patience(now)
+        lock_ignoring_poison(&self.lease).patience(now)
     }
 
     /// Why it is lost, if it is: to a fork of the process that took it, it always is.
@@ -122,7 +122,7 @@ impl Hold {
     /// The next guard holds from now on.
     pub(crate) fn begin_turn(&self, turn: u8, now: Moment) {
         self.turn.store(u32::from(turn), Ordering::Release);
-        locked(&self.lease).begin_turn(now);
+        lock_ignoring_poison(&self.lease).begin_turn(now);
     }
 
     /// Whether the guard of this turn still holds it.
@@ -132,7 +132,7 @@ impl Hold {
 
     /// The holder gave it back: from here on nothing renews it, and nothing counts as a loss.
     pub(crate) fn set_given_back(&self) {
-        let _no_look_meanwhile = locked(&self.lease);
+        let _no_look_meanwhile = lock_ignoring_poison(&self.lease);
         self.turn.store(GIVEN_BACK, Ordering::Release);
     }
 
@@ -150,7 +150,7 @@ impl Hold {
             if let Some(loss) = self.loss() {
                 return loss;
             }
-            let stop_at = locked(&self.lease).stop_at();
+            let stop_at = lock_ignoring_poison(&self.lease).stop_at();
             tokio::select! {
                 biased;
                 () = changed => {}

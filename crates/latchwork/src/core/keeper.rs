@@ -17,7 +17,7 @@ use super::defaults;
 use super::hold::Hold;
 use crate::clock::{self, Clock, Moment};
 use crate::engine::{ClaimId, ErasedEngine, SharedEngine};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Loss};
 
 /// So many are kept without an order at most: to sort many at once would take long.
@@ -130,19 +130,19 @@ impl Schedule {
             None => return self.insert(hold, now),
         };
         self.fresh[at] = Some(hold.clone());
-        *locked(&hold.place) = Some(Place::Fresh(at));
+        *lock_ignoring_poison(&hold.place) = Some(Place::Fresh(at));
         due(hold, now)
     }
 
     fn insert(&mut self, hold: &Arc<Hold>, now: Moment) -> Moment {
         let due = due(hold, now);
-        *locked(&hold.place) = Some(Place::Due(due));
+        *lock_ignoring_poison(&hold.place) = Some(Place::Due(due));
         self.due.insert((due, hold.claim.id), hold.clone());
         due
     }
 
     fn remove(&mut self, hold: &Hold) {
-        match locked(&hold.place).take() {
+        match lock_ignoring_poison(&hold.place).take() {
             None => {}
             Some(Place::Fresh(at)) => {
                 self.fresh[at] = None;
@@ -167,7 +167,7 @@ impl Schedule {
             |((due, id), _): (&(Moment, ClaimId), &Arc<Hold>)| ids.contains(id).then_some((*due, *id));
         for key in self.due.iter().filter_map(named).collect::<Vec<_>>() {
             let hold = self.due.remove(&key).expect("it was just there");
-            *locked(&hold.place) = Some(Place::Due(now));
+            *lock_ignoring_poison(&hold.place) = Some(Place::Due(now));
             self.due.insert((now, key.1), hold);
         }
     }
@@ -184,7 +184,7 @@ impl Schedule {
                 break;
             }
             let hold = first.remove();
-            *locked(&hold.place) = None;
+            *lock_ignoring_poison(&hold.place) = None;
             holds.push(hold);
         }
         // What was planned stays planned: or every short hold on an idle client would ring the keeper.
@@ -203,7 +203,7 @@ fn due(hold: &Hold, now: Moment) -> Moment {
 
 impl Shared {
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        locked(&self.schedule)
+        lock_ignoring_poison(&self.schedule)
     }
 
     /// Whether this process is a fork, or an image that was restored on another boot. To renew then would be to keep

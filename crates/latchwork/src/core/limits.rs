@@ -9,7 +9,7 @@ use std::task::Waker;
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The requests that are under way, and until when each may be.
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct Place {
 impl Limits {
     /// Has `waker` woken at `limit`. `None` if nobody watches: before the client has its thread, or if it cannot have one.
     pub(crate) fn enter(&self, limit: Moment, waker: &Waker) -> Option<usize> {
-        let mut watched = locked(&self.watched);
+        let mut watched = lock_ignoring_poison(&self.watched);
         let looks_at = watched.looks_at?;
         let place = Place { limit, waker: Some(waker.clone()) };
         let at = match watched.free.pop() {
@@ -58,7 +58,7 @@ impl Limits {
 
     /// The same for a request that may have moved to another task. False if nobody watches any more.
     pub(crate) fn stay(&self, at: usize, waker: &Waker) -> bool {
-        let mut watched = locked(&self.watched);
+        let mut watched = lock_ignoring_poison(&self.watched);
         let is_watched = watched.looks_at.is_some();
         let former = match &mut watched.places[at].waker {
             Some(same) if same.will_wake(waker) => None,
@@ -72,7 +72,7 @@ impl Limits {
 
     /// The request is over.
     pub(crate) fn leave(&self, at: usize) {
-        let mut watched = locked(&self.watched);
+        let mut watched = lock_ignoring_poison(&self.watched);
         let former = watched.places[at].waker.take();
         watched.free.push(at);
         drop(watched);
@@ -83,7 +83,7 @@ impl Limits {
     pub(crate) async fn watch(self: Arc<Self>, clock: Clock) {
         let watch = Watch(&self);
         loop {
-            let (due, next) = locked(&watch.0.watched).take_due(clock.now());
+            let (due, next) = lock_ignoring_poison(&watch.0.watched).take_due(clock.now());
             due.into_iter().for_each(Waker::wake);
             tokio::select! {
                 biased;
@@ -110,7 +110,7 @@ struct Watch<'a>(&'a Limits);
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        let mut watched = locked(&self.0.watched);
+        let mut watched = lock_ignoring_poison(&self.0.watched);
         watched.looks_at = None;
         let left: Vec<_> = watched.places.iter_mut().filter_map(|place| place.waker.take()).collect();
         drop(watched);

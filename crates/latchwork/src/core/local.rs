@@ -28,8 +28,8 @@ use super::watched::Watched;
 use super::{Core, Hold, Patience, Tenure, Terms, Ticket, defaults, no_answer, no_answer_in_time, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
-use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, LockName, Result};
 
 const SHARDS: usize = 16;
@@ -95,7 +95,7 @@ impl Local {
 
     fn shard(&self, name: &LockName) -> MutexGuard<'_, Shard> {
         // Not the lowest bits, which place the name inside its shard.
-        locked(&self.shards[(name.hash_code() >> 32) as usize % SHARDS])
+        lock_ignoring_poison(&self.shards[(name.hash_code() >> 32) as usize % SHARDS])
     }
 }
 

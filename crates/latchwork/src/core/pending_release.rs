@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::Core;
 use super::active::Part;
 use crate::clock::Moment;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, LockName};
 
 /// One such release, or the claim before it. The queue of its name lists it until the name opens.
@@ -44,11 +44,11 @@ impl PendingRelease {
 
     /// A request is about to be sent.
     pub(super) fn asking(&self) {
-        locked(&self.state).is_pausing = false;
+        lock_ignoring_poison(&self.state).is_pausing = false;
     }
 
     pub(super) fn failed(&self, failure: &Error) {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         state.failures += 1;
         state.failure = Some(failure.again());
         state.is_pausing = true;
@@ -58,7 +58,7 @@ impl PendingRelease {
 
     /// The name is open again.
     pub(super) fn over(&self) {
-        locked(&self.state).is_over = true;
+        lock_ignoring_poison(&self.state).is_over = true;
         self.changed.notify_waiters();
     }
 
@@ -71,20 +71,20 @@ impl PendingRelease {
     /// one request at a time.
     pub(super) fn hurry(&self) {
         // Once for each pause: what is notified twice would end the next pause as well.
-        if std::mem::take(&mut locked(&self.state).is_pausing) {
+        if std::mem::take(&mut lock_ignoring_poison(&self.state).is_pausing) {
             self.retry.notify_one();
         }
     }
 
     /// Has the release repeated, and waits for the answer until `limit`. Returns whether the name is open.
     pub(super) async fn repeat_now(&self, core: &Core, limit: Moment) -> bool {
-        let known = locked(&self.state).failures;
+        let known = lock_ignoring_poison(&self.state).failures;
         self.hurry();
         let answered = async {
             loop {
                 let changed = self.changed.notified();
                 {
-                    let state = locked(&self.state);
+                    let state = lock_ignoring_poison(&self.state);
                     if state.is_over {
                         return true;
                     }
@@ -100,7 +100,7 @@ impl PendingRelease {
 
     /// Why `name` is closed. `unanswered`: the error if no request has failed, and the first is still under way.
     pub(super) fn error(&self, core: &Core, name: &LockName, unanswered: impl FnOnce() -> Error) -> Error {
-        let error = match &locked(&self.state).failure {
+        let error = match &lock_ignoring_poison(&self.state).failure {
             Some(failure) => {
                 let message = format!(
                     "an earlier claim of this client is not given back yet, and its release is repeated: {}",

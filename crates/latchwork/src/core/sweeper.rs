@@ -13,7 +13,7 @@ use super::Core;
 use super::finish::Finish;
 use super::local::Untended;
 use crate::clock::Clock;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The interval between checks while tasks of this client need locks that others of them keep. A turn is
 /// taken back at the second check, a duty at the third.
@@ -58,7 +58,7 @@ impl Drop for Running {
 fn look_around(core: &Arc<Core>) -> bool {
     let mut untended = Untended::default();
     for shard in core.local.shards() {
-        locked(shard).look_around(&mut untended);
+        lock_ignoring_poison(shard).look_around(&mut untended);
     }
     // With no shard locked: a dropped turn goes to the next task, and a woken task may run any code.
     drop(untended.turns);
@@ -73,5 +73,5 @@ fn look_around(core: &Arc<Core>) -> bool {
 }
 
 fn is_contended(core: &Core) -> bool {
-    core.local.shards().iter().any(|shard| locked(shard).is_contended())
+    core.local.shards().iter().any(|shard| lock_ignoring_poison(shard).is_contended())
 }

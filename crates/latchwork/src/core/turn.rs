@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::grip::Grip;
 use super::ticket::Ticket;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The value that a task receives when its turn comes.
 pub(crate) enum Turn {
@@ -63,7 +63,7 @@ impl TurnSlot {
     /// Puts the turn into the slot. Only for a waiting task. Returns its waker, which must be woken after all
     /// mutexes are unlocked.
     pub(super) fn offer(&self, turn: Turn) -> Option<Waker> {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         self.is_offered.store(true, Ordering::Release);
         match std::mem::replace(&mut *state, State::Offered { turn, seen: false }) {
             State::Waiting(waker) => waker,
@@ -78,7 +78,7 @@ impl TurnSlot {
 
     /// Takes back a turn that was found untaken twice.
     pub(super) fn take_back(&self) -> Option<Turn> {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         match &mut *state {
             State::Offered { seen: seen @ false, .. } => {
                 *seen = true;
@@ -91,12 +91,12 @@ impl TurnSlot {
 
     /// Called when the task queues again.
     pub(super) fn wait_again(&self, waker: &Waker) {
-        *locked(&self.state) = State::Waiting(Some(waker.clone()));
+        *lock_ignoring_poison(&self.state) = State::Waiting(Some(waker.clone()));
     }
 
     /// Called when the task is gone.
     pub(super) fn close(&self) -> Closed {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         self.is_offered.store(false, Ordering::Release);
         let former = std::mem::replace(&mut *state, State::Closed);
         drop(state);
@@ -108,7 +108,7 @@ impl TurnSlot {
     }
 
     pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Found> {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         match &mut *state {
             State::Waiting(Some(waker)) if waker.will_wake(context.waker()) => Poll::Pending,
             State::Waiting(waker) => {

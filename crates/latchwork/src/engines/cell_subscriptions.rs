@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 
 use crate::Result;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The subscribed channels. When the connection ends, every watcher is woken.
 #[derive(Default)]
@@ -28,14 +28,14 @@ struct Channel {
 impl CellSubscriptions {
     /// A message arrived on this channel.
     pub(super) fn tell(&self, channel: &str) {
-        if let Some(channel) = locked(&self.channels).get(channel) {
+        if let Some(channel) = lock_ignoring_poison(&self.channels).get(channel) {
             channel.bell.notify_waiters();
         }
     }
 
     /// No more messages arrive: every watcher is woken.
     pub(super) fn tell_all(&self) {
-        locked(&self.channels).values().for_each(|channel| channel.bell.notify_waiters());
+        lock_ignoring_poison(&self.channels).values().for_each(|channel| channel.bell.notify_waiters());
     }
 
     /// Waits for the next message on `channel`. Returns at once if `look` finds a change after `listen` has
@@ -63,7 +63,7 @@ impl CellSubscriptions {
     }
 
     fn is_watched(&self, channel: &str) -> bool {
-        locked(&self.channels).contains_key(channel)
+        lock_ignoring_poison(&self.channels).contains_key(channel)
     }
 }
 
@@ -78,7 +78,7 @@ struct Watching<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send
 impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static> Watching<E, F> {
     fn begin(subscriptions: &Arc<CellSubscriptions>, channel: &str, end: F) -> (Self, Arc<Notify>) {
         let bell = {
-            let mut channels = locked(&subscriptions.channels);
+            let mut channels = lock_ignoring_poison(&subscriptions.channels);
             let watched = channels.entry(channel.to_owned()).or_default();
             watched.watchers += 1;
             watched.bell.clone()
@@ -90,7 +90,7 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
 
     /// Whether nobody watches any more.
     fn was_last(&self) -> bool {
-        let mut channels = locked(&self.subscriptions.channels);
+        let mut channels = lock_ignoring_poison(&self.subscriptions.channels);
         let Some(watched) = channels.get_mut(&self.channel) else { return false };
         watched.watchers -= 1;
         let is_last = watched.watchers == 0;
@@ -137,12 +137,12 @@ mod tests {
         let watch = || {
             let (listens, ends) = (speaks.clone(), speaks.clone());
             let listen = async move {
-                *locked(&listens) = true;
+                *lock_ignoring_poison(&listens) = true;
                 Ok(())
             };
             let end = move || async move {
                 tokio::task::yield_now().await;
-                *locked(&ends) = false;
+                *lock_ignoring_poison(&ends) = false;
             };
             let subscriptions = subscriptions.clone();
             async move { subscriptions.until_told("a", listen, async { Ok(false) }, end).await }
@@ -150,7 +150,7 @@ mod tests {
         for yields in 0..20 {
             let first = tokio::spawn(watch());
             tokio::task::yield_now().await;
-            assert!(*locked(&speaks));
+            assert!(*lock_ignoring_poison(&speaks));
             first.abort();
             for _ in 0..yields {
                 tokio::task::yield_now().await;
@@ -159,13 +159,13 @@ mod tests {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            assert!(*locked(&speaks) && subscriptions.is_watched("a"), "deaf after {yields}");
+            assert!(*lock_ignoring_poison(&speaks) && subscriptions.is_watched("a"), "deaf after {yields}");
             subscriptions.tell("a");
             second.await.expect("no panic").expect("told");
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            assert!(!*locked(&speaks) && !subscriptions.is_watched("a"), "nobody is left");
+            assert!(!*lock_ignoring_poison(&speaks) && !subscriptions.is_watched("a"), "nobody is left");
         }
     }
 }

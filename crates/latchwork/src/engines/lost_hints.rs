@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::Notify;
 
 use crate::engine::ClaimId;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// A queue of claim ids with one reader.
 #[derive(Default)]
@@ -16,14 +16,14 @@ pub(super) struct LossHints {
 
 impl LossHints {
     pub(super) fn tell(&self, claim: ClaimId) {
-        locked(&self.claims).push(claim);
+        lock_ignoring_poison(&self.claims).push(claim);
         self.bell.notify_one();
     }
 
     /// Waits for the next hint, and takes all that are there.
     pub(super) async fn take(&self) -> Vec<ClaimId> {
         loop {
-            let claims = std::mem::take(&mut *locked(&self.claims));
+            let claims = std::mem::take(&mut *lock_ignoring_poison(&self.claims));
             if !claims.is_empty() {
                 return claims;
             }

@@ -17,8 +17,8 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, LockState, Released, Renewal, Revoke,
     Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 /// The memory engine. Clones share their locks: give a clone to each client that is to compete.
@@ -182,7 +182,7 @@ impl Memory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        locked(&self.state)
+        lock_ignoring_poison(&self.state)
     }
 
     /// Plays the faults set for `verb` around what it does.

@@ -11,8 +11,8 @@ use std::sync::Mutex;
 use std::task::{Poll, Waker};
 
 use crate::engine::ClaimId;
-use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::poison::lock_ignoring_poison;
 
 /// Notification for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl WaiterTable {
     /// Keeps notifications for `id` from now on. Called before the claim is sent, because a notification may
     /// overtake its reply. Returns whether `id` was in the table before: then this claim is a heartbeat.
     pub(in crate::engines) fn expect(&self, id: ClaimId) -> bool {
-        match locked(&self.claims).entry(id) {
+        match lock_ignoring_poison(&self.claims).entry(id) {
             Entry::Occupied(slot) => slot.get().silent == 0,
             Entry::Vacant(slot) => {
                 slot.insert(Slot::default());
@@ -55,17 +55,17 @@ impl WaiterTable {
 
     /// How many claims wait.
     pub(in crate::engines) fn waiting(&self) -> usize {
-        locked(&self.claims).len()
+        lock_ignoring_poison(&self.claims).len()
     }
 
     /// Forgets a claim.
     pub(in crate::engines) fn forget(&self, id: ClaimId) {
-        locked(&self.claims).remove(&id);
+        lock_ignoring_poison(&self.claims).remove(&id);
     }
 
     /// Counts how often in a row this claim found a holder that announces no release.
     pub(in crate::engines) fn met(&self, id: ClaimId, is_silent: bool) -> u32 {
-        match locked(&self.claims).entry(id) {
+        match lock_ignoring_poison(&self.claims).entry(id) {
             Entry::Vacant(_) => 0,
             Entry::Occupied(mut slot) => {
                 let silent = &mut slot.get_mut().silent;
@@ -77,7 +77,7 @@ impl WaiterTable {
 
     /// From now on, a change of `key` is a notification for `id`.
     pub(in crate::engines) fn watch(&self, id: ClaimId, key: &str) {
-        if let Some(slot) = locked(&self.claims).get_mut(&id) {
+        if let Some(slot) = lock_ignoring_poison(&self.claims).get_mut(&id) {
             slot.watched = Some(key.into());
         }
     }
@@ -86,7 +86,7 @@ impl WaiterTable {
     pub(in crate::engines) fn changed(&self, key: &[u8]) {
         let watches =
             |slot: &&mut Slot| slot.watched.as_ref().is_some_and(|watched| watched.as_bytes() == key);
-        let readers: Vec<_> = locked(&self.claims)
+        let readers: Vec<_> = lock_ignoring_poison(&self.claims)
             .values_mut()
             .filter(watches)
             .filter_map(|slot| slot.deliver(Notification::Recheck))
@@ -96,14 +96,15 @@ impl WaiterTable {
 
     /// Delivers a notification to `id`, if it waits.
     pub(in crate::engines) fn deliver(&self, id: ClaimId, notification: Notification) {
-        let reader = locked(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(notification));
+        let reader =
+            lock_ignoring_poison(&self.claims).get_mut(&id).and_then(|slot| slot.deliver(notification));
         reader.into_iter().for_each(Waker::wake);
     }
 
     /// The connection that brings notifications is gone, and some may be lost with it: every waiter asks the
     /// server.
     pub(in crate::engines) fn recheck_all(&self) {
-        let readers: Vec<_> = locked(&self.claims)
+        let readers: Vec<_> = lock_ignoring_poison(&self.claims)
             .values_mut()
             .filter_map(|slot| slot.deliver(Notification::Recheck))
             .collect();
@@ -113,7 +114,7 @@ impl WaiterTable {
     /// The next notification for `id`. Cancel safe: a notification stays until it is returned.
     pub(in crate::engines) async fn next(&self, id: ClaimId) -> Notification {
         poll_fn(|context| {
-            let mut claims = locked(&self.claims);
+            let mut claims = lock_ignoring_poison(&self.claims);
             let Some(slot) = claims.get_mut(&id) else { return Poll::Ready(Notification::Recheck) };
             match slot.notification.take() {
                 Some(notification) => Poll::Ready(notification),

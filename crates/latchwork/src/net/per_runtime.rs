@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::{self, Handle};
 
 use crate::Result;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// A connection that stays closed once it is closed.
 pub(crate) trait Closable {
@@ -59,14 +59,14 @@ impl<T: Closable> PerRuntime<T> {
             return Ok(connection); // Another task was faster.
         }
         let connection = Arc::new(open().await?);
-        if let Some((_, slot)) = locked(&self.slots).iter_mut().find(|(id, _)| *id == runtime) {
+        if let Some((_, slot)) = lock_ignoring_poison(&self.slots).iter_mut().find(|(id, _)| *id == runtime) {
             slot.connection = Some(connection.clone());
         }
         Ok(connection)
     }
 
     fn opening(&self, runtime: runtime::Id) -> Arc<tokio::sync::Mutex<()>> {
-        let mut slots = locked(&self.slots);
+        let mut slots = lock_ignoring_poison(&self.slots);
         // Before the attempt, which may fail or be cancelled. A runtime that has ended has no open connection
         // and no task that opens one.
         slots.retain(|(id, slot)| {
@@ -81,7 +81,7 @@ impl<T: Closable> PerRuntime<T> {
     }
 
     fn working(&self, runtime: runtime::Id) -> Option<Arc<T>> {
-        locked(&self.slots).iter().find(|(id, _)| *id == runtime)?.1.working().cloned()
+        lock_ignoring_poison(&self.slots).iter().find(|(id, _)| *id == runtime)?.1.working().cloned()
     }
 }
 
@@ -115,9 +115,9 @@ mod tests {
             assert!(runtime.block_on(connections.get(is_down)).is_err());
         }
         assert!(
-            locked(&connections.slots).len() <= 1,
+            lock_ignoring_poison(&connections.slots).len() <= 1,
             "{} runtimes are kept",
-            locked(&connections.slots).len()
+            lock_ignoring_poison(&connections.slots).len()
         );
     }
 

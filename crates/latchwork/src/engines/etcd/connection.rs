@@ -29,10 +29,10 @@ use super::wire::{
     AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, STATUS, StatusRequest, StatusResponse,
 };
 use crate::engine::Boxed;
-use crate::locked::locked;
 use crate::net::abandon::AbandonGuard;
 use crate::net::dial::dial;
 use crate::net::per_runtime::Closable;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, Result};
 
 /// How long one member is tried before the next one, if there are others. Keep-alives must not wait for a
@@ -143,7 +143,7 @@ impl Connection {
     /// have proved who they are, and some of them only the role `root`. A user who proves it needs a leader
     /// as well, so nothing is lost without an answer.
     async fn ask_status(&mut self, options: &Options) -> Result<()> {
-        let is_proved = locked(&self.token).is_some();
+        let is_proved = lock_ignoring_poison(&self.token).is_some();
         let status: StatusResponse = match self.ask(options, STATUS, StatusRequest {}).await {
             Ok(status) => status,
             Err(status) if failure::is_not_permitted(&status) => return Ok(()),
@@ -167,7 +167,7 @@ impl Connection {
         let Some(user) = &options.user else { return Ok(()) };
         let request = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
         let answer: AuthenticateResponse = self.send(AUTHENTICATE, request).await?;
-        *locked(&self.token) = answer.token.parse().ok();
+        *lock_ignoring_poison(&self.token) = answer.token.parse().ok();
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl Connection {
         let mut request = tonic::Request::new(message);
         // A member that has lost the majority must say so at once, and end streams that would stay silent.
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
-        if let Some(token) = &*locked(&self.token) {
+        if let Some(token) = &*lock_ignoring_poison(&self.token) {
             request.metadata_mut().insert("token", token.clone());
         }
         request

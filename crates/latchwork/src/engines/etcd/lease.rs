@@ -17,7 +17,7 @@ use super::wire::{
 use crate::Result;
 use crate::clock::{self, Clock, Moment};
 use crate::core::defaults::less_drift;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// One lease. Once it is over, it stays so.
 pub(super) struct Lease {
@@ -66,12 +66,12 @@ impl Lease {
 
     /// Until when it is there for sure, unless somebody revokes it.
     pub(super) fn deadline(&self) -> Moment {
-        locked(&self.kept).after(less_drift(self.ttl))
+        lock_ignoring_poison(&self.kept).after(less_drift(self.ttl))
     }
 
     /// How much of it is used up.
     fn used(&self) -> Duration {
-        Clock::boottime().now().since(*locked(&self.kept))
+        Clock::boottime().now().since(*lock_ignoring_poison(&self.kept))
     }
 
     /// Whether most of it is left: not yet a third is used up.
@@ -108,7 +108,7 @@ impl Lease {
             self.end();
             return Ok(None);
         }
-        let mut kept = locked(&self.kept);
+        let mut kept = lock_ignoring_poison(&self.kept);
         *kept = sent.max(*kept);
         drop(kept);
         Ok(Some(self.renewals.fetch_add(1, Ordering::Relaxed)))

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::keys;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// So many are kept. With more, most are of locks that nobody wants any more.
 const MOST_SPARE: usize = 4_096;
@@ -31,7 +31,7 @@ struct Spare {
 impl Names {
     /// A key that may be used instead of this new one, or else this one.
     pub(super) fn choose(&self, new: Vec<u8>) -> Vec<u8> {
-        let mut spare = locked(&self.spare);
+        let mut spare = lock_ignoring_poison(&self.spare);
         let stem = keys::stem(&new);
         let Some(known) = spare.keys.get_mut(stem) else { return new };
         let key = known.pop();
@@ -47,7 +47,7 @@ impl Names {
         if keys::names_its_claim(&key) {
             return;
         }
-        let mut spare = locked(&self.spare);
+        let mut spare = lock_ignoring_poison(&self.spare);
         if spare.count >= MOST_SPARE {
             *spare = Spare::default();
         }
@@ -71,14 +71,14 @@ mod tests {
         assert_eq!(names.choose(key("b", '2')), key("b", '2'));
         assert_eq!(names.choose(key("a", '3')), key("a", '1'));
         assert_eq!(names.choose(key("a", '4')), key("a", '4'), "the only one is in use");
-        assert_eq!(locked(&names.spare).count, 0);
+        assert_eq!(lock_ignoring_poison(&names.spare).count, 0);
     }
 
     #[test]
     fn names_of_locks_that_nobody_wants_any_more_do_not_pile_up() {
         let names = Names::default();
         (0..3 * MOST_SPARE).for_each(|lock| names.give_back(key(&lock.to_string(), '1')));
-        let spare = locked(&names.spare);
+        let spare = lock_ignoring_poison(&names.spare);
         assert!(spare.count <= MOST_SPARE && spare.keys.len() == spare.count);
     }
 }

@@ -16,8 +16,8 @@ use super::waiting::Waiting;
 use super::watches::Watch;
 use crate::engine::{Claim, ClaimId};
 use crate::engines::lost_hints::LossHints;
-use crate::locked::locked;
 use crate::net::per_runtime::PerRuntime;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Loss, Result};
 
 /// One client's session with one cluster.
@@ -101,7 +101,7 @@ impl Session {
             self.next.store(at + 1, Ordering::Relaxed);
             match Connection::open(&self.options, &members[at], limit).await {
                 Ok(connection) => {
-                    locked(&self.version).clone_from(&connection.version);
+                    lock_ignoring_poison(&self.version).clone_from(&connection.version);
                     return Ok(connection);
                 }
                 Err(error) if error.kind() == ErrorKind::Denied => return Err(error),
@@ -121,7 +121,7 @@ impl Session {
 
     /// What the member that was connected to last says it is.
     pub(super) fn version(&self) -> String {
-        locked(&self.version).clone()
+        lock_ignoring_poison(&self.version).clone()
     }
 
     /// The lease for claims of this ttl, with most of its time left.
@@ -144,9 +144,13 @@ impl Session {
                 return Ok(lease);
             }
         }
-        let id = *locked(&self.leases).entry(seconds).or_default().asked.get_or_insert_with(Lease::draw_id);
+        let id = *lock_ignoring_poison(&self.leases)
+            .entry(seconds)
+            .or_default()
+            .asked
+            .get_or_insert_with(Lease::draw_id);
         let lease = Arc::new(Lease::grant(connection, &self.options, id, seconds).await?);
-        let mut leases = locked(&self.leases);
+        let mut leases = lock_ignoring_poison(&self.leases);
         let slot = leases.entry(seconds).or_default();
         // A task on another connection may have received the same lease.
         if let Some(known) = slot.lease.as_ref().filter(|known| known.id == id) {
@@ -166,7 +170,7 @@ impl Session {
     }
 
     fn known_lease(&self, seconds: i64) -> Option<Arc<Lease>> {
-        locked(&self.leases).get(&seconds)?.lease.clone().filter(|lease| !lease.is_over())
+        lock_ignoring_poison(&self.leases).get(&seconds)?.lease.clone().filter(|lease| !lease.is_over())
     }
 
     /// Where a claim stands, or will: under its lease for as long as that lives, then under a new one.
@@ -186,19 +190,19 @@ impl Session {
         let (puts, deletes) = Default::default();
         let place =
             Place { lease, key, revision: None, puts, deletes, waiting: None, held: None, loss: None };
-        locked(&self.claims).insert(claim.id, place.clone());
+        lock_ignoring_poison(&self.claims).insert(claim.id, place.clone());
         Ok(place)
     }
 
     /// Where a claim stands, if it was ever asked for and not released.
     pub(super) fn known(&self, claim: ClaimId) -> Option<Place> {
-        locked(&self.claims).get(&claim).cloned()
+        lock_ignoring_poison(&self.claims).get(&claim).cloned()
     }
 
     /// Notes something of a claim that is still known.
     pub(super) fn note(&self, claim: ClaimId, note: impl FnOnce(&mut Place)) {
         let former = {
-            let mut claims = locked(&self.claims);
+            let mut claims = lock_ignoring_poison(&self.claims);
             let Some(place) = claims.get_mut(&claim) else { return };
             let former = place.clone();
             note(place);
@@ -211,8 +215,8 @@ impl Session {
     /// Forgets a claim whose key does not exist: the claim is over. A request that was given up may still
     /// delete a key of that name.
     pub(super) fn forget(&self, claim: ClaimId) {
-        locked(&self.owed).remove(&claim);
-        let former = locked(&self.claims).remove(&claim);
+        lock_ignoring_poison(&self.owed).remove(&claim);
+        let former = lock_ignoring_poison(&self.claims).remove(&claim);
         if let Some(place) = former.filter(|place| place.puts.is_none() && place.deletes.is_none()) {
             self.names.give_back(place.key);
         }
@@ -232,18 +236,18 @@ impl Session {
 
     /// Whether keys remain to be deleted.
     pub(super) fn owes(&self) -> bool {
-        !locked(&self.owed).is_empty()
+        !lock_ignoring_poison(&self.owed).is_empty()
     }
 
     /// The places of the claims whose keys remain to be deleted.
     pub(super) fn owed(&self) -> Vec<(ClaimId, Place)> {
-        let owed = locked(&self.owed).clone();
+        let owed = lock_ignoring_poison(&self.owed).clone();
         owed.into_iter().filter_map(|claim| Some((claim, self.known(claim)?))).collect()
     }
 
     /// The claims that are held under this lease, and their keys.
     pub(super) fn held_under(&self, lease: i64) -> Vec<(ClaimId, Vec<u8>)> {
-        let claims = locked(&self.claims);
+        let claims = lock_ignoring_poison(&self.claims);
         let held = claims.iter().filter(|(_, place)| place.lease.id == lease && place.held.is_some());
         held.map(|(id, place)| (*id, place.key.clone())).collect()
     }
@@ -272,6 +276,6 @@ impl<'a> Owing<'a> {
 
 impl Drop for Owing<'_> {
     fn drop(&mut self) {
-        locked(&self.session.owed).extend(self.claim.take());
+        lock_ignoring_poison(&self.session.owed).extend(self.claim.take());
     }
 }

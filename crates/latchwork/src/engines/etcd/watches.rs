@@ -16,7 +16,7 @@ use super::keys::is_revoked;
 use super::wire::{Event, Order, PUT, WATCH, WatchCancel, WatchCreate, WatchRequest, WatchResponse};
 use crate::engine::{Boxed, ClaimId};
 use crate::engines::lost_hints::LossHints;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// What is watched over one connection.
 pub(super) struct Watches {
@@ -100,7 +100,7 @@ impl Watches {
         let (key, range_end) = keys;
         let id = self.table.draw_id();
         let watched = Arc::new(Watched { seen: Mutex::default(), bell, created: Notify::new() });
-        locked(&self.table.watched).insert(id, watched.clone());
+        lock_ignoring_poison(&self.table.watched).insert(id, watched.clone());
         let watch = Watch { id, watched, table: self.table.clone(), orders: self.orders(connection) };
         watch.order(Order::Create(WatchCreate { key, range_end, start_revision, watch_id: id }));
         if self.closed.is_set() {
@@ -110,7 +110,7 @@ impl Watches {
     }
 
     fn orders(&self, connection: &Connection) -> mpsc::UnboundedSender<WatchRequest> {
-        let mut orders = locked(&self.orders);
+        let mut orders = lock_ignoring_poison(&self.orders);
         let open = || {
             let (orders, receiver) = mpsc::unbounded_channel();
             let reading = Reading { table: self.table.clone(), closed: self.closed.clone() };
@@ -132,7 +132,7 @@ impl Watches {
 impl Table {
     /// Never 0: that would leave the choice to the server.
     fn draw_id(&self) -> i64 {
-        let mut last = locked(&self.last);
+        let mut last = lock_ignoring_poison(&self.last);
         *last += 1;
         *last
     }
@@ -140,7 +140,7 @@ impl Table {
 
 impl Watch {
     pub(super) fn seen(&self) -> Seen {
-        *locked(&self.watched.seen)
+        *lock_ignoring_poison(&self.watched.seen)
     }
 
     /// Until the server watches, or never will.
@@ -165,14 +165,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        locked(&self.table.watched).remove(&self.id);
+        lock_ignoring_poison(&self.table.watched).remove(&self.id);
         self.order(Order::Cancel(WatchCancel { watch_id: self.id }));
     }
 }
 
 impl Watched {
     fn created(&self) {
-        locked(&self.seen).is_created = true;
+        lock_ignoring_poison(&self.seen).is_created = true;
         self.created.notify_one();
         if let Bell::Waiter(bell) = &self.bell {
             bell.notify_one();
@@ -180,7 +180,7 @@ impl Watched {
     }
 
     fn change(&self) {
-        locked(&self.seen).is_changed = true;
+        lock_ignoring_poison(&self.seen).is_changed = true;
         self.created.notify_one();
         match &self.bell {
             Bell::Waiter(bell) => bell.notify_one(),
@@ -198,7 +198,7 @@ struct Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         self.closed.set();
-        let watched: Vec<_> = locked(&self.table.watched).values().cloned().collect();
+        let watched: Vec<_> = lock_ignoring_poison(&self.table.watched).values().cloned().collect();
         watched.iter().for_each(|watched| watched.change());
     }
 }
@@ -210,14 +210,14 @@ async fn read(opening: Boxed<Result<Streaming<WatchResponse>, Status>>, reading:
         if answer.created && answer.canceled {
             return;
         }
-        let watched = locked(&reading.table.watched).get(&answer.watch_id).cloned();
+        let watched = lock_ignoring_poison(&reading.table.watched).get(&answer.watch_id).cloned();
         let Some(watched) = watched else { continue };
         if answer.created {
             watched.created();
         }
         if answer.canceled || !answer.events.is_empty() {
             let revokes = |event: &Event| event.kind == PUT && event.kv.as_ref().is_some_and(is_revoked);
-            locked(&watched.seen).is_revoked |= answer.events.iter().any(revokes);
+            lock_ignoring_poison(&watched.seen).is_revoked |= answer.events.iter().any(revokes);
             watched.change();
         }
     }

@@ -32,8 +32,8 @@ use crate::engine::{
     Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::quarantine::{Quarantine, quarantined};
-use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
 /// Who finds a lock taken asks again so soon, and then half as often each time.
@@ -75,19 +75,19 @@ impl Shared {
 
     /// The CAS id of a claim, if it means something on this connection.
     fn cas(&self, id: ClaimId, connection: &Connection) -> Option<u64> {
-        let (life, cas) = locked(&self.claims).get(&id)?.cas?;
+        let (life, cas) = lock_ignoring_poison(&self.claims).get(&id)?.cas?;
         (life == connection.life).then_some(cas)
     }
 
     /// Its value was stored. Nothing is remembered of a claim that was released.
     fn learned(&self, id: ClaimId, connection: &Connection, cas: u64) {
-        if let Some(standing) = locked(&self.claims).get_mut(&id) {
+        if let Some(standing) = lock_ignoring_poison(&self.claims).get_mut(&id) {
             standing.cas = Some((connection.life, cas));
         }
     }
 
     fn vainly(&self, id: ClaimId) -> u32 {
-        locked(&self.claims).get(&id).map_or(0, |standing| standing.vainly)
+        lock_ignoring_poison(&self.claims).get(&id).map_or(0, |standing| standing.vainly)
     }
 }
 
@@ -142,7 +142,7 @@ impl Memcached {
     }
 
     fn granted(&self, claim: &Claim, connection: &Connection, cas: u64) -> Verdict {
-        let mut claims = locked(&self.shared.claims);
+        let mut claims = lock_ignoring_poison(&self.shared.claims);
         claims.entry(claim.id).or_default().cas = Some((connection.life, cas));
         Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) })
     }
@@ -163,7 +163,7 @@ impl Memcached {
     }
 
     fn busy(&self, claim: &Claim, item: Option<&Item>) -> Verdict {
-        let mut claims = locked(&self.shared.claims);
+        let mut claims = lock_ignoring_poison(&self.shared.claims);
         let vainly = match claim.wait_lease.is_zero() {
             // Nobody will release it.
             true => claims.remove(&claim.id).unwrap_or_default().vainly,
@@ -315,7 +315,8 @@ impl Engine for Memcached {
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
         // At once: nobody may ask again, if the server stays away. A release that is repeated looks first.
-        let known = locked(&self.shared.claims).remove(&claim.id).and_then(|standing| standing.cas);
+        let known =
+            lock_ignoring_poison(&self.shared.claims).remove(&claim.id).and_then(|standing| standing.cas);
         let (key, _, connection) = self.place(&claim.name).await?;
         let known = known.filter(|(life, _)| *life == connection.life).map(|(_, cas)| cas);
         self.delete(&connection, &key, claim.id, known).await

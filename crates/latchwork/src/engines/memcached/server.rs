@@ -12,9 +12,9 @@ use super::greeting::{Greeting, WireError, question};
 use super::options::Place;
 use super::wire::ProtocolError;
 use crate::engines::quarantine::{Lives, Quarantine};
-use crate::locked::locked;
 use crate::net::dial::dial;
 use crate::net::per_runtime::PerRuntime;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// How long to try to reach the server. The core bounds every request as well.
@@ -51,12 +51,12 @@ impl Server {
 
     /// How long it must not be asked for locks yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
-        locked(&self.known).lives.quarantine()
+        lock_ignoring_poison(&self.known).lives.quarantine()
     }
 
     /// What a user should know of it.
     pub(super) fn warnings(&self) -> Vec<String> {
-        locked(&self.known).warnings.clone()
+        lock_ignoring_poison(&self.known).warnings.clone()
     }
 
     /// It was asked, and did not answer.
@@ -89,7 +89,7 @@ impl Server {
     async fn greet(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<Greeting> {
         let greeting = ask(stream).await.map_err(|wire_error| self.not_met(wire_error))?;
         greeting.check(&self.place.text)?;
-        let mut known = locked(&self.known);
+        let mut known = lock_ignoring_poison(&self.known);
         known.lives.met(&greeting.life.to_string(), greeting.uptime, true, self.rule);
         known.warnings = greeting.warnings(&self.place.text);
         drop(known);

@@ -16,8 +16,8 @@ use super::connection::Connection;
 use crate::Result;
 use crate::engines::cell_subscriptions::CellSubscriptions;
 use crate::engines::sql::{Query, QueryResult, Transaction};
-use crate::locked::locked;
 use crate::net::per_runtime;
+use crate::poison::lock_ignoring_poison;
 
 /// How many spare connections a runtime has at most; who needs another waits.
 const SPARE: usize = 4;
@@ -133,7 +133,7 @@ impl RuntimePool {
     async fn spare(self: Arc<Self>) -> Result<OpenTransaction> {
         // Never closed.
         let room = self.room.clone().acquire_owned().await.expect("a semaphore that nobody closes");
-        let idle = locked(&self.idle).pop().filter(|idle| !idle.is_closed());
+        let idle = lock_ignoring_poison(&self.idle).pop().filter(|idle| !idle.is_closed());
         let connection = match idle {
             Some(idle) => idle,
             None => Arc::new(Connection::open(self.shared.clone()).await?),
@@ -174,7 +174,7 @@ impl OpenTransaction {
     fn end(mut self) {
         self.is_over = true;
         let Place::Spare(connection, _) = &self.place else { return };
-        let mut idle = locked(&self.pool.idle);
+        let mut idle = lock_ignoring_poison(&self.pool.idle);
         if idle.len() < MOST_IDLE {
             idle.push(connection.clone());
         }

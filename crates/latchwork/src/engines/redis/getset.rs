@@ -19,7 +19,7 @@ use crate::engine::{
     Note, Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::claim_id_hex::stranger_id;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promise, Result};
 
 const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
@@ -127,7 +127,7 @@ impl GetSet {
 
     /// What was asked for so far; and `value` is asked for next. Nothing is remembered of a claim that was released.
     fn asks(&self, id: ClaimId, value: u64) -> Vec<u64> {
-        let mut claims = locked(&self.shared.claims);
+        let mut claims = lock_ignoring_poison(&self.shared.claims);
         let Some(asked) = claims.get_mut(&id) else { return Vec::new() };
         let before = asked.values.clone();
         asked.sends(value);
@@ -136,7 +136,7 @@ impl GetSet {
 
     /// The server said which value of this claim stands in the key, if any does.
     fn answered(&self, id: ClaimId, value: Option<u64>) {
-        if let Some(asked) = locked(&self.shared.claims).get_mut(&id) {
+        if let Some(asked) = lock_ignoring_poison(&self.shared.claims).get_mut(&id) {
             asked.values = value.into_iter().collect();
         }
     }
@@ -155,7 +155,7 @@ impl GetSet {
 
     fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
         self.answered(claim.id, None);
-        let mut claims = locked(&self.shared.claims);
+        let mut claims = lock_ignoring_poison(&self.shared.claims);
         let asked = claims.entry(claim.id).or_default();
         let pause = (SILENT_FIRST * (1 << asked.vainly.min(8))).min(SILENT_LONGEST);
         asked.vainly = asked.vainly.saturating_add(1);
@@ -192,13 +192,13 @@ impl Engine for GetSet {
         }
         let now = wall_millis();
         let value = ends(now, claim);
-        locked(&self.shared.claims).entry(claim.id).or_default();
+        lock_ignoring_poison(&self.shared.claims).entry(claim.id).or_default();
         let before = self.asks(claim.id, value);
         let values = [&[now, value], &before[..]].concat();
         let answer = self.call(Script::Claim, &[self.key(&claim.name)], &values).await;
         if answer.as_ref().is_err_and(|error| error.effect() == Effect::None) && before.is_empty() {
             // Nothing was done, so nobody will release it.
-            locked(&self.shared.claims).remove(&claim.id);
+            lock_ignoring_poison(&self.shared.claims).remove(&claim.id);
         }
         match answer? {
             Value::Int(-2) => {
@@ -244,9 +244,9 @@ impl Engine for GetSet {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let asked = locked(&self.shared.claims).get(&claim.id).cloned().unwrap_or_default();
+        let asked = lock_ignoring_poison(&self.shared.claims).get(&claim.id).cloned().unwrap_or_default();
         let answer = self.call(Script::Release, &[self.key(&claim.name)], &asked.values).await?;
-        locked(&self.shared.claims).remove(&claim.id);
+        lock_ignoring_poison(&self.shared.claims).remove(&claim.id);
         Ok(if answer == Value::Int(1) { Released::Freed } else { Released::NotHeld })
     }
 
@@ -333,7 +333,7 @@ impl GetSet {
             Some(time) => Some(in_millis(time).checked_sub(wall_millis())?),
             None => None,
         };
-        let claims = locked(&self.shared.claims);
+        let claims = lock_ignoring_poison(&self.shared.claims);
         let is_ours = |asked: &Asked| time.is_some_and(|time| asked.values.contains(&time));
         let ours = claims.iter().find(|(_, asked)| is_ours(asked)).map(|(id, _)| *id);
         drop(claims);

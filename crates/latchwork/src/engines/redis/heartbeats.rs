@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::reply::State;
 use crate::clock::Clock;
 use crate::engine::Claim;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The most heartbeats in one request.
 pub(super) const MOST: usize = 200;
@@ -39,7 +39,7 @@ impl Heartbeats {
     ) -> (Vec<Due>, oneshot::Receiver<Option<State>>) {
         let (answer, answered) = oneshot::channel();
         let leads = {
-            let mut due = locked(&self.due);
+            let mut due = lock_ignoring_poison(&self.due);
             due.push(Due { claim: claim.clone(), answer });
             due.len() == 1
         };
@@ -49,7 +49,7 @@ impl Heartbeats {
         let leading = Leading(self);
         // Those that are due at the same tick are woken one after the other.
         let until = Clock::boottime().now().after(PATIENCE);
-        while locked(&self.due).len() < waiting && Clock::boottime().now() < until {
+        while lock_ignoring_poison(&self.due).len() < waiting && Clock::boottime().now() < until {
             tokio::task::yield_now().await;
         }
         let due = leading.take();
@@ -63,7 +63,7 @@ struct Leading<'a>(&'a Heartbeats);
 
 impl Leading<'_> {
     fn take(&self) -> Vec<Due> {
-        std::mem::take(&mut locked(&self.0.due))
+        std::mem::take(&mut lock_ignoring_poison(&self.0.due))
     }
 }
 

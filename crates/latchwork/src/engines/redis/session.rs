@@ -10,8 +10,8 @@ use super::record;
 use crate::Result;
 use crate::engines::quarantine::Lives;
 use crate::engines::waiter_table::WaiterTable;
-use crate::locked::locked;
 use crate::net::per_runtime::PerRuntime;
+use crate::poison::lock_ignoring_poison;
 
 /// Before every channel.
 const CHANNELS: &str = "latchwork:";
@@ -63,7 +63,7 @@ impl Session {
         if self.waiters.waiting() > 0 {
             connection.listen(&self.channel, &self.options).await?;
         }
-        locked(&self.known).saw(&server, &self.options);
+        lock_ignoring_poison(&self.known).saw(&server, &self.options);
         Ok(connection)
     }
 
@@ -83,12 +83,12 @@ impl Session {
 
     /// How long the server must not be asked for locks yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
-        locked(&self.known).lives.quarantine()
+        lock_ignoring_poison(&self.known).lives.quarantine()
     }
 
     /// What a user should know of this server.
     pub(super) fn warnings(&self) -> Vec<String> {
-        locked(&self.known).warnings.clone()
+        lock_ignoring_poison(&self.known).warnings.clone()
     }
 }
 

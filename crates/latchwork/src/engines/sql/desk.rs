@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// How a server talks. It answers in the order of the questions, each with one message or several.
 pub(in crate::engines) trait Dialect: Sized + Send + 'static {
@@ -114,7 +114,7 @@ impl<D: Dialect> Desk<D> {
         put: impl FnOnce(&mut Vec<u8>) -> bool,
     ) -> Option<Answered<D>> {
         let (answer, answered) = oneshot::channel();
-        let mut state = locked(&self.0);
+        let mut state = lock_ignoring_poison(&self.0);
         if state.is_over {
             return Some(answered);
         }
@@ -133,14 +133,16 @@ impl<D: Dialect> Desk<D> {
     /// Waits for an answer to a question that was sent, if it was.
     pub(in crate::engines) async fn answer(self: Arc<Self>, answered: Option<Answered<D>>) -> Answering<D> {
         match answered {
-            Some(answered) => answered.await.unwrap_or_else(|_| Err(D::ended(locked(&self.0).why.clone()))),
+            Some(answered) => {
+                answered.await.unwrap_or_else(|_| Err(D::ended(lock_ignoring_poison(&self.0).why.clone())))
+            }
             None => Err(D::too_long()),
         }
     }
 
     /// Nobody asks any more, but what was asked is carried out.
     pub(in crate::engines) fn leave(&self) {
-        let mut state = locked(&self.0);
+        let mut state = lock_ignoring_poison(&self.0);
         state.is_left = true;
         state.unsent.extend_from_slice(D::FAREWELL);
         state.hand_over();
@@ -148,7 +150,7 @@ impl<D: Dialect> Desk<D> {
 
     /// Nobody trusts the connection any more: whoever waits for an answer hears that it ended.
     pub(in crate::engines) fn end(&self) {
-        let mut state = locked(&self.0);
+        let mut state = lock_ignoring_poison(&self.0);
         state.is_over = true;
         state.socket = None;
         let (unanswered, driver) = (std::mem::take(&mut state.open), state.driver.take());
@@ -158,12 +160,12 @@ impl<D: Dialect> Desk<D> {
     }
 
     pub(in crate::engines) fn is_over(&self) -> bool {
-        locked(&self.0).is_over
+        lock_ignoring_poison(&self.0).is_over
     }
 
     /// The server said why it ends.
     pub(super) fn because(&self, wire_error: D::WireError) {
-        locked(&self.0).why = Some(wire_error);
+        lock_ignoring_poison(&self.0).why = Some(wire_error);
     }
 
     /// Writes what is left to the driver. True when it is over, also because there is nothing left to do.
@@ -172,7 +174,7 @@ impl<D: Dialect> Desk<D> {
         mut stream: Pin<&mut (impl AsyncWrite + ?Sized)>,
         context: &mut Context<'_>,
     ) -> io::Result<bool> {
-        let mut state = locked(&self.0);
+        let mut state = lock_ignoring_poison(&self.0);
         if !state.driver.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
             state.driver = Some(context.waker().clone());
         }
@@ -201,7 +203,7 @@ impl<D: Dialect> Desk<D> {
         let mut read = 0;
         loop {
             // With the mutex free again: who is answered may ask the next at once.
-            let answered = locked(&self.0).take_answer(arrived, &mut read)?;
+            let answered = lock_ignoring_poison(&self.0).take_answer(arrived, &mut read)?;
             let Some((answer, reply)) = answered else { return Ok(read) };
             let _ = answer.send(reply);
         }

@@ -19,8 +19,8 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, Filter, Foreign, Grant, Lifetime, LockState, Mode, Note,
     Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Guarantees, LockName, Loss, Result};
 
 /// A waiter looks again so soon, and then half as often each time.
@@ -232,14 +232,14 @@ impl<D: Database> Inserts<D> {
         if claim.wait_lease.is_zero() {
             return 0;
         }
-        let mut vainly = locked(&self.shared.vainly);
+        let mut vainly = lock_ignoring_poison(&self.shared.vainly);
         let before = vainly.entry(claim.id).or_default();
         *before = before.saturating_add(1);
         *before - 1
     }
 
     async fn claim_or_look(&self, claim: &Claim) -> Result<Verdict> {
-        let is_waiting = locked(&self.shared.vainly).contains_key(&claim.id);
+        let is_waiting = lock_ignoring_poison(&self.shared.vainly).contains_key(&claim.id);
         // A failed insert costs the server a commit. Where it takes a transaction, it also locks the holder's
         // row, and the holder's own delete can then become the victim of a deadlock. A read costs neither.
         let looks = is_waiting || !D::PUTS_AT_ONCE;
@@ -378,7 +378,7 @@ impl<D: Database> Engine for Inserts<D> {
         }
         let verdict = self.claim_or_look(claim).await;
         if matches!(verdict, Ok(Verdict::Granted(_))) {
-            locked(&self.shared.vainly).remove(&claim.id);
+            lock_ignoring_poison(&self.shared.vainly).remove(&claim.id);
             if self.shared.sweeps.is_time() {
                 tokio::spawn(sweep::sweep_if_due(self.clone()));
             }
@@ -411,7 +411,7 @@ impl<D: Database> Engine for Inserts<D> {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        locked(&self.shared.vainly).remove(&claim.id);
+        lock_ignoring_poison(&self.shared.vainly).remove(&claim.id);
         let text = holder::text(claim);
         let revoked = Value::Text(holder::revoked(&text));
         match self.run(Statement::Remove, [name(&claim.name), Value::Text(text), revoked]).await?.changed {

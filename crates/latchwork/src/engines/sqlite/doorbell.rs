@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::session::{News, Session, read_news};
 use crate::engine::ClaimId;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The waiting claims of one session.
 #[derive(Default)]
@@ -57,26 +57,26 @@ struct Slot {
 impl Doorbell {
     /// Keeps what arrives for `id` from now on. Called before the claim is queued: news may come before `wait` does.
     pub(super) fn expect(&self, id: ClaimId) {
-        locked(&self.inner.waiting).claims.entry(id).or_default();
+        lock_ignoring_poison(&self.inner.waiting).claims.entry(id).or_default();
     }
 
     /// Where the claim stands in its queue, and its token if it was granted there.
     pub(super) fn place(&self, id: ClaimId, place: Place) {
-        if let Some(slot) = locked(&self.inner.waiting).claims.get_mut(&id) {
+        if let Some(slot) = lock_ignoring_poison(&self.inner.waiting).claims.get_mut(&id) {
             slot.place = place;
         }
     }
 
     /// Forgets a claim. Returns where it stood, if it ever stood in a queue.
     pub(super) fn forget(&self, id: ClaimId) -> Option<Place> {
-        locked(&self.inner.waiting).claims.remove(&id).map(|slot| slot.place)
+        lock_ignoring_poison(&self.inner.waiting).claims.remove(&id).map(|slot| slot.place)
     }
 
     /// The next news for `id`, which must be expected. May be dropped at any time: news stay until they are returned.
     pub(super) async fn next(&self, id: ClaimId, session: &Session) -> io::Result<News> {
         loop {
             self.inner.read_from(session)?;
-            let bell = match locked(&self.inner.waiting).claims.get_mut(&id) {
+            let bell = match lock_ignoring_poison(&self.inner.waiting).claims.get_mut(&id) {
                 None => return Ok(News::recheck(id)),
                 Some(slot) => match slot.news.take() {
                     Some(news) => return Ok(news),
@@ -91,7 +91,7 @@ impl Doorbell {
     /// again, because what the old one had not read yet is lost.
     pub(super) fn restart(&self) {
         let readers = {
-            let mut waiting = locked(&self.inner.waiting);
+            let mut waiting = lock_ignoring_poison(&self.inner.waiting);
             let ids: Vec<_> = waiting.claims.keys().copied().collect();
             ids.into_iter().for_each(|id| waiting.deliver(News::recheck(id)));
             std::mem::take(&mut waiting.readers)
@@ -126,12 +126,12 @@ impl Inner {
     /// Starts a reader on the current runtime, unless one runs there.
     fn read_from(self: &Arc<Self>, session: &Session) -> io::Result<()> {
         let runtime = Handle::current();
-        if locked(&self.waiting).readers.contains_key(&runtime.id()) {
+        if lock_ignoring_poison(&self.waiting).readers.contains_key(&runtime.id()) {
             return Ok(());
         }
         let fifo = Receiver::from_owned_fd(session.descriptor()?)?;
         let number = {
-            let mut waiting = locked(&self.waiting);
+            let mut waiting = lock_ignoring_poison(&self.waiting);
             if waiting.readers.contains_key(&runtime.id()) {
                 return Ok(()); // Another waiter was faster.
             }
@@ -143,7 +143,10 @@ impl Inner {
         let reader = Reader { inner: Arc::downgrade(self), runtime: runtime.id(), number };
         // Not while the mutex is locked: a runtime that is shutting down drops the task here and now.
         let task = runtime.spawn(reader.run(fifo)).abort_handle();
-        match locked(&self.waiting).readers.get_mut(&runtime.id()).filter(|reading| reading.number == number)
+        match lock_ignoring_poison(&self.waiting)
+            .readers
+            .get_mut(&runtime.id())
+            .filter(|reading| reading.number == number)
         {
             Some(reading) => reading.task = Some(task),
             None => task.abort(), // Restarted meanwhile.
@@ -164,7 +167,7 @@ impl Reader {
         loop {
             let news = read_news(&fifo).await?;
             let Some(inner) = self.inner.upgrade() else { return Ok(()) };
-            let mut waiting = locked(&inner.waiting);
+            let mut waiting = lock_ignoring_poison(&inner.waiting);
             news.into_iter().for_each(|news| waiting.deliver(news));
         }
     }
@@ -173,7 +176,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
-            let mut waiting = locked(&inner.waiting);
+            let mut waiting = lock_ignoring_poison(&inner.waiting);
             if waiting.readers.get(&self.runtime).is_some_and(|reading| reading.number == self.number) {
                 waiting.readers.remove(&self.runtime);
             }

@@ -22,7 +22,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::clock;
 use crate::engine::ClaimId;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// The ending of a FIFO that its owner has not opened yet.
 const UNBORN: &str = "new";
@@ -66,13 +66,13 @@ impl Session {
 
     /// Another descriptor of the FIFO: the session lives as long as any of them is open.
     pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
-        locked(&self.fifo).file.as_fd().try_clone_to_owned()
+        lock_ignoring_poison(&self.fifo).file.as_fd().try_clone_to_owned()
     }
 
     /// Makes the FIFO anew if somebody removed it (a cleaner of temporary files, say): without it this session looks
     /// dead, and whatever it is granted could be taken at once. True if it had to.
     pub(super) fn revive(&self, folder: &File) -> io::Result<bool> {
-        let mut fifo = locked(&self.fifo);
+        let mut fifo = lock_ignoring_poison(&self.fifo);
         let found = fstatat(folder, self.file_name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
         if found.is_ok_and(|found| (found.st_dev, found.st_ino) == fifo.identity) {
             return Ok(false);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use super::store::{Blocking, Store};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result};
 
 pub(super) struct SharedStore {
@@ -66,7 +66,7 @@ impl SharedStore {
         self: &Arc<Self>,
         work: &impl Fn(&mut Store, Blocking) -> Result<Option<T>>,
     ) -> Result<Attempt<T>> {
-        let mut slot = locked(&self.store);
+        let mut slot = lock_ignoring_poison(&self.store);
         let Some(store) = &mut *slot else { return Ok(Attempt::InUse) };
         Ok(match work(store, Blocking::No)? {
             Some(done) => Attempt::Done(done),
@@ -93,7 +93,7 @@ impl SharedStore {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        *locked(&self.from.store) = self.store.take();
+        *lock_ignoring_poison(&self.from.store) = self.store.take();
         self.from.returned.notify_waiters();
     }
 }
@@ -163,6 +163,6 @@ mod tests {
     }
 
     fn is_in_use(engine: &Sqlite) -> bool {
-        locked(&engine.store.store).is_none()
+        lock_ignoring_poison(&engine.store.store).is_none()
     }
 }

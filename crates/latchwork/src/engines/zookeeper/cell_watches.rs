@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::Notify;
 
 use super::wire::Watcher;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// What is watched, by the paths of cells.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl CellWatches {
     /// Lets `post` send a look at the cell, with what listens if nobody does yet: in one step, so that nobody who finds it
     /// watched looks before it is. Keep what listens only until the bell is waited for, or it never rings.
     pub(super) fn join<T>(&self, path: &str, post: impl FnOnce(Option<Watcher>) -> T) -> (Arc<Listening>, T) {
-        let mut standing = locked(&self.standing);
+        let mut standing = lock_ignoring_poison(&self.standing);
         if let Some(listening) = standing.get(path).and_then(Weak::upgrade) {
             return (listening, post(None));
         }

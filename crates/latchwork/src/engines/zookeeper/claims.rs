@@ -11,7 +11,7 @@ use super::wire::{Event, Listen, Watcher};
 use crate::Loss;
 use crate::engine::{Busy, ClaimId};
 use crate::engines::lost_hints::LossHints;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// Every claim that was sent and not yet given back.
 #[derive(Default)]
@@ -151,27 +151,27 @@ impl Claims {
         let (is_held, is_rewritten, is_gone) = (false, false, false);
         let (node, lost) = (None, None);
         let entry = Entry { session, node, is_held, own, place, lost, is_rewritten, is_gone, watch, bell };
-        locked(&self.entries).insert(id, entry);
+        lock_ignoring_poison(&self.entries).insert(id, entry);
     }
 
     pub(super) fn get(&self, id: ClaimId) -> Option<Entry> {
-        locked(&self.entries).get(&id).cloned()
+        lock_ignoring_poison(&self.entries).get(&id).cloned()
     }
 
     pub(super) fn update(&self, id: ClaimId, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = locked(&self.entries).get_mut(&id) {
+        if let Some(entry) = lock_ignoring_poison(&self.entries).get_mut(&id) {
             change(entry);
         }
     }
 
     /// Nothing of it is left on the server.
     pub(super) fn forget(&self, id: ClaimId) {
-        locked(&self.entries).remove(&id);
+        lock_ignoring_poison(&self.entries).remove(&id);
     }
 
     /// What rings when asking again for this claim makes sense.
     pub(super) fn bell(&self, id: ClaimId) -> Arc<Notify> {
-        locked(&self.entries).get(&id).map(|entry| entry.bell.clone()).unwrap_or_default()
+        lock_ignoring_poison(&self.entries).get(&id).map(|entry| entry.bell.clone()).unwrap_or_default()
     }
 
     /// Listens for what happens to the node that decides over this claim: its own, or the one that it wants.
@@ -199,7 +199,7 @@ impl Claims {
     }
 
     fn heard(&self, id: ClaimId, event: Event) {
-        let mut entries = locked(&self.entries);
+        let mut entries = lock_ignoring_poison(&self.entries);
         let Some(entry) = entries.get_mut(&id) else { return };
         match event {
             Event::Deleted if entry.is_held => entry.gone(),
@@ -216,7 +216,9 @@ impl Claims {
 
     /// The server ended a session: everything that belonged to it is lost.
     pub(super) fn session_ended(&self, session: i64) {
-        for (id, entry) in locked(&self.entries).iter_mut().filter(|(_, entry)| entry.session == session) {
+        for (id, entry) in
+            lock_ignoring_poison(&self.entries).iter_mut().filter(|(_, entry)| entry.session == session)
+        {
             entry.lost.get_or_insert(Loss::SessionEnded);
             entry.bell.notify_one();
             if entry.is_held {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use super::wire::Watcher;
 use crate::engine::Mode;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// So many locks are known at most. What is watched stays known, or it would be watched twice.
 const MOST: usize = 1_024;
@@ -76,7 +76,7 @@ impl Seen {
 impl FastPath {
     /// How to make a claim to the lock at `path`. A lock is watched when it is wanted for the second time.
     pub(super) fn plan(&self, path: &str, mode: Mode) -> Plan {
-        let locks = locked(&self.locks);
+        let locks = lock_ignoring_poison(&self.locks);
         match locks.get(path) {
             None => Plan::List(None),
             Some(seen) => match (seen.standing(), seen.last) {
@@ -91,19 +91,19 @@ impl FastPath {
 
     /// The server watches the lock's own node.
     pub(super) fn watched(&self, path: &str, watch: &Standing) {
-        if let Some(seen) = locked(&self.locks).get_mut(path) {
+        if let Some(seen) = lock_ignoring_poison(&self.locks).get_mut(path) {
             *seen = Seen { watch: Some(watch.clone()), last: None };
         }
     }
 
     /// Somebody else wants it, too.
     pub(super) fn disturbed(&self, path: &str) {
-        locked(&self.locks).entry(path.to_owned()).and_modify(|seen| seen.last = None);
+        lock_ignoring_poison(&self.locks).entry(path.to_owned()).and_modify(|seen| seen.last = None);
     }
 
     /// A claim that held alone was given back, and the server said so. `watch` stood when it was made.
     pub(super) fn given_back(&self, path: &str, number: i32, watch: Option<&Standing>) {
-        let mut locks = locked(&self.locks);
+        let mut locks = lock_ignoring_poison(&self.locks);
         if !locks.contains_key(path) && locks.len() >= MOST {
             locks.retain(|_, seen| seen.standing().is_some());
             if locks.len() >= MOST {
@@ -160,7 +160,7 @@ mod tests {
     fn locks_that_are_wanted_once_do_not_pile_up() {
         let (quiet, _watch) = quiet();
         (0..3 * MOST).for_each(|lock| quiet.given_back(&format!("/{lock}"), 0, None));
-        assert!(locked(&quiet.locks).len() <= MOST);
+        assert!(lock_ignoring_poison(&quiet.locks).len() <= MOST);
         assert!(matches!(quiet.plan("/a", Mode::Exclusive), Plan::Alone(8, _)), "what is watched stays");
     }
 }

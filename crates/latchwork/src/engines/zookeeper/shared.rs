@@ -10,8 +10,8 @@ use super::options::Options;
 use super::wire::{Create, Reply, Request, Session, State, WireError};
 use crate::clock::Moment;
 use crate::engine::{ClaimId, ClaimState, Foreign, Grant, Valid};
-use crate::locked::locked;
 use crate::net::own_thread::OwnThread;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result};
 
 /// One client: its session is replaced when the server ends it, its claims are not.
@@ -45,7 +45,7 @@ impl Shared {
 
     /// The session as it stands, be it over.
     pub(super) fn last_session(&self) -> Arc<Session> {
-        locked(&self.session).clone()
+        lock_ignoring_poison(&self.session).clone()
     }
 
     /// A session that is connected; a new one, if the server ended the last.
@@ -55,7 +55,7 @@ impl Shared {
     pub(super) async fn session(&self) -> Result<Arc<Session>> {
         loop {
             let session = {
-                let mut session = locked(&self.session);
+                let mut session = lock_ignoring_poison(&self.session);
                 if session.is_over() {
                     *session = begin(&self.thread, &self.options, &self.claims);
                 }

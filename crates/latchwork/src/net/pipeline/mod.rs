@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use self::backlog::Backlog;
 use self::read_buffer::ReadBuffer;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// A backlog of this size is written at once.
 const FLUSH_AT: usize = 4 * 1024;
@@ -134,7 +134,7 @@ impl<C: Codec> Pipeline<C> {
 
     /// Why it is closed.
     pub(crate) fn reason(&self) -> String {
-        locked(&self.0.outgoing).reason.clone()
+        lock_ignoring_poison(&self.0.outgoing).reason.clone()
     }
 
     /// No new request is to be sent, and pushed messages are no longer trusted. Outstanding requests may
@@ -184,7 +184,7 @@ impl<C: Codec> Shared<C> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut outgoing = locked(&self.outgoing);
+        let mut outgoing = lock_ignoring_poison(&self.outgoing);
         outgoing.reason = reason.to_owned();
         // Drops its half of the socket now, or the server would keep the connection until another takes its
         // place.
@@ -197,7 +197,7 @@ impl<C: Codec> Shared<C> {
     }
 
     fn send(&self, requests: &[u8], senders: impl IntoIterator<Item = oneshot::Sender<C::Reply>>) -> bool {
-        let mut outgoing = locked(&self.outgoing);
+        let mut outgoing = lock_ignoring_poison(&self.outgoing);
         // Under the lock that `close` takes: no request is left in a pipeline that nobody reads.
         if self.is_closed() {
             return false;
@@ -334,7 +334,7 @@ impl<C: Codec, R: AsyncRead + Unpin> ReadTask<C, R> {
             }
         };
         if !replies.is_empty() {
-            let mut outgoing = locked(&shared.outgoing);
+            let mut outgoing = lock_ignoring_poison(&shared.outgoing);
             let expected = replies.len().min(outgoing.waiting.len());
             receivers.extend(outgoing.waiting.drain(..expected));
             drop(outgoing);
@@ -348,7 +348,7 @@ impl<C: Codec, R: AsyncRead + Unpin> ReadTask<C, R> {
     /// Writes the backlog. Tasks that were woken together with this one are about to send more, so it yields
     /// to them once.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let mut outgoing = locked(&self.shared.outgoing);
+        let mut outgoing = lock_ignoring_poison(&self.shared.outgoing);
         // Under the lock that `close` takes: from here on it finds a waker.
         if self.shared.is_closed() {
             return Err(io::ErrorKind::NotConnected.into());

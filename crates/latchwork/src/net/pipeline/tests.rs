@@ -26,12 +26,12 @@ impl Codec for Lines {
 
     fn take_push(&self, line: String) -> Option<String> {
         let Some(pushed) = line.strip_prefix('!') else { return Some(line) };
-        locked(&self.pushed).push(pushed.to_owned());
+        lock_ignoring_poison(&self.pushed).push(pushed.to_owned());
         None
     }
 
     fn on_retired(&self) {
-        *locked(&self.ended) += 1;
+        *lock_ignoring_poison(&self.ended) += 1;
     }
 }
 
@@ -41,7 +41,7 @@ struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl AsyncWrite for Writes {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        locked(&self.0).push(bytes.to_vec());
+        lock_ignoring_poison(&self.0).push(bytes.to_vec());
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -64,7 +64,7 @@ fn open(room: usize) -> (Pipeline<Lines>, Lines, DuplexStream) {
 async fn who_asks_alone_writes_at_once_and_the_others_together() {
     let (reader, mut far) = duplex(64);
     let writes = Writes::default();
-    let made = || std::mem::take(&mut *locked(&writes.0));
+    let made = || std::mem::take(&mut *lock_ignoring_poison(&writes.0));
     let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
     yield_now().await;
     let first = pipeline.send(b"a\n").expect("open");
@@ -98,7 +98,7 @@ async fn news_disturb_no_answer_and_answers_come_in_pieces() {
         heard.push(answer.await.expect("answered"));
     }
     assert_eq!(heard, ["10", "20"]);
-    assert_eq!(*locked(&lines.pushed), ["one", "two"]);
+    assert_eq!(*lock_ignoring_poison(&lines.pushed), ["one", "two"]);
 }
 
 /// A peer that takes a few bytes at a time gets everything, in order.
@@ -155,7 +155,7 @@ async fn whoever_asks_a_server_that_hangs_again_and_again_fills_no_memory() {
     for _ in 0..100_000 {
         drop(pipeline.send(b"anybody there?\n").expect("open"));
     }
-    let out = locked(&pipeline.0.outgoing);
+    let out = lock_ignoring_poison(&pipeline.0.outgoing);
     let (bytes, asked) = (out.backlog.bytes().len(), out.waiting.len());
     assert!(bytes < 100_000 && asked < 10_000, "{bytes} bytes, {asked} answers");
 }
@@ -168,9 +168,12 @@ async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
     let told = tokio::time::timeout(Duration::from_secs(5), unanswered).await;
     assert!(told.expect("in time").is_err());
     assert!(pipeline.is_retired() && pipeline.send(b"b\n").is_none());
-    assert_eq!((pipeline.reason().as_str(), *locked(&lines.ended)), ("the connection was closed", 1));
+    assert_eq!(
+        (pipeline.reason().as_str(), *lock_ignoring_poison(&lines.ended)),
+        ("the connection was closed", 1)
+    );
     drop(pipeline);
-    assert_eq!(*locked(&lines.ended), 1);
+    assert_eq!(*lock_ignoring_poison(&lines.ended), 1);
 }
 
 #[tokio::test]
@@ -197,7 +200,7 @@ async fn what_was_asked_of_a_connection_that_nobody_trusts_is_still_answered() {
     let (pipeline, lines, mut far) = open(64);
     let asked = pipeline.send(b"a\n").expect("open");
     pipeline.retire();
-    assert!(pipeline.is_retired() && *locked(&lines.ended) == 1);
+    assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.ended) == 1);
     far.write_all(b"1\n").await.expect("read");
     assert_eq!(asked.await.expect("answered"), "1");
 }
@@ -212,7 +215,7 @@ async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
     drop(given_up);
     pipeline.retire();
     yield_now().await;
-    assert_eq!(*locked(&writes.0), [b"b\n"]);
+    assert_eq!(*lock_ignoring_poison(&writes.0), [b"b\n"]);
     far.write_all(b"1\n").await.expect("read");
     assert_eq!(asked.await.expect("answered"), "1");
 }
@@ -223,6 +226,6 @@ fn it_ends_with_its_runtime() {
     let (pipeline, lines, _far) = runtime.block_on(async { open(64) });
     let unanswered = pipeline.send(b"a\n").expect("open");
     drop(runtime);
-    assert!(pipeline.is_retired() && *locked(&lines.ended) == 1);
+    assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.ended) == 1);
     assert!(unanswered.blocking_recv().is_err());
 }

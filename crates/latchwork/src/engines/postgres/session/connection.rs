@@ -12,7 +12,7 @@ use super::super::wire::{Kind, Param, Prepared, Reply, Row, Wire, WireError};
 use crate::engine::Note;
 use crate::engines::sql::Statement;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How long an `end` waits at most until the other connection is gone, in milliseconds.
@@ -170,7 +170,7 @@ impl Advisory {
 
     /// Tells the server who this is, if it was told otherwise. Nobody waits for an answer: it is for people to read.
     fn tell(&self, note: &Note) {
-        let is_known = std::mem::replace(&mut *locked(&self.note), note.clone()) == *note;
+        let is_known = std::mem::replace(&mut *lock_ignoring_poison(&self.note), note.clone()) == *note;
         if !is_known {
             drop(self.wire.execute(self.statements.name, &[Param::Bytes(name_of(note).as_bytes())]));
         }

@@ -18,8 +18,8 @@ use crate::engines::postgres::bounded::Bounded;
 use crate::engines::postgres::options::Options;
 use crate::engines::sql::Stream;
 use crate::engines::sql::session::Socket;
-use crate::locked::locked;
 use crate::net::dial::dial;
+use crate::poison::lock_ignoring_poison;
 
 /// Asks for TLS: the length of this, and a number that stands for it.
 const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
@@ -54,7 +54,7 @@ pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option
     // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
     let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
     drop(connecting.await.map_err(|error| WireError::from(&error))?);
-    let stream = locked(&lent.0).take();
+    let stream = lock_ignoring_poison(&lent.0).take();
     stream.map(|stream| (stream, twin)).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
 }
 
@@ -81,7 +81,7 @@ impl Lent {
         &self,
         use_it: impl FnOnce(Pin<&mut dyn Stream>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        match &mut *locked(&self.0) {
+        match &mut *lock_ignoring_poison(&self.0) {
             Some(stream) => use_it(Pin::new(&mut **stream)),
             None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }

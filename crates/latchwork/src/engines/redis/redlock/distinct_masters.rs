@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, Result};
 
 /// The run ids of the masters, by their addresses.
@@ -18,7 +18,7 @@ impl DistinctMasters {
     /// # Errors
     /// [`ErrorKind::Invalid`] if a server that is known by another address has it.
     pub(in super::super) fn admit(&self, place: &str, run_id: &str) -> Result<()> {
-        let mut run_ids = locked(&self.run_ids);
+        let mut run_ids = lock_ignoring_poison(&self.run_ids);
         if let Some((twin, _)) = run_ids.iter().find(|(other, known)| *other != place && *known == run_id) {
             let message =
                 format!("redlock: {place} and {twin} are one server, which cannot be counted twice");

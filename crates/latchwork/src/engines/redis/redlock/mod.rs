@@ -34,7 +34,7 @@ use crate::engine::{
     Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
 use crate::engines::quarantine::waits_out;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Promise, Result};
 
 pub(in crate::engines::redis) use self::distinct_masters::DistinctMasters;
@@ -181,7 +181,7 @@ impl Redlock {
 
     /// From here on masters may have the claim's key.
     fn open(&self, id: ClaimId) -> Standing {
-        let mut claims = locked(&self.shared.claims);
+        let mut claims = lock_ignoring_poison(&self.shared.claims);
         let standing = claims.entry(id).or_default();
         standing.is_open = true;
         *standing
@@ -299,14 +299,14 @@ impl Redlock {
     /// have reached, so no release may follow. After several attempts the undo of an earlier one may still be in
     /// flight, and the attempt numbers must not start again.
     fn forget_undone(&self, id: ClaimId) {
-        let mut claims = locked(&self.shared.claims);
+        let mut claims = lock_ignoring_poison(&self.shared.claims);
         if claims.get(&id).is_some_and(|standing| standing.attempt <= 1 && !standing.is_open) {
             claims.remove(&id);
         }
     }
 
     fn change(&self, id: ClaimId, change: impl FnOnce(&mut Standing)) {
-        if let Some(standing) = locked(&self.shared.claims).get_mut(&id) {
+        if let Some(standing) = lock_ignoring_poison(&self.shared.claims).get_mut(&id) {
             change(standing);
         }
     }
@@ -414,7 +414,7 @@ impl Engine for Redlock {
         // Nothing is left of it, and no release may follow (C11).
         match &verdict {
             Ok(Verdict::Busy(_)) if claim.wait_lease.is_zero() => {
-                locked(&self.shared.claims).remove(&claim.id);
+                lock_ignoring_poison(&self.shared.claims).remove(&claim.id);
             }
             Err(error) if error.effect() == Effect::None => self.forget_undone(claim.id),
             _ => {}
@@ -437,7 +437,7 @@ impl Engine for Redlock {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let standing = locked(&self.shared.claims).remove(&claim.id);
+        let standing = lock_ignoring_poison(&self.shared.claims).remove(&claim.id);
         if standing.is_some_and(|standing| !standing.is_open) {
             // Every attempt was undone. To ask the masters again would only wait for those that are gone.
             return Ok(Released::NotHeld);

@@ -10,7 +10,7 @@ use super::votes::{Outcome, Votes};
 use super::{RELEASE_LIMIT, Redlock, Replies, Script, Standing, value};
 use crate::engine::{Claim, Engine, Filter, LockState, Renewal, Valid};
 use crate::engines::redis::millis;
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, LockName, Loss, Result};
 
 impl Redlock {
@@ -47,7 +47,7 @@ impl Redlock {
     }
 
     fn standing(&self, claim: &Claim) -> Standing {
-        locked(&self.shared.claims).get(&claim.id).copied().unwrap_or_default()
+        lock_ignoring_poison(&self.shared.claims).get(&claim.id).copied().unwrap_or_default()
     }
 
     fn judge(&self, claim: &Claim, votes: &Votes, no_majority: impl Fn() -> Error) -> Result<Renewal> {
@@ -73,7 +73,7 @@ impl Redlock {
         let (engine, claim) = (self.clone(), claim.clone());
         tokio::spawn(async move {
             while healing.next().await.is_some() {}
-            if !locked(&engine.shared.claims).contains_key(&claim.id) {
+            if !lock_ignoring_poison(&engine.shared.claims).contains_key(&claim.id) {
                 let ask = Ask {
                     script: Script::Release,
                     name: claim.name.clone(),

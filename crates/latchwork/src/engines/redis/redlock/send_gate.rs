@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use crate::locked::locked;
+use crate::poison::lock_ignoring_poison;
 
 /// Open while a claim counts its replies. A connection to a master may still be opening then. Once the gate
 /// is closed the claim is not sent there any more, because its release may already have been sent on that new
@@ -20,7 +20,7 @@ pub(super) struct ClosesGate(pub(super) Arc<SendGate>);
 
 impl Drop for ClosesGate {
     fn drop(&mut self) {
-        *locked(&self.0.is_closed) = true;
+        *lock_ignoring_poison(&self.0.is_closed) = true;
     }
 }
 
@@ -37,7 +37,7 @@ impl SendGate {
     async fn begin<F: Future>(&self, mut request: Pin<&mut F>) -> Option<Poll<F::Output>> {
         poll_fn(|context| {
             // Held while it is sent: who closes the gate waits for that.
-            let is_closed = locked(&self.is_closed);
+            let is_closed = lock_ignoring_poison(&self.is_closed);
             Poll::Ready((!*is_closed).then(|| request.as_mut().poll(context)))
         })
         .await

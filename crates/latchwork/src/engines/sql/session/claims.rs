@@ -11,8 +11,8 @@ use super::Key;
 use super::line::{Facts, Line};
 use crate::engine::{Busy, Claim, ClaimId};
 use crate::engines::lost_hints::LossHints;
-use crate::locked::locked;
 use crate::names::AsItIs;
+use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// Every claim that was sent and not yet given back.
@@ -129,7 +129,7 @@ impl<C> Claims<C> {
     /// # Errors
     /// If another name has the same key.
     pub(super) fn enter(&self, claim: &Claim, key: Key, line: Option<Arc<Line<C>>>) -> Result<Found<C>> {
-        let mut entries = locked(&self.entries);
+        let mut entries = lock_ignoring_poison(&self.entries);
         let rival = entries.rival(key, claim.id);
         if let Some(other) = rival.filter(|other| other.name != claim.name) {
             let message = format!("has the same 64-bit key as {:?}; rename one of them", other.name.as_str());
@@ -193,12 +193,12 @@ impl<C> Claims<C> {
     }
 
     pub(super) fn get(&self, id: ClaimId) -> Option<Entry<C>> {
-        locked(&self.entries).by_id.get(&id).cloned()
+        lock_ignoring_poison(&self.entries).by_id.get(&id).cloned()
     }
 
     /// Changes what is known. Whether there is such a claim.
     pub(super) fn update(&self, id: ClaimId, change: impl FnOnce(&mut Entry<C>)) -> bool {
-        let mut entries = locked(&self.entries);
+        let mut entries = lock_ignoring_poison(&self.entries);
         let Some(entry) = entries.by_id.get_mut(&id) else { return false };
         let before = entry.state.may_hold();
         change(entry);
@@ -212,7 +212,7 @@ impl<C> Claims<C> {
     /// Notes on which connection it is about to be sent. False if another came in the meantime that has this lock, or may have
     /// it: on one connection the server would give it to both.
     pub(super) fn is_sent_on(&self, id: ClaimId, key: Key, line: &Arc<Line<C>>) -> bool {
-        let mut entries = locked(&self.entries);
+        let mut entries = lock_ignoring_poison(&self.entries);
         if entries.rival(key, id).is_some() {
             return false;
         }
@@ -222,7 +222,7 @@ impl<C> Claims<C> {
 
     /// Nothing of it is left on the server.
     pub(super) fn forget(&self, id: ClaimId) {
-        let mut entries = locked(&self.entries);
+        let mut entries = lock_ignoring_poison(&self.entries);
         if let Some(entry) = entries.by_id.remove(&id) {
             entries.mark(entry.key, id, false);
         }
@@ -238,7 +238,7 @@ impl<C> Claims<C> {
 
     /// A connection ended: whoever holds on it is told, whoever waits on it asks again.
     pub(super) fn line_ended(&self, facts: &Arc<Facts>) {
-        let entries = locked(&self.entries);
+        let entries = lock_ignoring_poison(&self.entries);
         let is_on =
             |entry: &Entry<C>| entry.line.as_ref().is_some_and(|line| Arc::ptr_eq(&line.facts, facts));
         let ended: Vec<_> = entries

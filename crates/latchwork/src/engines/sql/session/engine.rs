@@ -19,8 +19,8 @@ use crate::clock::Clock;
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Lifetime, Mode, Released, Renewal, SharedCells, Valid, Verdict, Wake,
 };
-use crate::locked::locked;
 use crate::net::own_thread::OwnThread;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Loss, Promise, Result};
 
 /// A client of a server that keeps locks for connections.
@@ -420,7 +420,7 @@ impl<S: Server> Inner<S> {
             }
             let line = Arc::new(self.office.open().await?);
             // Who opened it for longer than others waited may find theirs, with locks on it: a connection that was common stays so.
-            let mut common = locked(&self.common);
+            let mut common = lock_ignoring_poison(&self.common);
             if let Some(first) = common.as_ref().filter(|first| !first.is_over()) {
                 return Ok(first.clone());
             }
@@ -433,13 +433,13 @@ impl<S: Server> Inner<S> {
     /// The turn to open the common connection: one does, and the others use it.
     async fn turn(&self) -> OwnedMutexGuard<()> {
         loop {
-            let turns = locked(&self.opening).clone();
+            let turns = lock_ignoring_poison(&self.opening).clone();
             let waiting = turns.clone().lock_owned();
             if let Some(turn) = self.office.thread.in_time(TURN_LIMIT, waiting).await {
                 return turn;
             }
             // Those who come from here on, and those who have waited for as long, wait for another.
-            let mut opening = locked(&self.opening);
+            let mut opening = lock_ignoring_poison(&self.opening);
             if Arc::ptr_eq(&opening, &turns) {
                 *opening = Arc::default();
             }
@@ -447,11 +447,11 @@ impl<S: Server> Inner<S> {
     }
 
     fn working(&self) -> Option<Arc<Line<S::Connection>>> {
-        locked(&self.common).clone().filter(|line| !line.is_over())
+        lock_ignoring_poison(&self.common).clone().filter(|line| !line.is_over())
     }
 
     fn is_common(&self, line: &Arc<Line<S::Connection>>) -> bool {
-        locked(&self.common).as_ref().is_some_and(|common| Arc::ptr_eq(common, line))
+        lock_ignoring_poison(&self.common).as_ref().is_some_and(|common| Arc::ptr_eq(common, line))
     }
 
     /// Ends a connection on this side and, because the server may not have noticed, on that one.

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::{self, Handle};
 
 use super::connection::Ended;
-use crate::locked::locked;
 use crate::net::own_thread::OwnThread;
+use crate::poison::lock_ignoring_poison;
 
 /// What reads and writes, until the connection ends. It must be [fit](super::Socket) to be polled on any runtime.
 type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -55,7 +55,7 @@ impl Moving {
 
     /// Lets a connection do its work from now on, on this runtime.
     pub(in crate::engines) fn start(self: &Arc<Self>, driving: impl Future<Output = ()> + Send + 'static) {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         state.driving = Some(Box::pin(driving));
         state.home = Some(Handle::current().id());
         drop(state);
@@ -64,7 +64,7 @@ impl Moving {
 
     /// Ends it at once, whatever is under way on it.
     pub(super) fn end(&self) {
-        let over = locked(&self.state).take();
+        let over = lock_ignoring_poison(&self.state).take();
         over.tell();
     }
 
@@ -98,7 +98,7 @@ impl Moving {
     }
 
     fn begin_visit(self: &Arc<Self>, here: Option<runtime::Id>) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         // The thread never stands still.
         let is_at_home = state.home == here || state.home == Some(self.thread.id());
         if is_at_home || state.driving.is_none() {
@@ -115,7 +115,7 @@ impl Moving {
 
     /// On its own runtime, unless somebody needs the thread for it.
     fn poll_at_home(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         keep(&mut state.resident, context.waker());
         if state.visits > 0 && state.driving.is_some() {
             return Poll::Pending;
@@ -131,7 +131,7 @@ impl Moving {
 
     /// On the thread, for as long as nobody takes it back: its runtime may stand still.
     fn poll_as_visitor(&self, number: u64, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         if state.visitor != Some(number) {
             return Poll::Ready(());
         }
@@ -143,7 +143,7 @@ impl Moving {
 
     /// Its runtime has ended.
     fn lose_home(self: &Arc<Self>) {
-        let mut state = locked(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         if state.driving.is_none() {
             return;
         }
@@ -197,7 +197,7 @@ pub(super) struct Visit<'a>(&'a Moving);
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = lock_ignoring_poison(&self.0.state);
         state.visits -= 1;
         if state.visits == 0 {
             state.resident.iter().for_each(Waker::wake_by_ref);

@@ -9,9 +9,9 @@ use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
 use super::{Connection, Key, Moving, Server};
 use crate::engine::{Claim, ClaimId, Grant, Valid};
-use crate::locked::locked;
 use crate::names::AsItIs;
 use crate::net::own_thread::OwnThread;
+use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How many connections that nobody waits on any more are kept. They hold nothing.
@@ -62,7 +62,7 @@ impl<S: Server> Office<S> {
 
     /// What the server knows a lock by.
     pub(super) fn key(&self, name: &LockName) -> Key {
-        let mut keys = locked(&self.keys);
+        let mut keys = lock_ignoring_poison(&self.keys);
         if let Some(key) = keys.get(name) {
             return *key;
         }
@@ -98,7 +98,7 @@ impl<S: Server> Office<S> {
 
     /// Keeps a connection that holds nothing, for the next that waits.
     pub(super) fn keep(&self, line: Arc<Line<S::Connection>>) {
-        let mut idle = locked(&self.idle);
+        let mut idle = lock_ignoring_poison(&self.idle);
         let is_new = !idle.iter().any(|other| Arc::ptr_eq(other, &line));
         if is_new && idle.len() < MOST_IDLE && !line.is_over() {
             idle.push(line);
@@ -106,7 +106,7 @@ impl<S: Server> Office<S> {
     }
 
     fn kept(&self) -> Option<Arc<Line<S::Connection>>> {
-        let mut idle = locked(&self.idle);
+        let mut idle = lock_ignoring_poison(&self.idle);
         std::iter::from_fn(|| idle.pop()).find(|line| !line.is_over())
     }
 
