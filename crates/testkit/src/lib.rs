@@ -13,6 +13,7 @@ pub mod diary;
 pub mod fixture;
 pub mod fixtures;
 pub mod flaky;
+pub mod guarantees_page;
 pub mod history;
 pub mod in_vain;
 pub mod line;

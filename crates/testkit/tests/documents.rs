@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use latchwork::Guarantees;
 use latchwork::engine::Registry;
 use testkit::fixtures::{MariadbFixture, PostgresFixture, PostgresInsertFixture, RedisFixture};
 
@@ -96,7 +95,7 @@ fn the_table_of_guarantees_is_the_one_in_the_code() {
     let path = root().join("GUARANTEES.md");
     let text = fs::read_to_string(&path).expect("readable");
     let (head, old) = text.split_once(BEGIN).expect("the marker is there");
-    let new = Guarantees::table(&Registry::builtin().guarantees());
+    let new = testkit::guarantees_page::text(&Registry::builtin().guarantees());
     if std::env::var_os("LATCH_BLESS").is_some() {
         fs::write(&path, format!("{head}{BEGIN}{new}")).expect("writable");
     } else {
