@@ -42,13 +42,14 @@ impl Report for Engines {
     }
 }
 
-/// Read back from the table of GUARANTEES.md, so that both say the same in the same words.
-fn rows(promised: &Guarantees) -> Vec<(String, String)> {
-    let table = Guarantees::table(std::slice::from_ref(promised));
-    let cells = |line: &str| {
-        let (label, value) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
-        let label = if label.is_empty() { "engine" } else { label };
-        Some((label.replace('`', ""), value.to_owned()))
-    };
-    table.lines().filter_map(cells).collect()
+/// In the words of GUARANTEES.md.
+fn rows(promised: &Guarantees) -> Vec<(&'static str, String)> {
+    let capabilities =
+        promised.capabilities().map(|(label, can)| (label, if can { "yes" } else { "no" }.to_owned()));
+    let faults = promised.faults.named().map(|(label, promise)| (label, promise.to_string()));
+    let mut rows = vec![("engine", promised.engine.to_owned())];
+    rows.extend(capabilities);
+    rows.extend(faults);
+    rows.extend(promised.details());
+    rows
 }

@@ -104,3 +104,59 @@ impl fmt::Display for Promise {
         })
     }
 }
+
+impl Guarantees {
+    /// What it can do, each with the words of GUARANTEES.md and `latch engines`.
+    pub fn capabilities(&self) -> [(&'static str, bool); 14] {
+        [
+            ("tokens", self.tokens.is_some()),
+            ("tokens rise after data loss", self.tokens_survive_data_loss),
+            ("fair queue", self.fair),
+            ("lists waiters", self.lists_waiters),
+            ("wakes waiters", self.pushes),
+            ("tells a loss at once", self.tells_losses),
+            ("tells a revocation", self.tells_revocations),
+            ("readers and writers", self.read_write),
+            ("permits", self.permits),
+            ("cells, elections", self.cells),
+            ("owners", self.takes_over),
+            ("renews beside blocked code", self.survives_blocked_runtime),
+            ("ends with its session", self.lives_with_session),
+            ("latch run --keep-fd", self.outlives_wrapper),
+        ]
+    }
+
+    /// What is no yes or no, in words.
+    pub fn details(&self) -> [(&'static str, String); 5] {
+        [
+            ("token", self.tokens.unwrap_or("none").to_owned()),
+            ("ttl", format!("{} to {}", in_words(self.min_ttl), in_words(self.max_ttl))),
+            ("after the holder was killed, others wait", self.dead_holder.to_owned()),
+            ("watchers of cells are told", self.watchers_told.to_owned()),
+            ("beware", self.beware.to_owned()),
+        ]
+    }
+}
+
+impl Faults {
+    /// Each fault, with the words of GUARANTEES.md and `latch engines`.
+    pub fn named(&self) -> [(&'static str, Promise); 7] {
+        [
+            ("holder killed", self.holder_crash),
+            ("holder paused past its lease", self.holder_pause),
+            ("server or machine restarts", self.restart),
+            ("failover to a replica", self.failover),
+            ("network cut", self.partition),
+            ("wall clock set", self.clock_step),
+            ("state deleted under a holder", self.data_deleted),
+        ]
+    }
+}
+
+fn in_words(ttl: Duration) -> String {
+    match ttl.as_secs() {
+        0 => format!("{} ms", ttl.as_millis()),
+        seconds if seconds % 3600 == 0 => format!("{} h", seconds / 3600),
+        seconds => format!("{seconds} s"),
+    }
+}

@@ -8,6 +8,7 @@ use std::{fs, io, thread};
 use crate::binaries::Binary;
 use crate::budget::Budget;
 use crate::job::{Cases, Job};
+use crate::previous;
 use crate::report::Report;
 use crate::server::Socket;
 
@@ -78,6 +79,15 @@ pub(crate) fn run(
 }
 
 impl Wanted {
+    /// Whether cases are among them that run it beside today's.
+    pub(crate) fn needs_the_previous_release(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::Quick | Self::Version { .. } => false,
+            Self::Named { name, .. } => name == previous::SUITE,
+        }
+    }
+
     /// What conformance is asked for, a process for each.
     fn filters(&self, kinds: &[String]) -> Vec<String> {
         let (name, case) = match self {

@@ -5,6 +5,7 @@ mod budget;
 mod cases;
 mod job;
 mod needs;
+mod previous;
 mod report;
 mod server;
 mod stages;
@@ -82,8 +83,16 @@ fn test_versions(
 }
 
 fn cases(report: &'static Report, targets: &str, wanted: &Wanted) -> Result<(), String> {
+    // Before the build of the tests: both put a `latch` into the target folder, and theirs must be today's.
+    let previous = match wanted.needs_the_previous_release() {
+        true => previous::build(report),
+        false => None,
+    };
+    let environment: Vec<_> = previous.into_iter().collect();
     match stages::build(report, targets) {
-        Some(binaries) => cases::run(&binaries, wanted, &[], report).map_err(|error| error.to_string()),
+        Some(binaries) => {
+            cases::run(&binaries, wanted, &environment, report).map_err(|error| error.to_string())
+        }
         // The report says why.
         None => Ok(()),
     }

@@ -26,6 +26,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("etcd_faults", "", needs(25, 300)),
     ("failed_tries", "", needs(80, 400)),
     ("hostile_replies", "", needs(80, 400)),
+    ("latch-previous", "", needs(40, 500)),
+    ("latch-previous", "zookeeper", needs(40, 900)),
     ("machine", "", needs(40, 200)),
     ("mariadb_faults", "", needs(30, 400)),
     // A hundred connections, whose turns are judged by their order: waiters that are starved lose their

@@ -1,5 +1,6 @@
 //! Stages that are one command of cargo each.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -52,14 +53,31 @@ pub(crate) fn an_engine_that_is_not_compiled_in(report: &Report) {
     cargo(report, "an engine that is not compiled in", &[arguments]);
 }
 
+/// A stage that runs this command with another target folder.
+pub(crate) fn cargo_into(report: &Report, name: &str, arguments: &str, target: &Path) -> Option<String> {
+    commands(report, name, &[arguments], Some(target))
+}
+
+/// A stage that failed before its command could run.
+pub(crate) fn fails<T>(report: &Report, name: &str, why: &str) -> Option<T> {
+    let now = Instant::now();
+    let (name, output, repeat) = (name.to_owned(), why.to_owned(), "./test".to_owned());
+    report.stage(&name.clone(), || Err(Failure { name, output, repeat, began: now, ended: now }))
+}
+
+fn cargo(report: &Report, name: &str, arguments: &[&str]) -> Option<String> {
+    commands(report, name, arguments, None)
+}
+
 /// Runs the commands in order until one fails, and returns what the last one printed on its standard output.
-fn cargo(report: &Report, name: &str, commands: &[&str]) -> Option<String> {
+fn commands(report: &Report, name: &str, commands: &[&str], target: Option<&Path>) -> Option<String> {
     report.stage(name, || {
         let mut printed = String::new();
         for arguments in commands {
             let began = Instant::now();
             let mut command = Command::new("cargo");
             command.args(arguments.split(' ')).env("RUSTDOCFLAGS", "-D warnings");
+            command.envs(target.map(|target| ("CARGO_TARGET_DIR", target)));
             let failed = |output| Failure {
                 name: name.to_owned(),
                 output,

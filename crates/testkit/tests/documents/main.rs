@@ -1,5 +1,8 @@
 //! Documents that cannot rot: what they name exists, and what can be generated is generated.
 
+mod english;
+mod type_names;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
