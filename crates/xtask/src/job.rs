@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -81,6 +82,9 @@ impl Job {
         command.envs(environment.iter().cloned());
         command.env(VARIABLE, socket).current_dir(&self.binary.folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output.try_clone()?);
+        // Tests stop processes. When the shell that started `./test` in the background exits, its process group is orphaned, and
+        // the kernel sends SIGHUP to an orphaned group with a stopped member.
+        command.process_group(0);
         let mut child = command.spawn()?;
         let ended = wait(&child, limit)?;
         if !ended {
