@@ -63,7 +63,7 @@ impl MysqlCells {
     async fn look(&self, statement: OfCells, name: &LockName) -> Result<Option<Vec<Value>>> {
         let reply = self.run(statement, &[Value::bytes(name.as_str().as_bytes())]).await;
         let reply = reply.map_err(|error| error.with_effect(Effect::None))?;
-        Ok(reply.rows.apart().into_iter().next())
+        Ok(reply.rows.to_vecs().into_iter().next())
     }
 }
 

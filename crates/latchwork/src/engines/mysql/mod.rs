@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use self::cells::MysqlCells;
 use self::options::{Options, Scheme};
-use self::pool::{OpenTransaction, RuntimePool};
+use self::pool::{MysqlTransaction, RuntimePool};
 pub use self::session::MysqlSession;
 use crate::engine::url_options::{choice, span};
 use crate::engine::{ClaimId, EngineUrl, SharedCells};
@@ -110,7 +110,7 @@ impl Server {
 }
 
 impl Database for Server {
-    type Transaction = OpenTransaction;
+    type Transaction = MysqlTransaction;
     const PUTS_AT_ONCE: bool = false;
 
     fn promises(&self) -> Guarantees {
@@ -141,7 +141,7 @@ impl Database for Server {
         self.pool().await?.run(&queries).await
     }
 
-    async fn begin(&self, queries: Vec<Query>) -> Result<(OpenTransaction, Vec<QueryResult>)> {
+    async fn begin(&self, queries: Vec<Query>) -> Result<(MysqlTransaction, Vec<QueryResult>)> {
         self.pool().await?.begin(&queries).await
     }
 

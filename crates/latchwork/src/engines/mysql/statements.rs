@@ -2,7 +2,7 @@
 
 use super::inserts;
 use super::options::Scheme;
-use super::wire::Param;
+use super::wire::MysqlParam;
 use crate::engines::sql::{self, FENCE, LOCKS, Statement, Value};
 
 /// Microseconds on the database's clock. `SYSDATE` is read when it is reached, behind every wait for a locked row; all others were
@@ -48,8 +48,8 @@ impl Text {
     }
 
     /// The values in the order of their marks.
-    pub(super) fn values<'a>(&self, values: &'a [Value]) -> Vec<Param<'a>> {
-        self.order.iter().map(|index| Param::from(&values[*index])).collect()
+    pub(super) fn values<'a>(&self, values: &'a [Value]) -> Vec<MysqlParam<'a>> {
+        self.order.iter().map(|index| MysqlParam::from(&values[*index])).collect()
     }
 }
 

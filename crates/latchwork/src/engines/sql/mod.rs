@@ -7,8 +7,6 @@
 
 mod conflict;
 mod database;
-mod desk;
-mod driver;
 mod engine;
 mod entry;
 mod holder;
@@ -24,8 +22,6 @@ mod tokens;
 
 pub(super) use self::conflict::Conflict;
 pub(super) use self::database::{Database, Query, QueryResult, Statement, Transaction, Value};
-pub(super) use self::desk::{Answered, Answering, Desk, Dialect};
-pub(super) use self::driver::{Driver, Stream};
 pub(super) use self::engine::{Rows, promises};
 pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};
 pub(super) use self::patience::retry_on_conflict;

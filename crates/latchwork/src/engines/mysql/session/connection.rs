@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::super::connection::{Asked, Connection as Plain};
+use super::super::connection::Connection as Plain;
 use super::super::failure::{code, failed, refused};
 use super::super::grants;
 use super::super::options::Options;
 use super::super::statements::{NOW, Text};
-use super::super::wire::{Param, Prepared, Reply, WireError};
+use super::super::wire::{MysqlParam, Reply, StatementId, WireError, WireResult};
 use crate::engine::Note;
 use crate::engines::sql::session::{Backend, Connection, Key, Moving, Seen, Terms, Tried, still_there};
 use crate::engines::sql::{Statement, Value};
@@ -35,13 +35,13 @@ const SEEN: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(p.
 pub(super) struct Named {
     plain: Plain,
     backend: Backend,
-    try_get: Prepared,
-    get: Prepared,
-    release: Prepared,
-    is_there: Prepared,
-    is_still_there: Prepared,
-    seen: Prepared,
-    draw: OnceLock<Prepared>,
+    try_get: StatementId,
+    get: StatementId,
+    release: StatementId,
+    is_there: StatementId,
+    is_still_there: StatementId,
+    seen: StatementId,
+    draw: OnceLock<StatementId>,
 }
 
 /// Something that shares its connections between clients.
@@ -110,7 +110,7 @@ impl Named {
             let prepared = (try_get, get, release, is_there.await?, is_still_there.await?, seen.await?);
             Ok((prepared, me.await?, read_only.await?, cluster_size.await?))
         };
-        let prepared: Asked<_> = prepared.await;
+        let prepared: WireResult<_> = prepared.await;
         let (prepared, me, is_read_only, cluster_size) =
             prepared.map_err(|wire_error| refused(&wire_error, &options))?;
         refuse_unfit(&is_read_only, &cluster_size, &options)?;
@@ -121,22 +121,26 @@ impl Named {
         Ok(Self { plain, backend, try_get, get, release, is_there, is_still_there, seen, draw })
     }
 
-    async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
+    async fn answer<T>(&self, asked: impl Future<Output = WireResult<T>>) -> Result<T> {
         asked.await.map_err(|wire_error| failed(&wire_error, self.plain.options()))
     }
 
     /// Whether the server says 1. It says nothing if it could not do it.
-    async fn yes(&self, statement: Prepared, values: &[Param<'_>]) -> Result<Option<bool>> {
+    async fn yes(&self, statement: StatementId, values: &[MysqlParam<'_>]) -> Result<Option<bool>> {
         Ok(is_yes(&self.answer(self.plain.execute(statement, values)).await?))
     }
 
-    async fn get(&self, statement: Prepared, key: Key) -> Result<bool> {
+    async fn get(&self, statement: StatementId, key: Key) -> Result<bool> {
         let options = self.plain.options();
         if self.plain.is_closed() {
             let message = format!("{} at {}: the connection ended before", options.engine, options.place);
             return Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::None));
         }
-        match self.plain.execute(statement, &[Param::Bytes(&key.digits())]).await.map(|reply| is_yes(&reply))
+        match self
+            .plain
+            .execute(statement, &[MysqlParam::Bytes(&key.digits())])
+            .await
+            .map(|reply| is_yes(&reply))
         {
             Ok(Some(is_held)) => Ok(is_held),
             Ok(None) => {
@@ -149,7 +153,7 @@ impl Named {
     }
 
     /// The statement that draws tokens. Two may prepare it at once: nobody waits for another, who may stand still.
-    async fn draw(&self) -> Result<Prepared> {
+    async fn draw(&self) -> Result<StatementId> {
         match self.draw.get() {
             Some(draw) => Ok(*draw),
             None => {
@@ -160,7 +164,7 @@ impl Named {
     }
 
     /// Makes the table of tokens if it is missing.
-    async fn prepare_draw(&self) -> Result<Prepared> {
+    async fn prepare_draw(&self) -> Result<StatementId> {
         let options = self.plain.options();
         let table = format!("{}_fence", options.table);
         let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
@@ -243,7 +247,8 @@ impl Connection for Named {
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
         let draw = self.draw().await?;
-        let reply = self.answer(self.plain.execute(draw, &[Param::Bytes(name.as_str().as_bytes())])).await?;
+        let reply =
+            self.answer(self.plain.execute(draw, &[MysqlParam::Bytes(name.as_str().as_bytes())])).await?;
         // Only then: otherwise the number is that of an earlier statement.
         match (reply.matched, reply.insert_id) {
             (1.., token) if token < 1 << 55 => Ok(token),
@@ -264,7 +269,8 @@ impl Connection for Named {
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {
-        let reply = self.answer(self.plain.execute(self.release, &[Param::Bytes(&key.digits())])).await?;
+        let reply =
+            self.answer(self.plain.execute(self.release, &[MysqlParam::Bytes(&key.digits())])).await?;
         Ok(is_yes(&reply) == Some(true))
     }
 
@@ -281,7 +287,7 @@ impl Connection for Named {
             );
             return Err(Error::new(ErrorKind::Denied, message));
         }
-        let values = [Param::Int(other), Param::Int(since)];
+        let values = [MysqlParam::Int(other), MysqlParam::Int(since)];
         if self.yes(self.is_there, &values).await? != Some(true) {
             return Ok(false);
         }
@@ -299,7 +305,7 @@ impl Connection for Named {
     }
 
     async fn seen(&self, key: Key) -> Result<Vec<Seen>> {
-        let reply = self.answer(self.plain.execute(self.seen, &[Param::Bytes(&key.digits())])).await?;
+        let reply = self.answer(self.plain.execute(self.seen, &[MysqlParam::Bytes(&key.digits())])).await?;
         let read = reply.rows.iter().filter_map(|row| {
             let [id, since, who, is_ours] = row else { return None };
             let who = match who {

@@ -1,13 +1,11 @@
 //! Connecting, and proving who we are. That is the driver's work, on a stream that it is lent.
 
 use std::io;
-use std::net::TcpStream;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Client, NoTls};
@@ -16,22 +14,25 @@ use tokio_rustls::TlsConnector;
 use super::WireError;
 use crate::engines::postgres::bounded::Bounded;
 use crate::engines::postgres::options::Options;
-use crate::engines::sql::Stream;
 use crate::engines::sql::session::Socket;
+use crate::net::byte_stream::ByteStream;
+use crate::net::connection_error::ConnectionError;
 use crate::net::dial::dial;
+use crate::net::tls::server_name;
+use crate::net::tls_failure::TlsFailure;
 use crate::poison::lock_ignoring_poison;
 
 /// Asks for TLS: the length of this, and a number that stands for it.
 const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// A connection that the driver owns.
-type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn Stream>>, NoTlsStream>);
+type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn ByteStream>>, NoTlsStream>);
 
 /// Connects, for callers that let the driver handle the connection.
 pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, WireError> {
     let (host, port) = &options.address;
     let socket = dial(host, *port).await?;
-    let stream: Box<dyn Stream> = match &options.tls {
+    let stream: Box<dyn ByteStream> = match &options.tls {
         None => Box::new(socket),
         Some(tls) => encrypt(socket, tls, host).await?,
     };
@@ -39,47 +40,45 @@ pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<C
     connecting.await.map_err(|error| WireError::from(&error))
 }
 
-/// A stream on which nothing is under way, and its socket once more if it is plain.
-pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option<TcpStream>), WireError> {
+/// A stream on which nothing is under way.
+pub(super) async fn log_in(options: &Options) -> Result<Box<dyn ByteStream>, WireError> {
     let (host, port) = &options.address;
     let socket = Socket::connect(host, *port).await?;
-    let (stream, twin): (Box<dyn Stream>, _) = match &options.tls {
-        None => {
-            let twin = socket.twin()?;
-            (Box::new(socket), Some(twin))
-        }
-        Some(tls) => (encrypt(socket, tls, host).await?, None),
+    let stream: Box<dyn ByteStream> = match &options.tls {
+        None => Box::new(socket),
+        Some(tls) => encrypt(socket, tls, host).await?,
     };
     let lent = Lent(Arc::new(Mutex::new(Some(stream))));
     // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
     let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
     drop(connecting.await.map_err(|error| WireError::from(&error))?);
     let stream = lock_ignoring_poison(&lent.0).take();
-    stream.map(|stream| (stream, twin)).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
+    stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected).into())
 }
 
 async fn encrypt(
-    mut socket: impl Stream + 'static,
+    mut socket: impl ByteStream + 'static,
     tls: &Arc<ClientConfig>,
     host: &str,
-) -> Result<Box<dyn Stream>, WireError> {
+) -> Result<Box<dyn ByteStream>, WireError> {
     socket.write_all(&ENCRYPT).await?;
     // Nothing but this may stand before the handshake: what is read with it would be taken for encrypted.
     if socket.read_u8().await? != b'S' {
-        return Err(WireError::Ended("the server does not support TLS".to_owned()));
+        let why = "the server does not support TLS; use postgres:// instead of postgres+tls:// to send everything \
+                   unencrypted";
+        return Err(ConnectionError::new(why.to_owned(), Some(TlsFailure::Other)).into());
     }
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| WireError::Ended(error.to_string()))?;
-    Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, socket).await?))
+    Ok(Box::new(TlsConnector::from(tls.clone()).connect(server_name(host)?, socket).await?))
 }
 
 /// A stream that is taken back when the driver has done its part.
 #[derive(Clone)]
-struct Lent(Arc<Mutex<Option<Box<dyn Stream>>>>);
+struct Lent(Arc<Mutex<Option<Box<dyn ByteStream>>>>);
 
 impl Lent {
     fn with<T>(
         &self,
-        use_it: impl FnOnce(Pin<&mut dyn Stream>) -> Poll<io::Result<T>>,
+        use_it: impl FnOnce(Pin<&mut dyn ByteStream>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         match &mut *lock_ignoring_poison(&self.0) {
             Some(stream) => use_it(Pin::new(&mut **stream)),

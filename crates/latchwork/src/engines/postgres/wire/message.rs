@@ -4,7 +4,9 @@ use std::io;
 
 use tokio_postgres::error::SqlState;
 
-use crate::engines::sql::{Answering, Dialect};
+use crate::net::connection_error::ConnectionError;
+use crate::net::pipeline::Codec;
+use crate::net::tls_failure::TlsFailure;
 
 /// The largest message, and the largest answer: far more than any that was asked for, and not all the memory that a server could wish
 /// for.
@@ -16,12 +18,24 @@ pub(in crate::engines::postgres) enum WireError {
     /// The server said no.
     Refused { code: String, words: String },
     /// The connection ended, or cannot be used any more.
-    Ended(String),
+    Ended(ConnectionError),
+}
+
+impl WireError {
+    fn ended(why: &str) -> Self {
+        Self::Ended(why.into())
+    }
 }
 
 impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
-        Self::Ended(error.to_string())
+        Self::Ended(error.into())
+    }
+}
+
+impl From<ConnectionError> for WireError {
+    fn from(error: ConnectionError) -> Self {
+        Self::Ended(error)
     }
 }
 
@@ -33,7 +47,8 @@ impl From<&tokio_postgres::Error> for WireError {
             }
             None => {
                 let source = std::error::Error::source(error).map(|source| format!(": {source}"));
-                Self::Ended(format!("{error}{}", source.unwrap_or_default()))
+                let why = format!("{error}{}", source.unwrap_or_default());
+                Self::Ended(ConnectionError::new(why, TlsFailure::of(error)))
             }
         }
     }
@@ -198,16 +213,54 @@ pub(super) struct Talk;
 /// An answer that is arriving.
 #[derive(Debug, Default)]
 pub(super) struct Arriving {
+    /// Some of it has arrived.
+    is_begun: bool,
     reply: Reply,
     refused: Option<WireError>,
 }
 
-impl Dialect for Talk {
-    type Arriving = Arriving;
-    type Reply = Reply;
-    type WireError = WireError;
+impl Codec for Talk {
+    type Reply = Result<Reply, WireError>;
+    type Expected = ();
+    type ParseProgress = Arriving;
 
-    const FAREWELL: &'static [u8] = &[b'X', 0, 0, 0, 4];
+    const MAX_UNREAD: usize = MOST + 1;
+    const TERMINATE: Option<&'static [u8]> = Some(&[b'X', 0, 0, 0, 4]);
+
+    fn decode(
+        &self,
+        bytes: &mut &[u8],
+        arriving: &mut Arriving,
+        expected: impl FnOnce() -> Option<()>,
+    ) -> Result<Option<Self::Reply>, String> {
+        self.decode_messages(bytes, arriving, expected).map_err(|wire_error| match wire_error {
+            WireError::Refused { words, .. } => words,
+            WireError::Ended(error) => error.to_string(),
+        })
+    }
+}
+
+impl Talk {
+    fn decode_messages(
+        &self,
+        bytes: &mut &[u8],
+        arriving: &mut Arriving,
+        expected: impl FnOnce() -> Option<()>,
+    ) -> Result<Option<Result<Reply, WireError>>, WireError> {
+        let mut expected = Some(expected);
+        while let Some(length) = Self::length(bytes)? {
+            let (message, rest) = bytes.split_at(length);
+            *bytes = rest;
+            // Asked at most once: from then on the answer is begun, or it is known that there is none.
+            arriving.is_begun |= expected.take().is_some_and(|expected| expected().is_some());
+            if !arriving.is_begun {
+                self.hear(message)?;
+            } else if let Some(answer) = self.take(arriving, message)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
 
     fn length(arrived: &[u8]) -> Result<Option<usize>, WireError> {
         let [_, rest @ ..] = arrived else { return Ok(None) };
@@ -218,19 +271,20 @@ impl Dialect for Talk {
         }
     }
 
+    /// Takes a message of an answer. `Some`: it was the last.
     fn take(
-        &mut self,
+        &self,
         arriving: &mut Arriving,
         message: &[u8],
-    ) -> Result<Option<Answering<Self>>, WireError> {
+    ) -> Result<Option<Result<Reply, WireError>>, WireError> {
         match message[0] {
             // It is ready for the next.
             b'Z' => {
-                let Arriving { reply, refused } = std::mem::take(arriving);
+                let Arriving { reply, refused, .. } = std::mem::take(arriving);
                 return Ok(Some(refused.map_or(Ok(reply), Err)));
             }
             b'D' if arriving.reply.0.len() + message.len() > MOST => {
-                return Err(WireError::Ended(format!("an answer of more than {} MB", MOST >> 20)));
+                return Err(WireError::ended(&format!("an answer of more than {} MB", MOST >> 20)));
             }
             b'D' => arriving.reply.0.extend_from_slice(&message[1..]),
             b'E' => arriving.refused = Some(refusal(message)?),
@@ -242,7 +296,7 @@ impl Dialect for Talk {
     }
 
     /// Remarks, settings that changed, messages to all; or why it ends.
-    fn hear(&mut self, message: &[u8]) -> Result<(), WireError> {
+    fn hear(&self, message: &[u8]) -> Result<(), WireError> {
         match message[0] {
             b'N' | b'S' | b'A' => Ok(()),
             b'E' => Err(refusal(message)?),
@@ -250,17 +304,10 @@ impl Dialect for Talk {
         }
     }
 
-    fn too_long() -> WireError {
+    /// What those are told whose question is too long to be sent.
+    pub(super) fn too_long() -> WireError {
         let words = format!("a request of more than {} MB", MOST >> 20);
         WireError::Refused { code: SqlState::PROGRAM_LIMIT_EXCEEDED.code().to_owned(), words }
-    }
-
-    fn ended(why: Option<WireError>) -> WireError {
-        match why {
-            None => WireError::Ended("connection closed".to_owned()),
-            Some(WireError::Refused { words, .. }) => WireError::Ended(words),
-            Some(wire_error) => wire_error,
-        }
     }
 }
 
@@ -281,14 +328,14 @@ fn refusal(message: &[u8]) -> Result<WireError, WireError> {
         }
     }
     match is_the_end {
-        true => Err(WireError::Ended(format!("{words} ({code})"))),
+        true => Err(WireError::ended(&format!("{words} ({code})"))),
         false => Ok(WireError::Refused { code, words }),
     }
 }
 
 /// A message that this protocol does not have.
 fn protocol_error() -> WireError {
-    WireError::Ended("it does not speak the protocol of PostgreSQL".to_owned())
+    WireError::ended("it does not speak the protocol of PostgreSQL")
 }
 
 #[cfg(test)]
@@ -357,13 +404,32 @@ mod tests {
         assert!(
             matches!(&refused, WireError::Refused { code, words } if code == "55P03" && words == "too late")
         );
-        assert!(matches!(Talk::ended(Some(refused)), WireError::Ended(_)), "no answer to those behind it");
         assert!(
-            matches!(answer(std::slice::from_ref(&fatal)), Err(WireError::Ended(why)) if why.contains("too late"))
+            matches!(answer(std::slice::from_ref(&fatal)), Err(WireError::Ended(why)) if why.to_string().contains("too late"))
         );
         assert!(matches!(Talk.hear(&fatal), Err(WireError::Ended(_))));
         assert!(Talk.hear(&message(b'S', b"TimeZone\0UTC\0")).is_ok());
         assert!(Talk.hear(&message(b'Z', b"I")).is_err(), "it was not asked");
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_no_part_of_an_answer_however_that_arrives() {
+        let (remark, row, ready) = (message(b'N', b"M\0"), message(b'D', b"\0\0"), message(b'Z', b"I"));
+        let all = [&remark[..], &row, &remark, &ready].concat();
+        let mut arriving = Arriving::default();
+        let mut idle = &all[..remark.len()];
+        assert!(matches!(Talk.decode(&mut idle, &mut arriving, || None), Ok(None)));
+        for cut in 0..all.len() {
+            let (mut first, mut arriving) = (&all[..cut], Arriving::default());
+            assert!(matches!(Talk.decode(&mut first, &mut arriving, || Some(())), Ok(None)), "{cut}");
+            let mut rest = &all[cut - first.len()..];
+            let answer = Talk.decode(&mut rest, &mut arriving, || Some(())).expect("understood");
+            let rows = answer.expect("all of it").expect("an answer");
+            assert_eq!((rows.rows().count(), rest.len()), (1, 0), "{cut}");
+        }
+        let mut fatal = &message(b'E', b"VFATAL\0C57P01\0Mshutdown\0\0")[..];
+        let why = Talk.decode(&mut fatal, &mut Arriving::default(), || None).expect_err("the end");
+        assert_eq!(why, "shutdown (57P01)");
     }
 
     #[test]

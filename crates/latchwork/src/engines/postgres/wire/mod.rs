@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) use self::login::connect;
-use self::message::{Arriving, Talk, put_execute, put_prepare, put_query};
 pub(super) use self::message::{Kind, MOST, Param, Prepared, Reply, Row, WireError};
+use self::message::{Talk, put_execute, put_prepare, put_query};
 use super::options::Options;
 use crate::engines::sql::session::Moving;
-use crate::engines::sql::{Answered, Desk, Driver};
+use crate::net::pipeline::{PendingReply, Pipeline};
 
 /// A connection. It never comes back to life: whoever finds it closed opens another. It ends when nobody has it any more.
 pub(super) struct Wire {
-    desk: Arc<Desk<Talk>>,
+    pipeline: Arc<Pipeline<Talk>>,
     prepared: AtomicU32,
 }
 
@@ -29,24 +29,23 @@ impl Wire {
     /// # Errors
     /// Nothing was asked then.
     pub(super) async fn open(options: &Options, moving: Option<&Arc<Moving>>) -> Result<Self, WireError> {
-        let (stream, twin) = login::log_in(options).await?;
-        let desk = Arc::new(Desk::new(Talk, twin));
-        let driving = Driver::new(stream, desk.clone());
+        let stream = login::log_in(options).await?;
+        let (pipeline, read_task) = Pipeline::with_read_task(Talk, tokio::io::split(stream));
         match moving {
-            Some(moving) => moving.start(driving),
-            None => drop(tokio::spawn(driving)),
+            Some(moving) => moving.start(read_task),
+            None => drop(tokio::spawn(read_task)),
         }
-        Ok(Self { desk, prepared: AtomicU32::new(0) })
+        Ok(Self { pipeline: Arc::new(pipeline), prepared: AtomicU32::new(0) })
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.desk.is_over()
+        self.pipeline.is_closed()
     }
 
     /// Commands without values, in which nothing may stand that somebody else wrote. They are on their way when this returns, and
     /// carried out whether the answer is waited for or not; so are those below. What comes back is text.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
-        self.desk.clone().answer(self.ask(|out| put_query(out, text)))
+        answer(self.pipeline.clone(), self.ask(|out| put_query(out, text)))
     }
 
     /// Makes a statement known to the server.
@@ -56,7 +55,7 @@ impl Wire {
         kinds: &[Kind],
     ) -> impl Future<Output = Result<Prepared, WireError>> + Send + use<> {
         let prepared = Prepared(self.prepared.fetch_add(1, Ordering::Relaxed));
-        let asked = self.desk.clone().answer(self.ask(|out| put_prepare(out, prepared, text, kinds)));
+        let asked = answer(self.pipeline.clone(), self.ask(|out| put_prepare(out, prepared, text, kinds)));
         async move { asked.await.map(|_| prepared) }
     }
 
@@ -66,16 +65,29 @@ impl Wire {
         statement: Prepared,
         values: &[Param<'_>],
     ) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
-        self.desk.clone().answer(self.ask(|out| put_execute(out, statement, values)))
+        answer(self.pipeline.clone(), self.ask(|out| put_execute(out, statement, values)))
     }
 
-    fn ask(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<Answered<Talk>> {
-        self.desk.ask(Arriving::default(), false, put)
+    /// Carried out also if nobody waits for the answer: that is what makes an answer that is missing harmless.
+    ///
+    /// # Errors
+    /// It was not sent.
+    fn ask(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<PendingReply<PostgresReply>, WireError> {
+        let mut request = Vec::new();
+        if !put(&mut request) {
+            return Err(Talk::too_long());
+        }
+        let replies = self.pipeline.send_all_kept(&request, [()]);
+        let reply = replies.and_then(|mut replies| replies.pop());
+        reply.ok_or_else(|| WireError::Ended(self.pipeline.reason()))
     }
 }
 
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.desk.leave();
-    }
+type PostgresReply = Result<Reply, WireError>;
+
+async fn answer(
+    pipeline: Arc<Pipeline<Talk>>,
+    asked: Result<PendingReply<PostgresReply>, WireError>,
+) -> PostgresReply {
+    asked?.await.unwrap_or_else(|_| Err(WireError::Ended(pipeline.reason())))
 }

@@ -8,6 +8,7 @@ use super::{Key, Moving};
 use crate::engine::url_options::{SESSION_TTL, choice, session_ttl};
 use crate::engine::{EngineUrl, Note};
 use crate::engines::sql::Database;
+use crate::net::deadline;
 use crate::net::own_thread::OwnThread;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
@@ -160,20 +161,18 @@ pub(in crate::engines) trait Connection: Send + Sync + 'static {
     fn seen(&self, key: Key) -> impl Future<Output = Result<Vec<Seen>>> + Send;
 }
 
-/// How long a connection may take until it can be used, or found unfit.
-const OPEN_LIMIT: Duration = Duration::from_secs(5);
-
 /// A connection that nobody answers on any more, however far it came, is given up.
 pub(super) async fn in_time<T>(
     server: &impl Server,
     thread: &OwnThread,
     opening: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    thread.in_time(OPEN_LIMIT, opening).await.unwrap_or_else(|| {
+    thread.in_time(deadline::CONNECT, opening).await.unwrap_or_else(|| {
         let message = format!(
-            "{} at {}: no answer to the connection within {OPEN_LIMIT:?}",
+            "{} at {}: no answer to the connection within {:?}",
             server.engine(),
-            server.place()
+            server.place(),
+            deadline::CONNECT
         );
         Err(Error::new(ErrorKind::Unreachable, message))
     })

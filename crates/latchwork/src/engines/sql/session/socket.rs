@@ -1,7 +1,6 @@
 //! A socket that is heard on whichever runtime asks.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -27,13 +26,8 @@ impl Socket {
         Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
     }
 
-    /// The same socket once more, for who writes without waiting.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(in crate::engines) fn twin(&self) -> io::Result<std::net::TcpStream> {
-        let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(stream.as_fd().try_clone_to_owned()?.into())
+    fn is_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|runtime| runtime.id() == self.runtime)
     }
 
     fn here(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -63,6 +57,15 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.is_here() {
+            // A task of another runtime writes for itself, and leaves the socket to the runtime that reads.
+            let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+            if let Ok(written) = stream.try_write(bytes) {
+                return Poll::Ready(Ok(written));
+            }
+            // The reader is woken, and takes the socket back from here.
+            context.waker().wake_by_ref();
+        }
         self.here()?.poll_write(context, bytes)
     }
 
