@@ -8,7 +8,7 @@ use super::failure::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
 use super::wire::{Param, Prepared, Reply, Wire, WireError};
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue as Value;
 use crate::engines::sql::session::Moving;
 use crate::net::abandon::AbandonGuard;
 use crate::{Error, ErrorKind, Result};
@@ -56,7 +56,7 @@ impl Connection {
 
     async fn set_up(options: Arc<Options>, moving: Option<&Arc<Moving>>) -> Result<Self> {
         let unreachable = |why: &str| {
-            let message = format!("{} at {}: {why}", options.engine, options.place);
+            let message = format!("{} at {}: {why}", options.engine, options.shown_as);
             Error::new(ErrorKind::Unreachable, message)
         };
         let opening = async {

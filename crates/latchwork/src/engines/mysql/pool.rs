@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-use super::cells::OfCells;
+use super::cells::CellStatement;
 use super::options::Options;
 use super::prepared::PreparedConnection;
 use super::wire::Reply;
-use crate::engines::sql::{Query, QueryResult, Transaction, Value};
+use crate::engines::sql::{Query, QueryResult, SqlValue as Value, Transaction};
 use crate::net::per_runtime;
 use crate::{Effect, Result};
 
@@ -64,7 +64,7 @@ impl RuntimePool {
     }
 
     /// A statement on cells.
-    pub(super) async fn run_on_cells(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
+    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[Value]) -> Result<Reply> {
         let connection = self.beside().await?;
         connection.as_ref().expect("a place whose connection is open").run_on_cells(statement, values).await
     }

@@ -2,7 +2,7 @@
 
 use super::WireError;
 use super::bytes::{Reader, protocol_error};
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue as Value;
 
 /// The largest answer: far more than any that was asked for, and not all the memory that a server could wish for.
 const MOST: usize = 64 << 20;

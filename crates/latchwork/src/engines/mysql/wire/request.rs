@@ -1,7 +1,7 @@
 //! What is asked, as bytes.
 
 use super::bytes::put_length;
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue as Value;
 
 const QUERY: u8 = 0x03;
 const PREPARE: u8 = 0x16;

@@ -1,4 +1,4 @@
-//! Connecting, and proving who we are. That is the driver's work, on a stream that it is lent.
+//! Connecting and authentication. The driver does both, on a stream that is lent to it.
 
 use std::io;
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Client, NoTls};
 use tokio_rustls::TlsConnector;
 
-use super::WireError;
+use super::{NO_TLS, WireError};
 use crate::engines::postgres::bounded::Bounded;
 use crate::engines::postgres::options::Options;
 use crate::engines::sql::Stream;
@@ -21,13 +21,13 @@ use crate::engines::sql::session::Socket;
 use crate::net::dial::dial;
 use crate::poison::lock_ignoring_poison;
 
-/// Asks for TLS: the length of this, and a number that stands for it.
-const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+/// The message `SSLRequest`: its length, and its code.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// A connection that the driver owns.
 type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn Stream>>, NoTlsStream>);
 
-/// Connects, for callers that let the driver handle the connection.
+/// Connects, for callers that leave the connection to the driver.
 pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, WireError> {
     let (host, port) = &options.address;
     let socket = dial(host, *port).await?;
@@ -39,7 +39,8 @@ pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<C
     connecting.await.map_err(|error| WireError::from(&error))
 }
 
-/// A stream on which nothing is under way, and its socket once more if it is plain.
+/// Connects and authenticates. Returns the stream with no message under way, and a duplicate of its socket if it is not
+/// encrypted.
 pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option<TcpStream>), WireError> {
     let (host, port) = &options.address;
     let socket = Socket::connect(host, *port).await?;
@@ -50,8 +51,8 @@ pub(super) async fn log_in(options: &Options) -> Result<(Box<dyn Stream>, Option
         }
         Some(tls) => (encrypt(socket, tls, host).await?, None),
     };
-    let lent = Lent(Arc::new(Mutex::new(Some(stream))));
-    // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
+    let lent = LentStream(Arc::new(Mutex::new(Some(stream))));
+    // Both results are dropped. The handshake is read to its end, and the driver sends no Terminate without being polled.
     let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
     drop(connecting.await.map_err(|error| WireError::from(&error))?);
     let stream = lock_ignoring_poison(&lent.0).take();
@@ -63,20 +64,20 @@ async fn encrypt(
     tls: &Arc<ClientConfig>,
     host: &str,
 ) -> Result<Box<dyn Stream>, WireError> {
-    socket.write_all(&ENCRYPT).await?;
-    // Nothing but this may stand before the handshake: what is read with it would be taken for encrypted.
+    socket.write_all(&SSL_REQUEST).await?;
+    // Exactly one byte: bytes read beyond it would be taken for a part of the TLS handshake.
     if socket.read_u8().await? != b'S' {
-        return Err(WireError::Ended("the server does not support TLS".to_owned()));
+        return Err(WireError::Ended(NO_TLS.to_owned()));
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|error| WireError::Ended(error.to_string()))?;
     Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, socket).await?))
 }
 
-/// A stream that is taken back when the driver has done its part.
+/// A stream that the driver uses for the handshake, and that is taken back after it.
 #[derive(Clone)]
-struct Lent(Arc<Mutex<Option<Box<dyn Stream>>>>);
+struct LentStream(Arc<Mutex<Option<Box<dyn Stream>>>>);
 
-impl Lent {
+impl LentStream {
     fn with<T>(
         &self,
         use_it: impl FnOnce(Pin<&mut dyn Stream>) -> Poll<io::Result<T>>,
@@ -88,7 +89,7 @@ impl Lent {
     }
 }
 
-impl AsyncRead for Lent {
+impl AsyncRead for LentStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -98,7 +99,7 @@ impl AsyncRead for Lent {
     }
 }
 
-impl AsyncWrite for Lent {
+impl AsyncWrite for LentStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.with(|stream| stream.poll_write(context, bytes))
     }

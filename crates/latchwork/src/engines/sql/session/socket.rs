@@ -1,4 +1,4 @@
-//! A socket that is heard on whichever runtime asks.
+//! A socket that can be polled on any runtime.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,36 +11,36 @@ use tokio::runtime::{self, Handle};
 
 use crate::net::dial::dial;
 
-/// A socket. A runtime that stands still hears nothing, so whoever polls this takes it over to its own.
+/// A socket that registers itself with the runtime on which it is polled, because its last runtime may be blocked.
 pub(in crate::engines) struct Socket {
-    /// Missing only if it could not be taken over.
+    /// `None` only after it could not be registered.
     stream: Option<TcpStream>,
     runtime: runtime::Id,
 }
 
 impl Socket {
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub(in crate::engines) async fn connect(host: &str, port: u16) -> io::Result<Self> {
         let stream = dial(host, port).await?.into_std()?;
-        // Heard from here on: who connects may have begun on another runtime.
+        // Registered with this runtime: the connecting task may have started on another one.
         Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
     }
 
-    /// The same socket once more, for who writes without waiting.
+    /// A duplicate of the socket, for writes that do not wait.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub(in crate::engines) fn twin(&self) -> io::Result<std::net::TcpStream> {
         let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         Ok(stream.as_fd().try_clone_to_owned()?.into())
     }
 
-    fn here(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn on_this_runtime(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         let here = Handle::try_current().map_err(io::Error::other)?.id();
         if self.runtime != here {
-            let taken = self.stream.take().map(TcpStream::into_std).transpose()?;
-            self.stream = taken.map(TcpStream::from_std).transpose()?;
+            let deregistered = self.stream.take().map(TcpStream::into_std).transpose()?;
+            self.stream = deregistered.map(TcpStream::from_std).transpose()?;
             self.runtime = here;
         }
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
@@ -53,7 +53,7 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.here()?.poll_read(context, buffer)
+        self.on_this_runtime()?.poll_read(context, buffer)
     }
 }
 
@@ -63,7 +63,7 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.here()?.poll_write(context, bytes)
+        self.on_this_runtime()?.poll_write(context, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -71,6 +71,6 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.here()?.poll_shutdown(context)
+        self.on_this_runtime()?.poll_shutdown(context)
     }
 }

@@ -1,16 +1,17 @@
-//! The tables with a row for each name that was ever used, and how a sweep reads and shortens them.
+//! The tables with a row for each name that was used, and the statements of a sweep on them.
 
-use super::database::Statement;
+use super::statement::Statement;
 
 /// A table that stores the newest token of each name.
 pub(in crate::engines) struct TokenTable {
-    /// The end of its name, behind the option `table`.
+    /// The suffix of its name, behind the option `table`.
     pub(in crate::engines) suffix: &'static str,
     /// The column of names.
     pub(in crate::engines) name: &'static str,
-    /// The value `$1` in the type of that column, and the column as bytes.
+    /// The value `$1` in the type of that column.
     pub(in crate::engines) value: &'static str,
-    pub(in crate::engines) shown: &'static str,
+    /// The column as bytes.
+    pub(in crate::engines) name_as_bytes: &'static str,
     /// The other columns that need a value, and their values in the row of the floor.
     pub(in crate::engines) others: [&'static str; 2],
     /// Whether its rows are locks, with leases and queues.
@@ -22,7 +23,7 @@ pub(in crate::engines) const LOCKS: TokenTable = TokenTable {
     suffix: "lock",
     name: "name",
     value: "$1",
-    shown: "name",
+    name_as_bytes: "name",
     others: ["", ""],
     has_locks: true,
 };
@@ -34,14 +35,14 @@ impl TokenTable {
     /// A statement of a sweep, for the tables whose names begin with `table`. `now`: as for
     /// [`text`](super::text).
     pub(in crate::engines) fn text(&self, statement: Statement, table: &str, now: &str) -> String {
-        let (is_old, is_quiet, contended) = match self.has_locks {
+        let (is_old, is_uncontended, contended) = match self.has_locks {
             true => (" AND expires < {day_ago}", " AND contended = 0", ", contended"),
             false => ("", "", ""),
         };
         let [others, values] = self.others;
         template(statement)
             .replace("{is_old}", is_old)
-            .replace("{is_quiet}", is_quiet)
+            .replace("{is_uncontended}", is_uncontended)
             .replace("{contended}", contended)
             .replace("{others}", others)
             .replace("{values}", values)
@@ -49,7 +50,7 @@ impl TokenTable {
             .replace("{claim}", &format!("{table}_claim"))
             .replace("{name}", self.name)
             .replace("{value}", self.value)
-            .replace("{shown}", self.shown)
+            .replace("{name_as_bytes}", self.name_as_bytes)
             .replace("{day_ago}", "({now} - 86400000000)")
             .replace("{now}", now)
     }
@@ -64,11 +65,13 @@ fn template(statement: Statement) -> &'static str {
              FOR UPDATE SKIP LOCKED"
         }
         Statement::OldNames => {
-            "SELECT {shown}{contended} FROM {tokens} WHERE {name} > {value} AND token <= $2{is_old} \
+            "SELECT {name_as_bytes}{contended} FROM {tokens} WHERE {name} > {value} AND token <= $2{is_old} \
              ORDER BY {name} LIMIT $3"
         }
-        // Every condition is checked again on the newest row: a concurrent claim may have been faster.
-        Statement::Forget => "DELETE FROM {tokens} WHERE {name} = {value} AND token <= $2{is_old}{is_quiet}",
+        // Checks every condition again on the newest version of the row: a concurrent claim may have been faster.
+        Statement::Forget => {
+            "DELETE FROM {tokens} WHERE {name} = {value} AND token <= $2{is_old}{is_uncontended}"
+        }
         Statement::RaiseFloor => "UPDATE {tokens} SET token = greatest(token, {day_ago}) WHERE {name} = ''",
         Statement::ForgetRevoked => {
             "DELETE FROM {claim} WHERE name = $1 AND ticket < 0 AND hand_over < {now}"

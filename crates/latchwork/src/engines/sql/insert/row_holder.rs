@@ -1,57 +1,58 @@
-//! Who holds a lock, as the one text that the shared table has room for.
+//! The holder of a lock, as the text in the column `holder_id` of the shared table.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::OwnerId;
 use crate::engine::{Claim, ClaimId};
 
-/// Stands between an owner and the claim.
-const OF: char = '#';
-/// Stands behind a claim that must not be renewed any more.
+/// Between the owner and the claim id.
+const OWNER_SEPARATOR: char = '#';
+/// Behind the id of a revoked claim, which must not be renewed any more.
 const REVOKED: char = '!';
-const DIGITS: usize = 32;
+/// The length of a claim id in hexadecimal digits.
+const ID_LENGTH: usize = 32;
 
 /// The holder that a row names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(super) struct RowHolder {
     pub(super) id: ClaimId,
     pub(super) owner: Option<OwnerId>,
     pub(super) is_revoked: bool,
-    /// Whether somebody else wrote it, by plain SQL.
+    /// Whether another program wrote it, by plain SQL.
     pub(super) is_foreign: bool,
 }
 
-/// What a claim of ours writes: `ID` or `OWNER#ID`, so that no two claims are the same holder.
+/// The text for a claim of Latchwork: `ID` or `OWNER#ID`, so that no two claims have the same one.
 pub(super) fn text(claim: &Claim) -> String {
     match &claim.owner {
-        Some(owner) => format!("{}{OF}{}", owner.as_str(), claim.id),
+        Some(owner) => format!("{}{OWNER_SEPARATOR}{}", owner.as_str(), claim.id),
         None => claim.id.to_string(),
     }
 }
 
-/// The same, once it was revoked.
+/// The text for a revoked claim.
 pub(super) fn revoked(text: &str) -> String {
     format!("{text}{REVOKED}")
 }
 
-impl Holder {
+impl RowHolder {
     pub(super) fn read(text: &str) -> Self {
         let (rest, is_revoked) = text.strip_suffix(REVOKED).map_or((text, false), |rest| (rest, true));
-        Self::ours(rest, is_revoked).unwrap_or_else(|| Self::foreign(text))
+        Self::own(rest, is_revoked).unwrap_or_else(|| Self::foreign(text))
     }
 
-    fn ours(text: &str, is_revoked: bool) -> Option<Self> {
-        let (before, digits) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
+    fn own(text: &str, is_revoked: bool) -> Option<Self> {
+        let (before, digits) = text.split_at_checked(text.len().checked_sub(ID_LENGTH)?)?;
         let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
         let id = u128::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(is_digit))?;
         let owner = match before {
             "" => None,
-            before => Some(OwnerId::new(before.strip_suffix(OF)?).ok()?),
+            before => Some(OwnerId::new(before.strip_suffix(OWNER_SEPARATOR)?).ok()?),
         };
         Some(Self { id: ClaimId::from_bytes(id.to_be_bytes()), owner, is_revoked, is_foreign: false })
     }
 
-    /// A name that others chose. Its id only serves to know it again.
+    /// A name that another program chose. Its id is a hash, only used to recognize it.
     fn foreign(text: &str) -> Self {
         let half = |salt: u8| {
             let mut hasher = DefaultHasher::new();
@@ -79,30 +80,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_holder_is_read_back() {
         for owner in
             [None, Some("a"), Some("a#b"), Some("#"), Some("!"), Some("\u{e4}"), Some(&*"f".repeat(32))]
         {
             let claim = claim(owner);
             let written = text(&claim);
-            let read = Holder::read(&written);
+            let read = RowHolder::read(&written);
             assert_eq!((read.id, &read.owner, read.is_foreign), (claim.id, &claim.owner, false), "{written}");
-            assert!(Holder::read(&revoked(&written)).is_revoked && !read.is_revoked);
+            assert!(RowHolder::read(&revoked(&written)).is_revoked && !read.is_revoked);
         }
     }
 
     #[test]
-    fn what_others_write_is_theirs() {
+    fn names_of_other_programs_are_foreign() {
         let digits = "0123456789abcdef".repeat(2);
         for foreign in ["", "host-7", "host-7!", "\u{e4}", &digits.to_uppercase(), &format!("host{digits}")] {
-            let read = Holder::read(foreign);
+            let read = RowHolder::read(foreign);
             assert!(read.is_foreign, "{foreign}");
-            assert_eq!(read.id, Holder::read(foreign).id);
+            assert_eq!(read.id, RowHolder::read(foreign).id);
             assert_eq!(
                 read.owner.as_ref().map(OwnerId::as_str),
                 Some(foreign).filter(|name| !name.is_empty())
             );
         }
-        assert_ne!(Holder::read("host-7").id, Holder::read("host-8").id);
+        assert_ne!(RowHolder::read("host-7").id, RowHolder::read("host-8").id);
     }
 }
