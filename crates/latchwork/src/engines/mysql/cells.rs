@@ -1,5 +1,5 @@
-//! Cells: one row for each, in a table that is created when the first cell is used. A deleted cell keeps its row, so that
-//! no version is ever used twice.
+//! Cells: one row for each, in a table that is created when the first cell is used. A deleted cell keeps its
+//! row, so that no version is ever used twice.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The SQL of MySQL and MariaDB for `scheme=insert`. The columns of the shared table may have any text type, and the session
-//! is in the server's own time zone, as are the other services that use the table.
+//! The SQL of MySQL and MariaDB for `scheme=insert`. The columns of the shared table may have any text type,
+//! and the session is in the server's own time zone, as are the other services that use the table.
 
 use crate::engines::sql::{LOCKS, Statement, TokenTable};
 

@@ -1,10 +1,10 @@
 //! `mysql:`, `mariadb:` locks in a MySQL (8 or newer) or MariaDB (10.6 or newer) database.
 //!
-//! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an uncontended claim is
-//! one `UPDATE` of the row of the lock, which returns the token by `LAST_INSERT_ID`, and any other claim is a transaction
-//! that locks this row. Neither server can push notifications, so waiters poll: the first waiter often, and those behind it
-//! less often the further back they are. `scheme=insert` and `scheme=session` are those of `engines/sql/insert` and
-//! `engines/sql/session`.
+//! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an
+//! uncontended claim is one `UPDATE` of the row of the lock, which returns the token by `LAST_INSERT_ID`, and
+//! any other claim is a transaction that locks this row. Neither server can push notifications, so waiters
+//! poll: the first waiter often, and those behind it less often the further back they are. `scheme=insert` and
+//! `scheme=session` are those of `engines/sql/insert` and `engines/sql/session`.
 
 mod cells;
 mod connection;
@@ -46,8 +46,9 @@ impl Mysql {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
-    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables do not exist and the user may not create them, with
-    /// the SQL that does, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server does not answer.
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables do not exist and the user may not create
+    /// them, with the SQL that does, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server
+    /// does not answer.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, Scheme::Row)?;
         Ok(Self(RowEngine::open(MysqlRows::connect(options).await?, Vec::new()).await))
@@ -60,7 +61,8 @@ impl Mysql {
 
 sql::delegate_engine!(Mysql);
 
-/// `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by plain SQL.
+/// `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by
+/// plain SQL.
 pub struct MysqlInsert(InsertEngine<MysqlRows>);
 
 impl MysqlInsert {

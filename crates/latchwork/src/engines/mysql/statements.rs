@@ -5,8 +5,8 @@ use super::options::Scheme;
 use super::wire::Param;
 use crate::engines::sql::{self, FENCE, LOCKS, SqlValue, Statement};
 
-/// Microseconds on the database's clock. `SYSDATE` is evaluated when it is reached, after any wait for a locked row. All
-/// other functions return the time at which the statement began. Every session is in UTC.
+/// Microseconds on the database's clock. `SYSDATE` is evaluated when it is reached, after any wait for a locked
+/// row. All other functions return the time at which the statement began. Every session is in UTC.
 pub(super) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
 /// The SQL of a statement as it is sent, with `?` for each parameter.

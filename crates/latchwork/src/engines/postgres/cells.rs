@@ -1,5 +1,5 @@
-//! Cells: one row for each, in a table that is created when the first cell is used. A deleted cell keeps its row, so that
-//! no version is ever used twice.
+//! Cells: one row for each, in a table that is created when the first cell is used. A deleted cell keeps its
+//! row, so that no version is ever used twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(super) fn create_table(table: &str) -> String {
     )
 }
 
-/// The channel of a cell's watchers. If two cells share a channel, each also wakes the watchers of the other, which does
-/// no harm.
+/// The channel of a cell's watchers. If two cells share a channel, each also wakes the watchers of the other,
+/// which does no harm.
 fn channel(table: &str, name: &LockName) -> String {
     // FNV-1a gives the same hash in every process and every version.
     let bytes = table.bytes().chain([0]).chain(name.as_str().bytes());
@@ -137,7 +137,7 @@ impl Cells for PostgresCells {
             }
             Ok(())
         };
-        let look = async {
+        let check = async {
             let (_guard, connection) = pool.main().await;
             Ok(self.version_of(connection, name).await? != seen)
         };
@@ -149,6 +149,6 @@ impl Cells for PostgresCells {
                 let _ = connection.command(&format!("UNLISTEN {last_channel}")).await;
             }
         };
-        pool.cell_subscriptions().until_told(&channel, listen, look, unlisten).await
+        pool.cell_subscriptions().until_told(&channel, listen, check, unlisten).await
     }
 }

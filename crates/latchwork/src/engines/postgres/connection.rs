@@ -75,9 +75,9 @@ fn find<T>(statements: &[(Statement, T)], statement: Statement) -> Option<&T> {
 }
 
 /// Aborts the driver task when dropped.
-struct AbortOnDrop(Option<AbortHandle>);
+struct DriverGuard(Option<AbortHandle>);
 
-impl Drop for AbortOnDrop {
+impl Drop for DriverGuard {
     fn drop(&mut self) {
         self.0.iter().for_each(AbortHandle::abort);
     }
@@ -127,11 +127,11 @@ impl Connection {
         let statements = Statements::Texts(Vec::new());
         // If opening is cancelled, the connection must not stay until every statement sent on it has waited
         // for its locks.
-        let mut abort_on_drop = AbortOnDrop(Some(driver.clone()));
+        let mut driver_guard = DriverGuard(Some(driver.clone()));
         let mut open = Self { client, statements, close_flag, cells, driver, shared: shared.clone() };
         let limit = tokio::time::timeout(REQUEST_LIMIT, open.set_up());
         limit.await.unwrap_or_else(|_| Err(unreachable("no answer to its first statements")))?;
-        abort_on_drop.0 = None;
+        driver_guard.0 = None;
         Ok(open)
     }
 
@@ -207,7 +207,8 @@ impl Connection {
         for _ in 0..3 {
             // All of it is one transaction.
             match self.client.batch_execute(&format!("{}; {tables}", limits!("true"))).await {
-                // Two clients create the same table at once: one of them finds a part of what the other has just created.
+                // Two clients create the same table at once: one of them finds a part of what the other has
+                // just created.
                 Err(error)
                     if matches!(
                         error.code(),

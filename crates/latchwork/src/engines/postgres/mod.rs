@@ -1,11 +1,12 @@
 //! `postgres:` locks in a PostgreSQL database (14 or newer).
 //!
-//! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an uncontended claim is
-//! one `INSERT ... ON CONFLICT DO UPDATE ... RETURNING token`, and any other claim is a transaction that locks the row of
-//! the lock. A client listens on a channel of its own, on the connection that its statements share and on which they are
-//! pipelined. The transaction that hands a lock over sends `NOTIFY` to the channel of the next holder. Behind a pooler
-//! neither prepared statements nor `LISTEN` work: every statement is sent as text, and waiters poll. `scheme=insert` and
-//! `scheme=session` are those of `engines/sql/insert` and `engines/sql/session`.
+//! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an
+//! uncontended claim is one `INSERT ... ON CONFLICT DO UPDATE ... RETURNING token`, and any other claim is a
+//! transaction that locks the row of the lock. A client listens on a channel of its own, on the connection that
+//! its statements share and on which they are pipelined. The transaction that hands a lock over sends `NOTIFY`
+//! to the channel of the next holder. Behind a pooler neither prepared statements nor `LISTEN` work: every
+//! statement is sent as text, and waiters poll. `scheme=insert` and `scheme=session` are those of
+//! `engines/sql/insert` and `engines/sql/session`.
 
 mod bounded;
 mod cells;
@@ -37,8 +38,9 @@ impl Postgres {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
-    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables do not exist and the user may not create them, with
-    /// the SQL that does, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server does not answer.
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables do not exist and the user may not create
+    /// them, with the SQL that does, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server
+    /// does not answer.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, Scheme::Row)?;
         Ok(Self(RowEngine::open(PostgresRows::connect(options).await?, Vec::new()).await))
@@ -51,7 +53,8 @@ impl Postgres {
 
 sql::delegate_engine!(Postgres);
 
-/// `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by plain SQL.
+/// `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by
+/// plain SQL.
 pub struct PostgresInsert(InsertEngine<PostgresRows>);
 
 impl PostgresInsert {

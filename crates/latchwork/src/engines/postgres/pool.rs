@@ -1,10 +1,10 @@
-//! The connections of one runtime. One is enough for most clients. Statements share it, and a transaction uses it
-//! exclusively if no statement is under way on it. More connections are opened only for statements and transactions that
-//! must not wait.
+//! The connections of one runtime. One is enough for most clients. Statements share it, and a transaction uses
+//! it exclusively if no statement is under way on it. More connections are opened only for statements and
+//! transactions that must not wait.
 //!
-//! Behind a pooler every statement uses a connection exclusively as well. After its reply the pooler gives the server to
-//! another client. If the pooler has forwarded a part of the next statement by then, that statement is split (pgbouncer's
-//! issue 759).
+//! Behind a pooler every statement uses a connection exclusively as well. After its reply the pooler gives the
+//! server to another client. If the pooler has forwarded a part of the next statement by then, that statement
+//! is split (pgbouncer's issue 759).
 
 use std::sync::{Arc, Mutex};
 
@@ -67,7 +67,8 @@ impl RuntimePool {
         self.listening.get_or_try_init(listen).await.map(drop)
     }
 
-    /// The connection that statements share. Waits until no transaction uses it: a statement would become a part of that.
+    /// The connection that statements share. Waits until no transaction uses it: a statement would become a
+    /// part of that.
     pub(super) async fn main(&self) -> (MainGuard<'_>, &Connection) {
         let guard = match self.shared.is_known_pooled() {
             true => MainGuard::Exclusive(self.main_lock.write().await),

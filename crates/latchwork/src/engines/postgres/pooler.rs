@@ -1,5 +1,5 @@
-//! Detects a pooler between a client and the server. A pooler may give the server connection, with its prepared statements
-//! and its channels, to another client after each transaction.
+//! Detects a pooler between a client and the server. A pooler may give the server connection, with its prepared
+//! statements and its channels, to another client after each transaction.
 
 use tokio::io::AsyncReadExt;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};

@@ -9,7 +9,7 @@ use crate::engine::{Claim, ClaimId, Released, Revoke, Revoked, Verdict};
 use crate::{LockName, Result};
 
 /// An operation on one lock.
-pub(super) trait Operation: Sync {
+pub(super) trait LockOperation: Sync {
     type Answer: Send;
 
     fn lock(&self) -> &LockName;
@@ -34,7 +34,7 @@ pub(super) struct ClaimOperation<'a> {
     pub(super) channel: Option<&'a [u8]>,
 }
 
-impl Operation for ClaimOperation<'_> {
+impl LockOperation for ClaimOperation<'_> {
     /// `Err`: the reason why the claim is refused.
     type Answer = Result<Verdict>;
 
@@ -64,7 +64,7 @@ impl Operation for ClaimOperation<'_> {
 
 pub(super) struct ReleaseOperation<'a>(pub(super) &'a Claim);
 
-impl Operation for ReleaseOperation<'_> {
+impl LockOperation for ReleaseOperation<'_> {
     type Answer = Released;
 
     fn lock(&self) -> &LockName {
@@ -94,7 +94,7 @@ pub(super) struct RevokeOperation<'a> {
     pub(super) how: Revoke,
 }
 
-impl Operation for RevokeOperation<'_> {
+impl LockOperation for RevokeOperation<'_> {
     type Answer = Revoked;
 
     fn lock(&self) -> &LockName {
@@ -121,7 +121,7 @@ impl Operation for RevokeOperation<'_> {
 /// Removes expired entries from a queue.
 pub(super) struct TidyOperation<'a>(pub(super) &'a LockName);
 
-impl Operation for TidyOperation<'_> {
+impl LockOperation for TidyOperation<'_> {
     type Answer = ();
 
     fn lock(&self) -> &LockName {

@@ -10,8 +10,9 @@ use super::value::{SqlValue, corrupt_table};
 use crate::Result;
 use crate::engine::{Busy, Claim, Grant, Valid, Verdict};
 
-/// The first waiter polls after a quarter of the time for which the lock has been held so far, within these limits. Each
-/// waiter also has the upper limit to notice that a lease has ended, before the waiter behind it acts.
+/// The first waiter polls after a quarter of the time for which the lock has been held so far, within these
+/// limits. Each waiter also has the upper limit to notice that a lease has ended, before the waiter behind it
+/// acts.
 const MIN_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_INTERVAL: Duration = Duration::from_millis(25);
 
@@ -193,7 +194,7 @@ mod tests {
         let mut polled = waiting(&claim, 1, SECOND);
         for (left, is_due) in [(3 * SECOND, false), (2 * SECOND, false), (2 * SECOND - 1, true), (-1, true)] {
             polled.end = polled.now + left;
-            assert_eq!(polled.is_fading(&claim), is_due, "{left}");
+            assert_eq!(polled.needs_heartbeat(&claim), is_due, "{left}");
         }
     }
 }

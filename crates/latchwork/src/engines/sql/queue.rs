@@ -1,7 +1,7 @@
 //! The queue of a lock in one transaction: enqueue, advance the front of the queue, hand over.
 //!
-//! The transaction locks the row of the lock first. So the transactions on one lock run one after the other, and no two of
-//! them deadlock. Writes are collected, and sent together with the commit.
+//! The transaction locks the row of the lock first. So the transactions on one lock run one after the other,
+//! and no two of them deadlock. Writes are collected, and sent together with the commit.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -73,8 +73,8 @@ pub(super) fn opening(name: &LockName, id: ClaimId) -> Vec<Query> {
         Query::new(Statement::LockRow, [name()]),
         Query::new(Statement::FindEntry, [name(), SqlValue::id(id)]),
         Query::new(Statement::ReadPage, [name(), SqlValue::Int(0), SqlValue::Int(PAGE)]),
-        // Last, when all of these rows are locked. A waiter counts a lease that is handed over from its newest claim, so
-        // the database must not count it from an earlier time.
+        // Last, when all of these rows are locked. A waiter counts a lease that is handed over from its newest
+        // claim, so the database must not count it from an earlier time.
         Query::new(Statement::Now, []),
     ]
 }
@@ -108,8 +108,8 @@ impl<'t, T: Transaction> Queue<'t, T> {
         Ok(Some((queue, own)))
     }
 
-    /// Refuses a claim with another number of permits than the entries at the front. Every later entry was compared with
-    /// them.
+    /// Refuses a claim with another number of permits than the entries at the front. Every later entry was
+    /// compared with them.
     pub(super) fn check_permits(&self, claim: &Claim) -> Result<()> {
         let others = self.front.iter().filter(|entry| entry.id != claim.id && !entry.is_expired(self.now));
         claim.mode.same_number(others.map(|entry| entry.mode))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::conflict::{Conflict, retry_on_conflict, retry_on_passed_conflict};
-use super::operations::{Operation, TidyOperation};
+use super::operations::{LockOperation, TidyOperation};
 use super::queue::{Queue, TransactionEnd, opening};
 use super::row_store::{RowStore, Transaction};
 use super::statement::{Query, QueryResult, Statement};
@@ -67,7 +67,7 @@ pub(in crate::engines) fn promises(engine: &'static str, pushes: bool) -> Guaran
             clock_step: Promise::FencedOnly,
             data_deleted: Promise::FencedOnly,
         },
-        beware: "every grant and every release is a durable commit; a replica that takes over may lack the newest",
+        beware: "every grant and every release is a durable commit; a replica that takes over may lack the newest commits",
         warnings: Vec::new(),
     }
 }
@@ -105,7 +105,7 @@ impl<S: RowStore> RowEngine<S> {
     }
 
     /// Runs an operation in a transaction on its lock.
-    pub(super) async fn in_transaction<O: Operation>(&self, operation: &O) -> Result<O::Answer> {
+    pub(super) async fn in_transaction<O: LockOperation>(&self, operation: &O) -> Result<O::Answer> {
         let (lock, id) = (operation.lock(), operation.id());
         let (mut transaction, mut answers) = self.store.begin(opening(lock, id)).await?;
         if answers.first().is_some_and(|row| row.rows.is_empty()) {

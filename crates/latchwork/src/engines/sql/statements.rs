@@ -1,5 +1,6 @@
-//! The SQL that all databases have in common. `$1` is the first value, `{lock}` and `{claim}` are the tables. `{now}` is the
-//! database's clock in microseconds at the moment when the expression is evaluated, not when the statement began.
+//! The SQL that all databases have in common. `$1` is the first value, `{lock}` and `{claim}` are the tables.
+//! `{now}` is the database's clock in microseconds at the moment when the expression is evaluated, not when the
+//! statement began.
 
 use super::statement::Statement;
 

@@ -1,8 +1,8 @@
 //! Forgets names that were not used for a day, so that no table grows with every name ever used.
 //!
 //! Three tables store a token for each name: the locks of `scheme=row`, and the tokens of `scheme=insert` and
-//! of session locks. A token is never below the database's clock when it was drawn, so it also tells how long
-//! ago that was.
+//! of session locks. A token is never below the database's clock when it was drawn, so it also shows when
+//! that was.
 //!
 //! The row with the empty name, which no lock can have, stores the floor: no forgotten name had a token above
 //! it, and every new row starts above it. Clients of older releases never list that row, because no claim
@@ -27,8 +27,8 @@ use crate::{ErrorKind, Result};
 
 /// How many names are forgotten at most in one transaction.
 const PAGE: usize = 500;
-/// How often a client asks whether a sweep is due, in seconds, and the maximum random delay on top. The delay
-/// keeps clients from asking all at once.
+/// How often a client checks whether a sweep is due, in seconds, and the maximum random delay on top. The delay
+/// spreads the checks of many clients.
 const INTERVAL: u64 = 60 * 60;
 const JITTER: u64 = 30 * 60;
 
@@ -40,17 +40,17 @@ pub(super) struct Sweeps {
 }
 
 impl Sweeps {
-    /// For a client that is asking now.
+    /// For a client that checks now.
     pub(super) fn after_now() -> Self {
         Self { start: Clock::boottime().now(), next: AtomicU64::new(next_check(0)) }
     }
 
-    /// For a client that has not asked yet.
+    /// For a client that has not checked yet.
     pub(super) fn from_now() -> Self {
         Self { start: Clock::boottime().now(), next: AtomicU64::new(0) }
     }
 
-    /// Whether it is time to ask. Only one caller is told so.
+    /// Whether it is time to check. Returns true to only one caller.
     pub(super) fn is_time(&self) -> bool {
         let Self { start, next } = self;
         let (now, due) = (Clock::boottime().now().since(*start).as_secs(), next.load(Ordering::Relaxed));
@@ -94,7 +94,7 @@ pub(super) struct DueSweep {
     has_floor: bool,
 }
 
-/// Asks whether a sweep is due, without taking a lock.
+/// Checks whether a sweep is due, without a row lock.
 pub(super) async fn due(table: &impl SweepTable) -> Result<Option<DueSweep>> {
     let answer = run(table, Statement::SweepDue).await?;
     let Some(row) = answer.rows.first() else { return Ok(None) };

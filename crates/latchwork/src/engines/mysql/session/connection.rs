@@ -73,8 +73,8 @@ fn unfit(options: &Options, why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{} at {}: {why}", options.engine, options.shown_as))
 }
 
-/// Refuses a replica, and a member of a cluster, whose locks the other members do not know. Checked on every connection:
-/// the host name may resolve to another server by then, and a primary may have become a replica.
+/// Refuses a replica, and a member of a cluster, whose locks the other members do not know. Checked on every
+/// connection: the host name may resolve to another server by then, and a primary may have become a replica.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] with the reason.

@@ -32,8 +32,9 @@ impl MysqlSession {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a proxy that shares connections, on a replica and on a member
-    /// of a cluster, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server does not answer.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a proxy that shares connections, on a
+    /// replica and on a member of a cluster, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the
+    /// server does not answer.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let (options, terms) = (Options::of(url, Scheme::Session)?, SessionTerms::of(url)?);
         let advisory = MysqlAdvisory { options: Arc::new(options), terms: terms.in_whole_seconds() };

@@ -1,6 +1,6 @@
--- Draws a token for the holder of a row, unless it has one already: $1 name, $2 holder, $6 note. The row is locked until the commit, so
--- nobody draws meanwhile. What is set is seen by what is set behind it: the holder comes last.
--- The row '' has the floor: no forgotten name had a token above it.
+-- Draws a token for the holder of a row, unless it has one already. $1 name, $2 holder, $6 note. The row is
+-- locked until the commit, so no other client draws a token meanwhile. An assignment sees the assignments
+-- before it, so the holder comes last. The row '' stores the floor: no forgotten name had a token above it.
 INSERT INTO {table}_token (unique_mutex, token, holder_id, since, note)
 SELECT $1, greatest({now}, coalesce(f.token + 1, 0)), $2, {now}, $6
 FROM {table} AS l LEFT JOIN {table}_token AS f ON f.unique_mutex = ''

@@ -1,4 +1,4 @@
--- Rows that are there: $1 name or its beginning, $2 age in us. Name, holder, how long it lasts, token, since, note.
+-- Reads inserted rows. $1 name or prefix, $2 age in us. Returns name, holder, time left in us, token, since, note.
 SELECT l.unique_mutex, l.holder_id, TIMESTAMPDIFF(MICROSECOND, SYSDATE(6), l.create_time + INTERVAL $2 MICROSECOND),
     t.token, t.since, t.note
 FROM {table} AS l

@@ -199,8 +199,8 @@ impl PostgresAdvisoryConnection {
         }
     }
 
-    /// Sets the `application_name` to the note, unless it is set already. The reply is not awaited: the name is only for
-    /// people to read.
+    /// Sets the `application_name` to the note, unless it is set already. The reply is not awaited: the name is
+    /// only for people to read.
     fn set_name(&self, note: &Note) {
         let is_known = std::mem::replace(&mut *lock_ignoring_poison(&self.note), note.clone()) == *note;
         if !is_known {

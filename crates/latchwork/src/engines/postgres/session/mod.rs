@@ -1,8 +1,8 @@
 //! `postgres:` with `scheme=session`: advisory locks, which the server keeps for a connection.
 //!
-//! The algorithm is that of `engines/sql/session`. A free lock is one `pg_try_advisory_lock`, with a token in the same
-//! statement if the claim is fenced; a wait is `pg_advisory_lock` with `lock_timeout`. `idle_session_timeout` makes a lease
-//! of the connection, and `pg_terminate_backend` ends another one.
+//! The algorithm is that of `engines/sql/session`. A free lock is one `pg_try_advisory_lock`, with a token in
+//! the same statement if the claim is fenced; a wait is `pg_advisory_lock` with `lock_timeout`.
+//! `idle_session_timeout` makes a lease of the connection, and `pg_terminate_backend` ends another one.
 
 mod connection;
 
@@ -30,12 +30,14 @@ struct PostgresAdvisory {
 }
 
 impl PostgresSession {
-    /// Connects to the database that `url` names, with `scheme=session`. See `docs/engines/postgres.md` for the options.
+    /// Connects to the database that `url` names, with `scheme=session`. See `docs/engines/postgres.md` for the
+    /// options.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a pooler that shares connections, on a standby, and on a server
-    /// older than 14, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server does not answer.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) behind a pooler that shares connections, on a
+    /// standby, and on a server older than 14, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the
+    /// server does not answer.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let (options, terms) = (Arc::new(Options::of(url, Scheme::Session)?), SessionTerms::of(url)?);
         Ok(Self(SessionEngine::connect(PostgresAdvisory { options, terms }).await?))

@@ -1,5 +1,5 @@
--- Who holds the lock $1 and who waits for it: number (0 for a prepared transaction, which has none), since when it is there, whether it
--- holds, its name.
+-- The holder and the waiters of the lock $1: backend number (0 for a prepared transaction, which has no
+-- backend), start time, whether it holds the lock, application_name.
 SELECT coalesce(l.pid, 0)::bigint, coalesce((extract(epoch FROM a.backend_start) * 1000000)::bigint, 0), l.granted,
     coalesce(a.application_name, '')
 FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid

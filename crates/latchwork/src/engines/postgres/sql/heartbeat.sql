@@ -1,5 +1,5 @@
--- A sign of life of a waiter. $1 name, $2 id, $3 for how long in us. Its ticket, how long the first lease ahead of it still lasts,
--- how many stand before it, and the newest token; no row: it does not wait.
+-- Extends the entry of a waiter. $1 name, $2 id, $3 lease in us. Returns its ticket, the time left of the first
+-- lease ahead, the number of entries ahead, and the newest token; no row if the claim does not wait.
 UPDATE {claim} AS c SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token = 0 RETURNING ticket,
     (SELECT min(h.expires) FROM (SELECT token, expires FROM {claim} WHERE name = $1 AND ticket > 0 ORDER BY ticket LIMIT 16) AS h
         WHERE h.token <> 0) - {now},

@@ -1,6 +1,7 @@
--- Wins or does not: $1 name, $2 holder, $3 ttl in us, $4 age in us, $5 owner or null, $6 note. Its token and how long it lasts; no row: busy.
--- The token is drawn when the row is ours: whoever else inserts it waits until this has committed.
--- The row '' has the floor: no forgotten name had a token above it.
+-- Inserts or replaces a row, and draws its token. $1 name, $2 holder, $3 ttl in us, $4 age in us, $5 owner or
+-- null, $6 note. Returns the token and the time left, or no row if another holder's row is valid. The token is
+-- drawn after the row is inserted: a concurrent insert of this row waits until this statement is committed. The
+-- row '' stores the floor: no forgotten name had a token above it.
 WITH held AS (
     INSERT INTO {table} AS l (unique_mutex, holder_id, create_time)
     VALUES (convert_from($1, 'UTF8'), convert_from($2, 'UTF8'), {from})

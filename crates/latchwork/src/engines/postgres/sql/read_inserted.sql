@@ -1,4 +1,4 @@
--- Rows that are there: $1 name or its beginning, $2 age in us. Name, holder, how long it lasts, token, since, note.
+-- Reads inserted rows. $1 name or prefix, $2 age in us. Returns name, holder, time left in us, token, since, note.
 SELECT convert_to(l.unique_mutex, 'UTF8'), convert_to(l.holder_id, 'UTF8'), {left}, t.token, t.since, convert_to(t.note, 'UTF8')
 FROM {table} AS l
 LEFT JOIN {table}_token AS t

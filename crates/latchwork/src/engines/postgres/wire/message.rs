@@ -6,8 +6,8 @@ use tokio_postgres::error::SqlState;
 
 use crate::engines::sql::{Answering, Dialect};
 
-/// The longest message, and the longest reply, in bytes. It is far more than any expected reply, and limits the memory that
-/// a server can make this process use.
+/// The longest message, and the longest reply, in bytes. It is far more than any expected reply, and limits the
+/// memory that a server can make this process use.
 pub(in crate::engines::postgres) const MAX_MESSAGE: usize = 64 << 20;
 
 /// The reason in the error for a server that does not offer TLS.
@@ -72,7 +72,8 @@ pub(in crate::engines::postgres) enum StatementParam<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Adds a message: its type, its length, and the body that `put` adds. Returns false, and adds nothing, if it is too long.
+/// Adds a message: its type, its length, and the body that `put` adds. Returns false, and adds nothing, if it
+/// is too long.
 fn put_message(out: &mut Vec<u8>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) -> bool {
     let begin = out.len();
     out.extend_from_slice(&[kind, 0, 0, 0, 0]);
@@ -269,8 +270,8 @@ impl Dialect for PostgresDialect {
         Ok(None)
     }
 
-    /// Takes an asynchronous message: NoticeResponse, ParameterStatus or NotificationResponse. An ErrorResponse is the reason
-    /// why the connection ends.
+    /// Takes an asynchronous message: NoticeResponse, ParameterStatus or NotificationResponse. An ErrorResponse
+    /// is the reason why the connection ends.
     fn hear(&mut self, message: &[u8]) -> Result<(), WireError> {
         match message[0] {
             b'N' | b'S' | b'A' => Ok(()),

@@ -1,7 +1,7 @@
 //! The part of PostgreSQL's protocol that session locks need: prepared statements with parameters, pipelined.
 //!
-//! Session locks use a few long-lived connections with small messages. The driver that rows use connects and authenticates
-//! here as well, but does no more: through it a request would take half as long again.
+//! Session locks use a few long-lived connections with small messages. The driver that rows use connects and
+//! authenticates here as well, but does no more: through it a request would take half as long again.
 
 mod login;
 mod message;
@@ -48,8 +48,9 @@ impl AdvisoryWire {
         self.desk.is_over()
     }
 
-    /// Sends commands without parameters, which must not contain text from outside. As with the methods below, they are sent
-    /// when this returns, and carried out even if the future is dropped. The values in the reply are text.
+    /// Sends commands without parameters, which must not contain text from outside. As with the methods below,
+    /// they are sent when this returns, and carried out even if the future is dropped. The values in the reply
+    /// are text.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
         self.desk.clone().answer(self.send(|out| put_query(out, text)))
     }

@@ -1,11 +1,12 @@
-//! `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by plain SQL.
+//! `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by
+//! plain SQL.
 //!
-//! The table has a unique `unique_mutex`, a `holder_id` and a `create_time`, and no room for anything else. A claim
-//! inserts the row, or replaces a row that is expired, and then draws a token. A row expires at an age that all programs
-//! agree on, by the database's clock: a lease of another length is written as a row with an earlier or later
-//! `create_time`. A renewal rewrites that time, and a release deletes the row. There is no queue and no notification:
-//! waiters poll, with pauses that double from 5 to 80 ms. Tokens come from a second table, which only Latchwork uses,
-//! because rows are deleted and tokens must not go back.
+//! The table has a unique `unique_mutex`, a `holder_id` and a `create_time`, and no room for anything else. A
+//! claim inserts the row, or replaces a row that is expired, and then draws a token. A row expires at an age
+//! that all programs agree on, by the database's clock: a lease of another length is written as a row with an
+//! earlier or later `create_time`. A renewal rewrites that time, and a release deletes the row. There is no
+//! queue and no notification: waiters poll, with pauses that double from 5 to 80 ms. Tokens come from a second
+//! table, which only Latchwork uses, because rows are deleted and tokens must not go back.
 
 mod claim;
 mod inserted_row;
@@ -66,8 +67,8 @@ pub(in crate::engines) fn promises_of_insert(engine: &'static str) -> Guarantees
         tells_revocations: false,
         read_write: false,
         permits: false,
-        beware: "for services that share the table by plain SQL: all must agree on the age at which a row is over, and \
-                 delete only their own; waiters ask again and again, in no order; a turn of such a service has no token",
+        beware: "for services that share the table by plain SQL: all must agree on the age at which a row expires, and \
+                 delete only their own rows; waiters poll, in no order; a lock of such a service has no token",
         ..super::promises(engine, false)
     }
 }

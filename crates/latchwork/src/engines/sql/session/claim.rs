@@ -103,8 +103,8 @@ impl<S: SessionStore> SessionEngine<S> {
             BeginClaim::Waiting(Some(known)) => return busy(known),
             BeginClaim::Waiting(None) => return busy(self.busy_with_holder(claim.id, key).await),
             BeginClaim::Send(None) => {}
-            // The connection of the unanswered request may be the common one. Locked twice there, the lock would have
-            // to be unlocked twice.
+            // The unanswered request may have been sent on the common connection. A lock that is taken twice on one
+            // connection has to be released twice.
             BeginClaim::Send(Some(unanswered)) => {
                 claims.update(claim.id, |entry| entry.leased = Some(unanswered.clone()));
                 match unanswered.is_unusable() {
@@ -146,11 +146,10 @@ impl<S: SessionStore> SessionEngine<S> {
     /// The claim does not hold the lock. It is remembered if it waits.
     fn not_granted(&self, claim: &Claim) {
         let claims = &self.0.pool.claims;
-        match claim.wait_lease.is_zero() {
-            true => claims.forget(claim.id),
-            false => {
-                drop(claims.update(claim.id, |entry| (entry.phase, entry.leased) = (ClaimPhase::Idle, None)))
-            }
+        if claim.wait_lease.is_zero() {
+            claims.forget(claim.id);
+        } else {
+            claims.update(claim.id, |entry| (entry.phase, entry.leased) = (ClaimPhase::Idle, None));
         }
     }
 

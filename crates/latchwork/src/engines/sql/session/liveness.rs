@@ -80,8 +80,8 @@ impl Liveness {
         Moment::from_micros(self.acknowledged.load(Ordering::Acquire))
     }
 
-    /// Until when the server surely keeps the connection. The server counts its silence from the end of a request, which
-    /// is later than the time at which it was sent.
+    /// Until when the server surely keeps the connection. The server counts its silence from the end of a
+    /// request, which is later than the time at which it was sent.
     pub(super) fn valid_until(&self) -> Moment {
         self.acknowledged().after(self.valid_for)
     }

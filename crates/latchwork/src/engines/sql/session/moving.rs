@@ -1,6 +1,6 @@
-//! Drives a connection. A task on the runtime that opened it does so, so that no request changes threads. The client's own
-//! thread does so while a request comes from another runtime, because the first one may be blocked, and after that
-//! runtime has ended.
+//! Drives a connection. A task on the runtime that opened it does so, so that no request changes threads. The
+//! client's own thread does so while a request comes from another runtime, because the first one may be
+//! blocked, and after that runtime has ended.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -71,8 +71,8 @@ impl Moving {
         ended.close();
     }
 
-    /// The last user is gone. The connection is terminated properly, even while its runtime is blocked. With an unanswered
-    /// request it is ended without waiting for the reply.
+    /// The last user is gone. The connection is terminated properly, even while its runtime is blocked. With an
+    /// unanswered request it is ended without waiting for the reply.
     pub(super) fn leave(self: &Arc<Self>, has_unanswered: bool) {
         if has_unanswered {
             let moving = self.clone();
@@ -82,8 +82,9 @@ impl Moving {
         }
     }
 
-    /// Runs a request, and ensures that the connection is driven meanwhile. Checked at every poll: a request whose caller is
-    /// gone continues on another runtime, and the runtime on which it began may be blocked from then on.
+    /// Runs a request, and ensures that the connection is driven meanwhile. Checked at every poll: a request
+    /// whose caller is gone continues on another runtime, and the runtime on which it began may be blocked from
+    /// then on.
     pub(super) async fn moved<T>(self: &Arc<Self>, request: impl Future<Output = T>) -> T {
         let (mut visit, mut request) = (None, pin!(request));
         poll_fn(|context| {

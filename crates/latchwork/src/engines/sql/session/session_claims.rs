@@ -25,8 +25,8 @@ pub(super) struct SessionClaims<C> {
 
 struct Entries<C> {
     by_id: HashMap<ClaimId, ClaimEntry<C>, AsItIs>,
-    /// The claims that hold a lock, or may hold it. A server grants a lock again to the connection that holds it, so this
-    /// is what prevents two holders in one client (C7).
+    /// The claims that hold a lock, or may hold it. A server grants a lock again to the connection that holds
+    /// it, so this is what prevents two holders in one client (C7).
     by_key: BTreeSet<(Key, ClaimId)>,
 }
 
@@ -223,8 +223,8 @@ impl<C> SessionClaims<C> {
         true
     }
 
-    /// Records the connection on which a claim is about to be sent. Returns false if another claim of this client may hold
-    /// the lock by now: on one connection the server would grant it to both.
+    /// Records the connection on which a claim is about to be sent. Returns false if another claim of this
+    /// client may hold the lock by now: on one connection the server would grant it to both.
     pub(super) fn set_connection(&self, id: ClaimId, key: Key, leased: &Arc<LeasedConnection<C>>) -> bool {
         let mut entries = lock_ignoring_poison(&self.entries);
         if entries.other_holder(key, id).is_some() {

@@ -63,8 +63,8 @@ pub(in crate::engines) fn promises(engine: &'static str, ttl: Duration) -> Guara
             clock_step: Promise::Exclusive,
             data_deleted: Promise::NotApplicable,
         },
-        beware: "fenced means with .fenced(): without it there is no token to notice by that the server let go first; a lock can be \
-                 looked at by its name only, and taking one away ends its holder's connection with all locks on it",
+        beware: "fenced means with .fenced(): without it nothing reveals that the server dropped the lock first; a lock can be \
+                 inspected by its name only, and revoking one ends its holder's connection with all locks on it",
         warnings: Vec::new(),
     }
 }

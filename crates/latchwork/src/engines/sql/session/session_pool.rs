@@ -183,8 +183,8 @@ impl<S: SessionStore> SessionPool<S> {
         Ok(Some((leased, token)))
     }
 
-    /// The grant of a lock that is held on this connection. A large part of a ttl may have passed while the claim waited
-    /// in the server, so the lease is renewed.
+    /// The grant of a lock that is held on this connection. A large part of a ttl may have passed while the
+    /// claim waited in the server, so the lease is renewed.
     ///
     /// # Errors
     /// If the connection has ended meanwhile.

@@ -15,7 +15,7 @@ use crate::{Effect, Error, ErrorKind, LockName, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engines) struct Backend {
     pub(in crate::engines) number: i64,
-    /// Distinguishes it from a later backend with the same number. Zero if the server does not tell it.
+    /// Distinguishes it from a later backend with the same number. Zero if the server does not show it.
     pub(in crate::engines) since: i64,
 }
 
@@ -93,7 +93,7 @@ impl Drop for CloseHook {
 /// The error for a [`terminate`](SessionConnection::terminate) that the server did not carry out in time: all locks of
 /// that connection are still held.
 pub(in crate::engines) fn not_terminated(engine: &str, shown_as: &str, number: i64) -> Error {
-    let message = format!("{engine} at {shown_as}: connection {number} was told to end, and is still open");
+    let message = format!("{engine} at {shown_as}: connection {number} was terminated, but is still open");
     Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
 }
 
