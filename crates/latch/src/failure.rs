@@ -36,12 +36,22 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// Whether the engine is what is wrong, so that the setting that chose it is worth naming.
     is_of_engine: bool,
+    /// Whether the connection failed because of TLS.
+    is_about_tls: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, kind: kind_of(code), message, sql: None, hint: None, is_of_engine: false }
+        Self {
+            code,
+            kind: kind_of(code),
+            message,
+            sql: None,
+            hint: None,
+            is_of_engine: false,
+            is_about_tls: false,
+        }
     }
 
     /// Ended by a signal: whoever sent it knows why.
@@ -73,6 +83,11 @@ impl Failure {
             ErrorKind::Unreachable => "unreachable",
             _ => "unusable",
         }
+    }
+
+    /// Whether the connection failed because of TLS. It fails again until something is changed.
+    pub(crate) fn is_about_tls(&self) -> bool {
+        self.is_about_tls
     }
 
     /// Puts what came before the failure in front of its message.
@@ -139,7 +154,8 @@ impl From<Error> for Failure {
             _ => UNUSABLE,
         };
         let (kind, sql) = (Self::label(error.kind()), error.sql().map(str::to_owned));
-        Self { kind, sql, is_of_engine: code == UNUSABLE, ..Self::new(code, error.to_string()) }
+        let (is_of_engine, is_about_tls) = (code == UNUSABLE, error.is_about_tls());
+        Self { kind, sql, is_of_engine, is_about_tls, ..Self::new(code, error.to_string()) }
     }
 }
 

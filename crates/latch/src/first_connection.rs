@@ -60,12 +60,7 @@ pub(crate) async fn connect(
 
 /// Whether another attempt may succeed without a change of the URL or of the server's settings.
 fn may_pass(failure: &Failure) -> bool {
-    failure.kind() == "unreachable" && !failure.message().is_some_and(is_about_tls)
-}
-
-/// The library has one kind for every failed connection; a certificate that is refused stays refused.
-fn is_about_tls(message: &str) -> bool {
-    ["ertificate", "InvalidContentType", "fatal alert"].iter().any(|words| message.contains(words))
+    failure.kind() == "unreachable" && !failure.is_about_tls()
 }
 
 fn given_up(url: &EngineUrl, newest: Option<Failure>, waited: Duration) -> Failure {
@@ -81,6 +76,11 @@ fn given_up(url: &EngineUrl, newest: Option<Failure>, waited: Duration) -> Failu
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use testkit::servers::Certificates;
+
     use super::*;
 
     #[test]
@@ -88,14 +88,34 @@ mod tests {
         let passes = |message: &str| may_pass(&Failure::unreachable(message));
         assert!(passes("redis at h:6379: Connection refused (os error 111)"));
         assert!(passes("redis at h:6379: LOADING Redis is loading the dataset in memory"));
-        assert!(passes("redis at h:6379: no answer in time; does it speak TLS on this port?"));
-        for refused in [
-            "invalid peer certificate: UnknownIssuer; ca= in the URL names the authority to trust",
-            "received fatal alert: CertificateRequired",
-            "received corrupt message of type InvalidContentType",
-        ] {
-            assert!(!passes(refused), "{refused}");
-        }
+        assert!(passes("redis at h:6379: no answer in time; does this port speak TLS?"));
         assert!(!may_pass(&Failure::new(crate::failure::USAGE, "a bad URL")));
+    }
+    /// Each is what a server sends instead of its part of the TLS handshake.
+    #[tokio::test]
+    async fn a_server_with_which_tls_fails_is_not_worth_another_attempt() {
+        let certificates = Certificates::make();
+        for (sent, may_pass_later) in [
+            (&b"-ERR unknown command\r\n"[..], false),
+            // The alerts certificate_required, unknown_ca and handshake_failure.
+            (&[21, 3, 3, 0, 2, 2, 116], false),
+            (&[21, 3, 3, 0, 2, 2, 48], false),
+            (&[21, 3, 3, 0, 2, 2, 40], false),
+            // A server that is going down, or coming up.
+            (b"", true),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let address = listener.local_addr().expect("bound");
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().expect("a client");
+                let length = stream.read(&mut [0; 4096]).expect("a handshake");
+                stream.write_all(sent).expect("it listens");
+                length
+            });
+            let url = format!("rediss://{address}/?ca={}", certificates.ca().display());
+            let error = latchwork::connect(&url).await.expect_err("no server");
+            assert!(server.join().expect("no panic") > 0);
+            assert_eq!(may_pass(&Failure::from(error)), may_pass_later, "{sent:?}");
+        }
     }
 }

@@ -58,6 +58,7 @@ struct Inner {
     subject: Option<(Subject, LockName)>,
     held_until: Option<(Moment, Duration)>,
     sql: Option<String>,
+    is_about_tls: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -89,6 +90,7 @@ impl Error {
             subject: None,
             held_until: None,
             sql: None,
+            is_about_tls: false,
             source: None,
         }))
     }
@@ -125,6 +127,13 @@ impl Error {
         self
     }
 
+    /// Marks the error of a connection on which TLS failed.
+    #[cfg(feature = "_net")]
+    pub(crate) fn with_tls_failure(mut self) -> Self {
+        self.0.is_about_tls = true;
+        self
+    }
+
     /// The same error, after which the lock may be held until `until`.
     pub(crate) fn may_be_held(mut self, until: Moment, now: Moment) -> Self {
         self.0.held_until = Some((until, until.since(now)));
@@ -133,7 +142,7 @@ impl Error {
 
     /// The same error for another claim of the same request, without its source.
     pub fn again(&self) -> Self {
-        let Inner { kind, effect, message, subject, held_until, sql, source: _ } = &*self.0;
+        let Inner { kind, effect, message, subject, held_until, sql, is_about_tls, source: _ } = &*self.0;
         Self(Box::new(Inner {
             kind: *kind,
             effect: *effect,
@@ -141,6 +150,7 @@ impl Error {
             subject: subject.clone(),
             held_until: *held_until,
             sql: sql.clone(),
+            is_about_tls: *is_about_tls,
             source: None,
         }))
     }
@@ -153,6 +163,13 @@ impl Error {
     /// Did the server perhaps act?
     pub fn effect(&self) -> Effect {
         self.0.effect
+    }
+
+    /// Whether the connection failed because of TLS: one side rejects the other's certificate, or only one side
+    /// speaks TLS. Another attempt fails in the same way until the URL, a certificate or the server's settings
+    /// change.
+    pub fn is_about_tls(&self) -> bool {
+        self.0.is_about_tls
     }
 
     /// Until when the lock may be held by the call that failed, on the engine's clock, if nothing gives it
@@ -228,6 +245,7 @@ impl fmt::Debug for Error {
             .field("subject", &self.0.subject)
             .field("held_until", &self.0.held_until)
             .field("sql", &self.0.sql)
+            .field("is_about_tls", &self.0.is_about_tls)
             .field("source", &self.0.source)
             .finish()
     }

@@ -1,13 +1,8 @@
 //! Retires a connection on which a caller gave up waiting for a reply: the server may hang, or be cut off
 //! without a word.
 
-use std::time::Duration;
-
+use super::deadline::SLOW_REPLY;
 use crate::clock::{Clock, Moment};
-
-/// Callers that may cancel at any time say nothing about the connection, unless they waited for longer than
-/// this.
-const SLOW: Duration = Duration::from_millis(900);
 
 /// Held while a request waits for its reply. Dropped before the reply came, it retires the connection.
 #[must_use]
@@ -23,8 +18,8 @@ impl<F: Fn()> AbandonGuard<F> {
         Self { slow_since: None, retire }
     }
 
-    /// For callers that may cancel at any time. After 900 ms without a reply the connection is retired all
-    /// the same: no other caller may be left to notice.
+    /// For callers that may cancel at any time. A quick cancel says nothing about the connection. After
+    /// [`SLOW_REPLY`] without a reply the connection is retired.
     pub(crate) fn retire_if_slow(retire: F) -> Self {
         Self { slow_since: Some(Clock::boottime().now()), retire }
     }
@@ -37,7 +32,7 @@ impl<F: Fn()> AbandonGuard<F> {
 
 impl<F: Fn()> Drop for AbandonGuard<F> {
     fn drop(&mut self) {
-        if self.slow_since.is_none_or(|since| Clock::boottime().now().since(since) > SLOW) {
+        if self.slow_since.is_none_or(|since| Clock::boottime().now().since(since) > SLOW_REPLY) {
             (self.retire)();
         }
     }

@@ -8,8 +8,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// An address that is silent for this long no longer holds up the next.
-const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+use super::deadline::NEXT_ADDRESS;
 
 /// Connects to the first address of `host` that answers. An address that is cut off does not hide the others.
 ///
@@ -36,7 +35,7 @@ async fn first_to_answer(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         if let Some(address) = left.next() {
             attempts.spawn(TcpStream::connect(*address));
         }
-        let limit = if left.len() > 0 { NEXT_ADDRESS_AFTER } else { Duration::MAX };
+        let limit = if left.len() > 0 { NEXT_ADDRESS } else { Duration::MAX };
         match timeout(limit, attempts.join_next()).await {
             Err(_silent) => {}
             Ok(None) => return Err(last),
@@ -81,7 +80,7 @@ mod tests {
         let silent = full.local_addr().expect("bound");
         // Nobody accepts these, and when there is no room left nobody answers.
         let mut crowd = Vec::new();
-        while let Ok(stream) = timeout(NEXT_ADDRESS_AFTER, TcpStream::connect(silent)).await {
+        while let Ok(stream) = timeout(NEXT_ADDRESS, TcpStream::connect(silent)).await {
             crowd.push(stream.expect("there is room"));
         }
         let stream = first_to_answer(&[silent, open]).await.expect("one answers");
@@ -95,6 +94,6 @@ mod tests {
             let stream = first_to_answer(&[first, other]).await.expect("both answer");
             assert_eq!(stream.peer_addr().expect("connected"), first);
         }
-        assert!(timeout(NEXT_ADDRESS_AFTER, second.accept()).await.is_err(), "somebody came and went");
+        assert!(timeout(NEXT_ADDRESS, second.accept()).await.is_err(), "somebody came and went");
     }
 }

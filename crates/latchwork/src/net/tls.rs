@@ -1,12 +1,18 @@
-//! The TLS configuration of a URL: `ca=`, `cert=`, `key=`. Certificate checks cannot be turned off.
+//! TLS: the configuration of a URL (`ca=`, `cert=`, `key=`), and the handshake. Certificate checks cannot be
+//! turned off.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
+use super::connection_error::ConnectionError;
+use super::tls_failure::TlsFailure;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{invalid, pem};
@@ -42,6 +48,28 @@ pub(crate) fn tls(url: &EngineUrl) -> Result<Option<ClientConfig>> {
         _ => return Err(invalid(url, "cert and key go together; give both or neither".to_owned())),
     };
     Ok(Some(config))
+}
+
+/// Performs the handshake on a connection that begins with it.
+///
+/// # Errors
+/// Why the handshake failed, with what to do about it.
+pub(crate) async fn handshake(
+    config: &Arc<ClientConfig>,
+    name: ServerName<'static>,
+    stream: TcpStream,
+) -> std::result::Result<TlsStream<TcpStream>, ConnectionError> {
+    let connecting = TlsConnector::from(config.clone()).connect(name, stream);
+    connecting.await.map_err(ConnectionError::of_handshake)
+}
+
+/// The name that the certificate of a server must be valid for.
+///
+/// # Errors
+/// If this host cannot be a name in a certificate.
+pub(crate) fn server_name(host: &str) -> std::result::Result<ServerName<'static>, ConnectionError> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|error| ConnectionError::new(error.to_string(), Some(TlsFailure::Other)))
 }
 
 /// The trusted authorities: those in `ca`, or else those of the system.

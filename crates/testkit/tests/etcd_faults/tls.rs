@@ -83,7 +83,7 @@ async fn encryption_is_never_given_up_and_never_taken_up_by_itself() {
     let certificates = Arc::new(Certificates::make());
     let (encrypted, plain) =
         (server(&certificates, certificates.server(), false), EtcdServer::start(EtcdOptions::default()));
-    refused(&url(&plain, &certificates.ca()), &["does this port speak TLS"]).await;
+    refused(&url(&plain, &certificates.ca()), &["speak TLS"]).await;
     refused(&format!("etcd://user:{SECRET}@{}", encrypted.address()), &["etcd at"]).await;
     assert_eq!(plain.calls(&["Status", "Authenticate"]), 0, "nothing was asked");
 }
@@ -105,7 +105,7 @@ async fn nothing_secret_is_said_before_the_other_side_proved_who_it_is() {
     });
     let certificates = Certificates::make();
     let url = format!("etcd+tls://canary-user:{SECRET}@{address}/?ca={}", certificates.ca().display());
-    refused(&url, &["does this port speak TLS"]).await;
+    refused(&url, &["does not speak TLS on this port"]).await;
     let heard = ear.join().expect("no panic");
     assert_eq!(heard.first(), Some(&0x16), "a TLS handshake");
     let text = String::from_utf8_lossy(&heard);

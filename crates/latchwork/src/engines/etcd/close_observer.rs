@@ -28,7 +28,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for CloseObserver<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Poll::Ready(Err(error)) = &read {
+            self.closed.note_read_error(error);
+        }
+        read
     }
 }
 

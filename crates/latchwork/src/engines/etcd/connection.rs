@@ -1,7 +1,7 @@
 //! One connection to one member.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio_rustls::TlsConnector;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -30,22 +29,13 @@ use super::wire::{
 };
 use crate::engine::Boxed;
 use crate::net::abandon::AbandonGuard;
+use crate::net::deadline;
 use crate::net::dial::dial;
 use crate::net::per_runtime::Closable;
+use crate::net::tls::handshake;
+use crate::net::tls_failure::TlsFailure;
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, Result};
-
-/// How long one member is tried before the next one, if there are others. Keep-alives must not wait for a
-/// hung member.
-pub(super) const QUICK_LIMIT: Duration = Duration::from_millis(500);
-/// Time limit for connecting if no other member can be used. The core limits every request as well.
-pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// The same for its look at a password, which is hard work on purpose.
-const PROOF_LIMIT: Duration = Duration::from_secs(15);
-
-/// How long a member may take to answer where there are others to ask: longer than an election, and shorter than the time
-/// after which the core takes the cluster for hung.
-pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// The longest message that is read. The client allocates by the length before the message has arrived.
 const LONGEST: usize = 64 << 20;
@@ -72,6 +62,7 @@ pub(super) struct Connection {
 pub(super) struct Closed {
     is_set: AtomicBool,
     bell: Notify,
+    tls_failure: OnceLock<TlsFailure>,
 }
 
 impl Closed {
@@ -79,6 +70,17 @@ impl Closed {
         self.is_set.store(true, Ordering::Release);
         // The watch reader is the only listener, and may start to listen later.
         self.bell.notify_one();
+    }
+
+    /// Keeps what is wrong with TLS, if that is why reading failed: HTTP/2 passes on the message alone.
+    pub(super) fn note_read_error(&self, error: &std::io::Error) {
+        if let Some(failure) = TlsFailure::of(error) {
+            let _ = self.tls_failure.set(failure);
+        }
+    }
+
+    pub(super) fn tls_failure(&self) -> Option<TlsFailure> {
+        self.tls_failure.get().copied()
     }
 
     pub(super) fn is_set(&self) -> bool {
@@ -106,7 +108,7 @@ impl Connection {
     pub(super) async fn open(options: &Options, member: &Member, limit: Duration) -> Result<Self> {
         let mut connection = within(limit, member, Self::greet(options, member)).await?;
         let proof = async { connection.prove(options).await.map_err(|status| connection.failed(&status)) };
-        within(PROOF_LIMIT, member, proof).await?;
+        within(deadline::ETCD_AUTHENTICATE, member, proof).await?;
         if connection.version.is_empty() && options.user.is_some() {
             within(limit, member, connection.ask_status(options)).await?;
         }
@@ -121,8 +123,8 @@ impl Connection {
         let (sender, scheme) = match &options.tls {
             None => (drive(stream, &closed, &place).await?, "http"),
             Some(tls) => {
-                let secured = TlsConnector::from(tls.clone()).connect(member.name.clone(), stream).await;
-                let secured = secured.map_err(|error| not_secured(&place, &error))?;
+                let secured = handshake(tls, member.name.clone(), stream).await;
+                let secured = secured.map_err(|error| error.error(format_args!("etcd at {place}")))?;
                 (drive(secured, &closed, &place).await?, "https")
             }
         };
@@ -150,7 +152,14 @@ impl Connection {
             Err(status) if failure::is_no_user(&status) && options.user.is_some() && !is_proved => {
                 return Ok(());
             }
-            Err(status) => return Err(failure::not_greeted(&status, &self.place, options.tls.is_some())),
+            Err(status) => {
+                return Err(failure::not_greeted(
+                    &status,
+                    &self.place,
+                    options.tls.is_some(),
+                    self.closed.tls_failure(),
+                ));
+            }
         };
         if status.leader == 0 {
             return Err(failure::unreachable(
@@ -191,7 +200,7 @@ impl Connection {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        self.ask_within(ANSWER_LIMIT, options, path, question).await
+        self.ask_within(deadline::ETCD_REPLY_WITH_OTHERS, options, path, question).await
     }
 
     /// Like [`Connection::ask`], with a shorter time limit.
@@ -330,13 +339,6 @@ where
     let (sender, driver) = shaken.map_err(|error| failure::unreachable(place, error))?;
     tokio::spawn(driver);
     Ok(sender)
-}
-
-fn not_secured(place: &str, error: &std::io::Error) -> Error {
-    failure::unreachable(
-        place,
-        format!("{error}; does this port speak TLS, and did the authority of ca= sign its certificate?"),
-    )
 }
 
 /// The connection, as tonic wants it.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tonic::{Code, Status};
 
+use crate::net::connection_error::ConnectionError;
+use crate::net::tls_failure::TlsFailure;
 use crate::{Effect, Error, ErrorKind};
 
 /// What etcd does not have.
@@ -118,8 +120,12 @@ pub(super) fn failed(status: &Status, place: &str) -> Error {
     Error::new(kind, text).with_effect(effect)
 }
 
-/// The first question, which changes nothing, was not answered.
-pub(super) fn not_greeted(status: &Status, place: &str, is_secured: bool) -> Error {
+/// The first request, which changes nothing, was not answered. `tls` is what is wrong with TLS, if that is why: a
+/// server rejects the client's certificate after the handshake.
+pub(super) fn not_greeted(status: &Status, place: &str, is_secured: bool, tls: Option<TlsFailure>) -> Error {
+    if tls.is_some() {
+        return ConnectionError::new(said(status), tls).error(format_args!("etcd at {place}"));
+    }
     let hint = match (hint(status), is_secured) {
         ("", true) => "; does the server require a client certificate (cert= and key= in the URL)?",
         ("", false) => "; was the server just stopped, or does this port need TLS (etcd+tls:// in the URL)?",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-use super::connection::{ANSWER_LIMIT, Connection};
+use super::connection::Connection;
 use super::failure;
 use super::options::Options;
 use super::wire::{
@@ -17,6 +17,7 @@ use super::wire::{
 use crate::Result;
 use crate::clock::{self, Clock, Moment};
 use crate::core::defaults::less_drift;
+use crate::net::deadline;
 use crate::poison::lock_ignoring_poison;
 
 /// One lease. Once it is over, it stays so.
@@ -52,7 +53,7 @@ impl Lease {
         let ttl = match granted {
             Ok(granted) => granted.ttl,
             Err(status) if failure::is_lease_there(&status) => {
-                ask_to_keep(connection, id, ANSWER_LIMIT).await?
+                ask_to_keep(connection, id, deadline::ETCD_REPLY_WITH_OTHERS).await?
             }
             Err(status) => return Err(connection.failed(&status)),
         };
@@ -93,7 +94,7 @@ impl Lease {
     /// enough of it must be left to renew it through another member. At least a second, so that a slow
     /// machine is not taken for a hung one.
     pub(super) fn answer_limit(&self) -> Duration {
-        ANSWER_LIMIT.min(Duration::from_secs(1).max(self.ttl / 3))
+        deadline::ETCD_REPLY_WITH_OTHERS.min(Duration::from_secs(1).max(self.ttl / 3))
     }
 
     /// Keeps it alive, unless that was just done: one request for all keys under it. Returns how often it was

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::connection::{CONNECT_LIMIT, Connection, QUICK_LIMIT};
+use super::connection::Connection;
 use super::failure::unreachable;
 use super::fence::Unanswered;
 use super::keys;
@@ -16,6 +16,7 @@ use super::waiting::Waiting;
 use super::watches::Watch;
 use crate::engine::{Claim, ClaimId};
 use crate::engines::lost_hints::LossHints;
+use crate::net::deadline;
 use crate::net::per_runtime::PerRuntime;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Loss, Result};
@@ -92,7 +93,10 @@ impl Session {
     /// Tries one member after the other. What the last one says is told; but a user whom one refuses is refused by all.
     async fn open(&self) -> Result<Connection> {
         let (members, first) = (&self.options.members, self.next.load(Ordering::Relaxed));
-        let limits = if members.len() > 1 { &[QUICK_LIMIT, CONNECT_LIMIT][..] } else { &[CONNECT_LIMIT] };
+        let limits = match members.len() {
+            1 => &[deadline::ETCD_CONNECT][..],
+            _ => &[deadline::ETCD_CONNECT_WITH_OTHERS, deadline::ETCD_CONNECT],
+        };
         let rounds = limits.iter().flat_map(|limit| (0..members.len()).map(move |turn| (*limit, turn)));
         let mut failure = None;
         for (limit, turn) in rounds {
@@ -112,10 +116,11 @@ impl Session {
         let failure = failure.expect("a cluster has members");
         Err(match members.len() {
             1 => failure,
-            _ => unreachable(
-                &self.options.place(),
-                format!("no member can be used; the last error: {failure}"),
-            ),
+            _ => {
+                let message = format!("no member can be used; the last error: {failure}");
+                let error = unreachable(&self.options.place(), message);
+                if failure.is_about_tls() { error.with_tls_failure() } else { error }
+            }
         })
     }
 

@@ -1,8 +1,8 @@
-//! One connection: requests of many tasks, and what their answers mean.
+//! One connection: requests of many tasks, and what their replies mean.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::greeting::Greeting;
+use super::server_stats::ServerStats;
 use super::wire::{self, Reply, Requests};
 use crate::engine::ClaimId;
 use crate::net::abandon::AbandonGuard;
@@ -10,38 +10,43 @@ use crate::net::per_runtime::Closable;
 use crate::net::pipeline::{Codec, PendingReply, Pipeline};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Why a connection is left that stays silent.
-const LATE: &str = "no answer in time";
+/// Why a connection is closed on which a reply is missing.
+const TIMED_OUT: &str = "no answer in time";
 
-/// A connection to one server. It never comes back to life: whoever finds it closed opens another.
+/// A connection to one server. Once closed it stays closed; its users open another.
 pub(super) struct Connection {
-    /// The life of the server at its other end: CAS ids mean something in that life only.
+    /// The life of the server. CAS ids are valid in that life only.
     pub(super) life: ClaimId,
-    /// Whether the server evicts when it is out of memory, instead of refusing.
+    /// Whether the server evicts items when it is out of memory, instead of refusing to store.
     pub(super) evicts: bool,
-    place: String,
-    pipeline: Pipeline<Meta>,
+    shown_as: String,
+    pipeline: Pipeline<MetaCodec>,
 }
 
-/// memcached's meta protocol: nothing is said that nobody asked for.
-struct Meta;
+/// The meta protocol of memcached. Every message answers a request.
+struct MetaCodec;
 
-impl Codec for Meta {
+impl Codec for MetaCodec {
     type Reply = Reply;
-    /// A reply is one short line, and what that says is the length of the rest.
+    type Expected = ();
+    /// Nothing: the short first line of a reply says how long the rest is.
     type ParseProgress = ();
 
-    const MAX_REPLY: usize = wire::LONGEST_REPLY;
+    const MAX_UNREAD: usize = wire::LONGEST_REPLY;
 
-    fn decode(&self, bytes: &[u8], (): &mut ()) -> std::result::Result<Option<(Reply, usize)>, String> {
-        wire::read(bytes).map_err(|wire::ProtocolError(why)| why)
+    fn decode(
+        &self,
+        bytes: &mut &[u8],
+        (): &mut (),
+        _expected: impl FnOnce() -> Option<()>,
+    ) -> std::result::Result<Option<Reply>, String> {
+        let read = wire::read(bytes).map_err(|wire::ProtocolError(why)| {
+            format!("the server sent a reply that is not memcached's: {why}")
+        })?;
+        let Some((reply, length)) = read else { return Ok(None) };
+        *bytes = &bytes[length..];
+        Ok(Some(reply))
     }
-
-    fn take_push(&self, reply: Reply) -> Option<Reply> {
-        Some(reply)
-    }
-
-    fn on_retired(&self) {}
 }
 
 impl Closable for Connection {
@@ -51,37 +56,38 @@ impl Closable for Connection {
 }
 
 impl Connection {
-    /// Over a stream on which nothing is under way, by its halves.
-    pub(super) fn over<R, W>(halves: (R, W), greeting: &Greeting, place: &str) -> Self
+    /// Over the two halves of a stream with nothing outstanding.
+    pub(super) fn over<R, W>(halves: (R, W), stats: &ServerStats, shown_as: &str) -> Self
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Send + 'static,
     {
-        let pipeline = Pipeline::over(Meta, halves);
-        Self { life: greeting.life, evicts: greeting.evicts, place: place.to_owned(), pipeline }
+        let pipeline = Pipeline::over(MetaCodec, halves);
+        Self { life: stats.life, evicts: stats.evicts, shown_as: shown_as.to_owned(), pipeline }
     }
 
-    /// Asks for one thing.
+    /// Sends one request, and waits for its reply.
     ///
     /// # Errors
     /// As [`Connection::ask_all`].
     pub(super) async fn ask(&self, requests: Requests) -> Result<Reply> {
-        let answer = self.pipeline.send(&requests.bytes).ok_or_else(|| self.not_sent())?;
-        let guard = AbandonGuard::retire(|| self.pipeline.close(LATE));
-        let reply = self.reply(answer).await;
+        let pending = self.pipeline.send(&requests.bytes, ()).ok_or_else(|| self.not_sent())?;
+        let guard = AbandonGuard::retire(|| self.pipeline.close(TIMED_OUT));
+        let reply = self.reply(pending).await;
         guard.answered();
         reply
     }
 
-    /// Asks for several things in one round trip. There are as many replies as requests.
+    /// Sends several requests in one round trip. There are as many replies as requests. Dropped before the last
+    /// reply, it closes the connection: the core has waited long enough, and the connection may be cut off without
+    /// a word.
     ///
     /// # Errors
-    /// [`ErrorKind::Unreachable`] if the connection ends before all are answered. Dropped, it closes the connection: the
-    /// core waited long enough, and it may be cut off without a word.
+    /// [`ErrorKind::Unreachable`] if the connection ends before all are answered.
     pub(super) async fn ask_all(&self, requests: Requests) -> Result<Vec<Reply>> {
-        let answers =
-            self.pipeline.send_all(&requests.bytes, requests.count).ok_or_else(|| self.not_sent())?;
-        let guard = AbandonGuard::retire(|| self.pipeline.close(LATE));
+        let answers = self.pipeline.send_all(&requests.bytes, std::iter::repeat_n((), requests.count));
+        let answers = answers.ok_or_else(|| self.not_sent())?;
+        let guard = AbandonGuard::retire(|| self.pipeline.close(TIMED_OUT));
         let mut replies = Ok(Vec::with_capacity(requests.count));
         for answer in answers {
             match (self.reply(answer).await, &mut replies) {
@@ -95,20 +101,20 @@ impl Connection {
     }
 
     /// [`Connection::ask`] for callers that may cancel at any time.
-    pub(super) async fn glance(&self, requests: Requests) -> Result<Reply> {
-        let answer = self.pipeline.send(&requests.bytes).ok_or_else(|| self.not_sent())?;
-        let guard = AbandonGuard::retire_if_slow(|| self.pipeline.close(LATE));
-        let reply = self.reply(answer).await;
+    pub(super) async fn ask_while_wanted(&self, requests: Requests) -> Result<Reply> {
+        let pending = self.pipeline.send(&requests.bytes, ()).ok_or_else(|| self.not_sent())?;
+        let guard = AbandonGuard::retire_if_slow(|| self.pipeline.close(TIMED_OUT));
+        let reply = self.reply(pending).await;
         guard.answered();
         reply
     }
 
-    async fn reply(&self, answer: PendingReply<Reply>) -> Result<Reply> {
-        answer.await.map_err(|_| self.broken(&self.pipeline.reason()))
+    async fn reply(&self, pending: PendingReply<Reply>) -> Result<Reply> {
+        pending.await.map_err(|_| self.ended())
     }
 
-    /// A reply that is none to what was asked: the server refuses, or speaks of something else.
-    pub(super) fn protocol_error(&self, reply: &Reply) -> Error {
+    /// The error for a reply that does not answer the request: the server refuses, or replies to something else.
+    pub(super) fn unexpected_reply(&self, reply: &Reply) -> Error {
         if let Reply::Refused(why) = reply {
             return self.broken(why).with_effect(effect(why));
         }
@@ -118,17 +124,22 @@ impl Connection {
     }
 
     fn not_sent(&self) -> Error {
-        self.broken(&self.pipeline.reason()).with_effect(Effect::None)
+        self.ended().with_effect(Effect::None)
+    }
+
+    fn ended(&self) -> Error {
+        let error = self.pipeline.reason().error(format_args!("memcached at {}", self.shown_as));
+        error.with_effect(Effect::Unknown)
     }
 
     fn broken(&self, why: &str) -> Error {
-        let message = format!("memcached at {}: {why}", self.place);
+        let message = format!("memcached at {}: {why}", self.shown_as);
         Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown)
     }
 }
 
-/// Of a SERVER_ERROR: memcached's own words for what it did not store, or the words of a proxy whose server may
-/// have stored it.
+/// The effect of a request that was answered by SERVER_ERROR: memcached's own messages say that nothing was stored; a
+/// proxy has other messages, and its server may have stored the value.
 fn effect(why: &str) -> Effect {
     match ["out of memory", "object too large"].iter().any(|words| why.starts_with(words)) {
         true => Effect::None,

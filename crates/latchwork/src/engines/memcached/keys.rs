@@ -1,7 +1,7 @@
-//! Where a lock lives: its key, and which of several servers has it.
+//! The key of a lock, and which of several servers has it.
 //!
-//! memcached's keys are at most 250 bytes without spaces and control characters; names of locks are longer and freer. A
-//! name is its own key wherever it can be, so that others can share it.
+//! memcached's keys have at most 250 bytes, and no spaces or control characters. Names of locks may be longer, and have
+//! spaces. A name is its own key wherever that is possible, so that other programs can share the lock.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,12 @@ use sha2::{Digest, Sha256};
 
 use crate::LockName;
 
-/// The longest key.
-const LONGEST: usize = 250;
-/// The longest prefix: what stands for a long name must fit behind it.
-pub(super) const LONGEST_PREFIX: usize = 150;
-/// What tells one life of a server from another. No lock's key looks like this: behind `%` stands 20, 25 or sha256.
+/// The maximum length of a key.
+const MAX_KEY: usize = 250;
+/// The maximum length of a prefix: the hash of a long name must fit behind it.
+pub(super) const MAX_PREFIX: usize = 150;
+/// The key of the value that tells one life of a server from another. It is no lock's key: those have 20, 25 or sha256
+/// behind a `%`.
 pub(super) const LIFE: &str = "%latchwork:life";
 
 /// The key of a lock: prefix and name, with `%` as `%25` and a space as `%20`; if that is too long, the prefix,
@@ -29,30 +30,30 @@ pub(super) fn key_of(prefix: &str, name: &LockName) -> String {
             c => key.push(c),
         }
     }
-    if key.len() > LONGEST {
+    if key.len() > MAX_KEY {
         key.truncate(prefix.len());
         key.push_str("%sha256:");
         for byte in Sha256::digest(name.as_bytes()) {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(key, "{byte:02x}");
         }
     }
     key
 }
 
-/// Which of `places` has this key: the one whose hash together with it is the greatest (rendezvous hashing), so that a
-/// server more or less moves only those keys that it gains or lost. The hash is the first 8 bytes of
+/// The index of the server that has this key: the one whose hash together with the key is the greatest (rendezvous
+/// hashing), so that a server more or less moves only the keys that it gains or loses. The hash is the first 8 bytes of
 /// SHA-256(`host:port`, LF, key), big-endian.
-pub(super) fn server_of<'a>(places: impl ExactSizeIterator<Item = &'a str>, key: &str) -> usize {
-    if places.len() == 1 {
+pub(super) fn server_of<'a>(servers: impl ExactSizeIterator<Item = &'a str>, key: &str) -> usize {
+    if servers.len() == 1 {
         return 0;
     }
-    let weigh = |(at, place): (usize, &str)| {
-        let hash = Sha256::new().chain_update(place).chain_update("\n").chain_update(key).finalize();
+    let weigh = |(index, server): (usize, &str)| {
+        let hash = Sha256::new().chain_update(server).chain_update("\n").chain_update(key).finalize();
         let weight = hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        (weight, at)
+        (weight, index)
     };
-    places.enumerate().map(weigh).max().map_or(0, |(_, at)| at)
+    servers.enumerate().map(weigh).max().map_or(0, |(_, index)| index)
 }
 
 #[cfg(test)]
@@ -101,11 +102,11 @@ mod tests {
         let keys: BTreeSet<_> = names.iter().map(|name| key(name)).collect();
         assert_eq!(keys.len(), names.len(), "{keys:?}");
         for key in &keys {
-            assert!(key.len() <= LONGEST && key != LIFE, "{key}");
+            assert!(key.len() <= MAX_KEY && key != LIFE, "{key}");
             assert!(!key.bytes().any(|byte| byte <= b' ' || byte == 0x7f), "{key:?}");
         }
-        let longest = key_of(&"p".repeat(LONGEST_PREFIX), &LockName::new(&longer).unwrap());
-        assert!(longest.len() <= LONGEST);
+        let longest = key_of(&"p".repeat(MAX_PREFIX), &LockName::new(&longer).unwrap());
+        assert!(longest.len() <= MAX_KEY);
     }
 
     /// Documented, so that it can never change: clients of two versions must look for a lock in the same place.

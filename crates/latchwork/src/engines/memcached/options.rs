@@ -1,38 +1,25 @@
-//! What a URL says: where the servers are, and how to lock on them.
+//! The options of a URL.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-
-use super::keys::LONGEST_PREFIX;
+use super::endpoint::Endpoint;
+use super::keys::MAX_PREFIX;
 use crate::Result;
 use crate::engine::EngineUrl;
-use crate::engine::url_options::{host_and_port, invalid};
+use crate::engine::url_options::invalid;
 use crate::engines::quarantine::Quarantine;
 use crate::net::tls::tls;
 
 const KNOWN: [&str; 6] = ["ca", "cert", "key", "max-ttl", "prefix", "quarantine"];
-const PORT: u16 = 11211;
 
 /// The servers, and how to lock on them.
 pub(super) struct Options {
-    pub(super) places: Vec<Place>,
-    /// Before every lock's key.
+    pub(super) endpoints: Vec<Endpoint>,
+    /// The beginning of every lock's key.
     pub(super) prefix: String,
     pub(super) quarantine: Quarantine,
     pub(super) max_ttl: Duration,
-}
-
-/// Where one server is.
-pub(super) struct Place {
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// `host:port`, as it is shown, and as it is hashed.
-    pub(super) text: String,
-    /// How to talk to it, and whose certificate it must have.
-    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
 impl Options {
@@ -51,40 +38,23 @@ impl Options {
         let config = tls(url)?.map(Arc::new);
         let hosts: Vec<_> = url.hosts().collect();
         let hosts = if hosts.is_empty() { vec!["127.0.0.1"] } else { hosts };
-        let places = hosts.iter().map(|host| Place::of(url, host, config.as_ref()));
-        let places = places.collect::<Result<Vec<_>>>()?;
-        let mut texts: Vec<_> = places.iter().map(|place| &place.text).collect();
-        texts.sort();
-        if let Some(twice) = texts.windows(2).find(|two| two[0] == two[1]) {
+        let endpoints = hosts.iter().map(|host| Endpoint::of(url, host, config.as_ref()));
+        let endpoints = endpoints.collect::<Result<Vec<_>>>()?;
+        let mut names: Vec<_> = endpoints.iter().map(|endpoint| &endpoint.shown_as).collect();
+        names.sort();
+        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
             return Err(invalid(url, format!("{} is named twice", twice[0])));
         }
         let (quarantine, max_ttl) = Quarantine::of(url)?;
-        Ok(Self { places, prefix: prefix(url)?, quarantine, max_ttl })
-    }
-}
-
-impl Place {
-    fn of(url: &EngineUrl, host: &str, tls: Option<&Arc<ClientConfig>>) -> Result<Self> {
-        let (host, port) = host_and_port(host, PORT)
-            .ok_or_else(|| invalid(url, "a port is no number from 1 to 65535".to_owned()))?;
-        // The text decides where a lock lives: names of hosts are the same in capitals.
-        let host = host.to_ascii_lowercase();
-        let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let named = |config: &Arc<ClientConfig>| match ServerName::try_from(host.clone()) {
-            Ok(name) => Ok((config.clone(), name)),
-            Err(_) => Err(invalid(url, format!("{host} cannot be a name in a certificate"))),
-        };
-        let tls = tls.map(named).transpose()?;
-        Ok(Self { host, port, text, tls })
+        Ok(Self { endpoints, prefix: prefix(url)?, quarantine, max_ttl })
     }
 }
 
 fn prefix(url: &EngineUrl) -> Result<String> {
     let prefix = url.option("prefix").unwrap_or_default();
     let is_fine = |c: char| !c.is_control() && c != ' ' && c != '%';
-    if prefix.len() > LONGEST_PREFIX || !prefix.chars().all(is_fine) {
-        let why =
-            format!("prefix= takes up to {LONGEST_PREFIX} bytes, without spaces, % or control characters");
+    if prefix.len() > MAX_PREFIX || !prefix.chars().all(is_fine) {
+        let why = format!("prefix= takes up to {MAX_PREFIX} bytes, without spaces, % or control characters");
         return Err(invalid(url, why));
     }
     Ok(prefix.to_owned())
@@ -101,7 +71,7 @@ mod tests {
     #[test]
     fn servers_are_found() {
         let texts = |url: &str| -> Vec<String> {
-            of(url).unwrap().places.into_iter().map(|place| place.text).collect()
+            of(url).unwrap().endpoints.into_iter().map(|endpoint| endpoint.shown_as).collect()
         };
         assert_eq!(texts("memcached:"), ["127.0.0.1:11211"]);
         assert_eq!(texts("memcached://A,b:7,[::1]:8/"), ["a:11211", "b:7", "[::1]:8"]);

@@ -1,18 +1,18 @@
-//! The few words of memcached's meta protocol that locks need.
+//! The commands of memcached's meta protocol that locks need: `ms` (store), `mg` (read), `md` (delete).
 
 use std::io::Write as _;
 use std::time::Duration;
 
-/// The longest line of a reply. Ours are far shorter, and so are the server's complaints.
+/// The maximum length of a line. Lines of expected replies and error messages are far shorter.
 const LONGEST_LINE: usize = 512;
-/// The longest value that is read: what a server stores at a key unless it was told to store more (`-I`).
+/// The maximum length of a value: what a server stores at a key unless `-I` allows more.
 const LONGEST_VALUE: usize = 1024 * 1024;
-/// The longest reply.
+/// The maximum length of a reply.
 pub(super) const LONGEST_REPLY: usize = LONGEST_LINE + LONGEST_VALUE + 2;
-/// From so many seconds on, memcached takes an expiry for a date.
-const A_DATE: u64 = 60 * 60 * 24 * 30;
+/// memcached takes a greater expiry for a date, in seconds since 1970.
+const MAX_EXPIRY: u64 = 60 * 60 * 24 * 30;
 
-/// Requests that are sent in one go, and how many replies they have.
+/// Requests that are sent together, and the number of their replies.
 #[derive(Default)]
 pub(super) struct Requests {
     pub(super) bytes: Vec<u8>,
@@ -20,31 +20,31 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Stores the value if nothing is there: of all who ask, one is told that it did.
+    /// Stores the value if nothing is there. Of all clients that do, one succeeds.
     pub(super) fn add(key: &str, value: &[u8], ttl: Duration) -> Self {
         let mut add = Self::default();
         add.store(key, value, format_args!("ME T{}", expiry(ttl)));
         add
     }
 
-    /// Stores the value if nobody has changed what is there since it had this CAS id.
+    /// Stores the value if the stored one still has this CAS id.
     pub(super) fn swap(&mut self, key: &str, value: &[u8], cas: u64, expiry: u64) {
         self.store(key, value, format_args!("C{cas} T{expiry}"));
     }
 
-    /// Value, CAS id and seconds left of one key.
-    pub(super) fn glance(key: &str) -> Self {
-        let mut look = Self::default();
-        look.look(key);
-        look
+    /// Reads value, CAS id and seconds left.
+    pub(super) fn read_one(key: &str) -> Self {
+        let mut requests = Self::default();
+        requests.read(key);
+        requests
     }
 
-    /// The same among other requests.
-    pub(super) fn look(&mut self, key: &str) {
+    /// [`Requests::read_one`], among other requests.
+    pub(super) fn read(&mut self, key: &str) {
         self.line(format_args!("mg {key} v c t\r\n"));
     }
 
-    /// Deletes what is there if nobody has changed it since it had this CAS id.
+    /// Deletes the value if it still has this CAS id.
     pub(super) fn delete(key: &str, cas: u64) -> Self {
         let mut delete = Self::default();
         delete.line(format_args!("md {key} C{cas}\r\n"));
@@ -59,52 +59,52 @@ impl Requests {
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         self.count += 1;
-        // A vector takes everything.
+        // Writing to a vector cannot fail.
         let _ = self.bytes.write_fmt(line);
     }
 }
 
-/// How many seconds more than promised are asked for: the server counts in whole ones, the first of which may be all but
-/// over, and its clock may tick late.
-pub(super) const MORE: u64 = 2;
+/// A client asks for so many seconds more than the lease: the server counts in whole seconds, the first of which may be
+/// all but over, and its clock may tick late.
+pub(super) const EXTRA_SECONDS: u64 = 2;
 
 /// The seconds to ask for.
 pub(super) fn expiry(ttl: Duration) -> u64 {
     let whole = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-    (whole + MORE).min(A_DATE)
+    (whole + EXTRA_SECONDS).min(MAX_EXPIRY)
 }
 
 /// One reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// It was done, and what is stored has this CAS id.
+    /// Success (`HD`), with the CAS id of the stored value.
     Done(u64),
-    /// Something is there already.
+    /// A value is there already (`NS`).
     NotStored,
-    /// What is there was changed.
+    /// The stored value has another CAS id (`EX`).
     Changed,
-    /// Nothing is there.
+    /// Nothing is there (`NF`, `EN`).
     Missing,
-    /// What is there.
+    /// The stored value (`VA`).
     Item(Item),
-    /// The server could not do it, and says why.
+    /// The server could not do it (`SERVER_ERROR`), and says why.
     Refused(String),
 }
 
-/// What stands at a key.
+/// The value at a key, and what the server knows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) value: Vec<u8>,
     pub(super) cas: u64,
-    /// Whole seconds until it expires; none if it never does.
-    pub(super) left: Option<u64>,
+    /// Whole seconds until it expires. `None`: never.
+    pub(super) expires_in: Option<u64>,
 }
 
-/// A reply that is none. Whatever follows it cannot be understood either.
+/// Bytes that are no reply. Nothing behind them can be parsed either.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProtocolError(pub(super) String);
 
-/// The first reply in `bytes` and its length; none if it has not come in full.
+/// The first reply in `bytes` and its length. `None` if it has not arrived in full.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {
     let Some((line, start)) = line(bytes)? else { return Ok(None) };
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -120,7 +120,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError
     Ok(Some((reply, start)))
 }
 
-/// The first line, and where the next begins.
+/// The first line, and the position of the next. `None` if it has not arrived in full.
 pub(super) fn line(bytes: &[u8]) -> Result<Option<(&str, usize)>, ProtocolError> {
     let head = &bytes[..bytes.len().min(LONGEST_LINE)];
     let Some(end) = head.windows(2).position(|two| two == b"\r\n") else {
@@ -147,19 +147,19 @@ fn item(bytes: &[u8], start: usize, rest: &str) -> Result<Option<(Item, usize)>,
     match bytes.get(end..end + 2) {
         None => Ok(None),
         Some(b"\r\n") => {
-            let (cas, left) = (flag(flags, 'c').unwrap_or(0), flag(flags, 't'));
-            Ok(Some((Item { value: value.to_vec(), cas, left }, end + 2)))
+            let (cas, expires_in) = (flag(flags, 'c').unwrap_or(0), flag(flags, 't'));
+            Ok(Some((Item { value: value.to_vec(), cas, expires_in }, end + 2)))
         }
         Some(_) => Err(ProtocolError(format!("a value that is not {length} bytes long"))),
     }
 }
 
-/// The number behind a flag, if there is one: `t-1` is for ever, and none.
+/// The number behind a flag. `None` also for `t-1`, which is for ever.
 fn flag(flags: &str, name: char) -> Option<u64> {
     flags.split(' ').find_map(|flag| flag.strip_prefix(name)?.parse().ok())
 }
 
-/// What a server said, as it may be shown: not much, and nothing that moves a cursor.
+/// Text of a server that is safe to show: short, and without control characters.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(100).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -172,7 +172,8 @@ mod tests {
     fn replies_are_read_one_after_the_other_however_they_are_cut() {
         let stream = b"HD c7\r\nNS c0\r\nEX c0\r\nNF\r\nEN\r\nVA 4 c9 t-1\r\n\r\nab\r\nVA 0 c1 t30\r\n\r\n\
                        SERVER_ERROR out of memory storing object\r\n";
-        let item = |value: &[u8], cas, left| Reply::Item(Item { value: value.to_vec(), cas, left });
+        let item =
+            |value: &[u8], cas, expires_in| Reply::Item(Item { value: value.to_vec(), cas, expires_in });
         let expected = [
             Reply::Done(7),
             Reply::NotStored,
@@ -230,9 +231,9 @@ mod tests {
         assert_eq!(text(Requests::delete("k", 5)), "md k C5\r\n");
         let mut both = Requests::default();
         both.swap("k", b"v", 5, 3);
-        both.look("j");
+        both.read("j");
         assert_eq!((both.count, text(both)), (2, "ms k 1 C5 T3 c\r\nv\r\nmg j v c t\r\n".to_owned()));
         assert_eq!([1, 999, 1_000, 1_001].map(|millis| expiry(Duration::from_millis(millis))), [3, 3, 3, 4]);
-        assert_eq!(expiry(Duration::MAX.saturating_sub(10 * second)), A_DATE, "never a date");
+        assert_eq!(expiry(Duration::MAX.saturating_sub(10 * second)), MAX_EXPIRY, "never a date");
     }
 }

@@ -63,7 +63,7 @@ impl MysqlCells {
     async fn read_row(&self, statement: CellStatement, name: &LockName) -> Result<Option<Vec<SqlValue>>> {
         let reply = self.run(statement, &[SqlValue::bytes(name.as_str().as_bytes())]).await;
         let reply = reply.map_err(|error| error.with_effect(Effect::None))?;
-        Ok(reply.rows.apart().into_iter().next())
+        Ok(reply.rows.to_vecs().into_iter().next())
     }
 }
 

@@ -2,19 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::failure::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
-use super::wire::{Param, Prepared, Reply, Wire, WireError};
-use crate::engines::sql::SqlValue as Value;
+use super::wire::{Batch, MysqlParam, MysqlPipeline, PendingResponse, StatementId, WireError, WireResult};
+use crate::engines::sql::SqlValue;
 use crate::engines::sql::session::Moving;
 use crate::net::abandon::AbandonGuard;
+use crate::net::deadline;
 use crate::{Error, ErrorKind, Result};
 
-/// How long to try to reach the server. The core bounds every request as well.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The settings of every session, whatever the server's own settings are. A statement is a transaction unless
 /// it is in one. The database's clock shows UTC. A value that does not fit is an error. A statement waits at
 /// most 3 s for a locked row or a locked table. That limit also ends a statement whose client is gone:
@@ -31,63 +29,63 @@ const IDLE: &str = "SET SESSION idle_transaction_timeout = 3";
 /// have the setting.
 const SNAPSHOT: &str = "SET SESSION innodb_snapshot_isolation = OFF";
 
-/// A connection. It never comes back to life: whoever finds it closed opens another. Dropped, it ends when what was asked is
-/// carried out.
+/// A connection. Once closed it stays closed; its users open another. Dropped, it ends when the outstanding
+/// statements are answered.
 pub(super) struct Connection {
-    wire: Wire,
+    pipeline: MysqlPipeline,
     options: Arc<Options>,
     is_mariadb: bool,
     thread: u32,
 }
 
 impl Connection {
-    /// Connects, logs in and sets up the session. It moves on the runtime that this is called on, and ends with it.
+    /// Connects, logs in and sets up the session. The connection belongs to this runtime, and ends with it.
     ///
     /// # Errors
-    /// What the server says. Nothing was done.
+    /// Why this user cannot use this server. Nothing was done.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
-        Self::set_up(options, None).await
+        let opening = Self::set_up(&options, None);
+        match tokio::time::timeout(deadline::CONNECT, opening).await {
+            Ok(opened) => opened.map_err(|wire_error| refused(&wire_error, &options)),
+            Err(_) => {
+                let message =
+                    format!("{} at {}: no answer to the connection", options.engine, options.shown_as);
+                Err(Error::new(ErrorKind::Unreachable, message))
+            }
+        }
     }
 
-    /// The same for one that other runtimes can move as well.
+    /// [`Connection::open`] for a connection that any runtime may drive. The caller limits the time.
     pub(super) async fn open_moved(options: Arc<Options>, moving: &Arc<Moving>) -> Result<Self> {
-        Self::set_up(options, Some(moving)).await
+        let opened = Self::set_up(&options, Some(moving)).await;
+        opened.map_err(|wire_error| refused(&wire_error, &options))
     }
 
-    async fn set_up(options: Arc<Options>, moving: Option<&Arc<Moving>>) -> Result<Self> {
-        let unreachable = |why: &str| {
-            let message = format!("{} at {}: {why}", options.engine, options.shown_as);
-            Error::new(ErrorKind::Unreachable, message)
+    async fn set_up(options: &Arc<Options>, moving: Option<&Arc<Moving>>) -> WireResult<Self> {
+        let (pipeline, handshake) = match moving {
+            None => MysqlPipeline::open(&options.login).await?,
+            Some(moving) => MysqlPipeline::open_moving(&options.login, moving).await?,
         };
-        let opening = async {
-            let (wire, greeting) = Wire::open(&options.login, moving).await?;
-            let is_mariadb = greeting.version.contains("MariaDB");
-            let their_time = (options.scheme == Scheme::Insert).then_some(THEIR_TIME);
-            let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
-            let settings: Vec<_> =
-                settings.into_iter().flatten().map(|setting| wire.query(setting)).collect();
-            let snapshot = is_mariadb.then(|| wire.query(SNAPSHOT));
-            for set in settings {
-                set.await?;
+        let is_mariadb = handshake.server_version.contains("MariaDB");
+        let their_time = (options.scheme == Scheme::Insert).then_some(THEIR_TIME);
+        let settings = [Some(SESSION), Some(ISOLATION), is_mariadb.then_some(IDLE), their_time];
+        let mut batch = Batch::default();
+        settings.into_iter().flatten().for_each(|setting| batch.query(setting));
+        if is_mariadb {
+            batch.query(SNAPSHOT);
+        }
+        let mut replies = pipeline.send(batch);
+        let snapshot = if is_mariadb { replies.pop() } else { None };
+        for reply in replies {
+            reply.await?;
+        }
+        if let Some(reply) = snapshot {
+            match reply.await {
+                Err(WireError::Refused { code: code::UNKNOWN_SETTING, .. }) => {}
+                reply => drop(reply?),
             }
-            if let Some(set) = snapshot {
-                match set.await {
-                    Err(WireError::Refused { code: code::UNKNOWN_SETTING, .. }) => {}
-                    answer => drop(answer?),
-                }
-            }
-            Ok((wire, is_mariadb, greeting.thread))
-        };
-        let opened = match moving {
-            // Whoever moves it keeps the time as well.
-            Some(_) => opening.await,
-            None => {
-                let opened = tokio::time::timeout(CONNECT_LIMIT, opening).await;
-                opened.map_err(|_| unreachable("no answer to the connection"))?
-            }
-        };
-        let (wire, is_mariadb, thread) = opened.map_err(|wire_error| refused(&wire_error, &options))?;
-        Ok(Self { wire, options, is_mariadb, thread })
+        }
+        Ok(Self { pipeline, options: options.clone(), is_mariadb, thread: handshake.thread_id })
     }
 
     /// MariaDB, and not MySQL.
@@ -101,38 +99,39 @@ impl Connection {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.wire.is_closed()
+        self.pipeline.is_closed()
     }
 
-    /// Makes a statement known to the server. Several can be under way at once: each is sent when this is called.
-    pub(super) fn prepare(&self, text: &str) -> impl Future<Output = Asked<Prepared>> + Send + use<> {
-        self.wire.prepare(text)
+    /// Sends statements together, with no other between them. Returns a reply for each.
+    pub(super) fn send(&self, batch: Batch) -> Vec<PendingResponse> {
+        self.pipeline.send(batch)
     }
 
-    /// Sends a statement with its values. It is on its way when this returns, and is carried out whether or not anybody waits for
-    /// the answer.
-    pub(super) fn execute(
-        &self,
-        statement: Prepared,
-        values: &[Param<'_>],
-    ) -> impl Future<Output = Asked<Reply>> + Send + use<> {
-        self.wire.execute(statement, values)
+    /// Sends statements whose replies nobody waits for. Their caller may be gone, so they must succeed: see
+    /// [`Batch::query_that_must_succeed`].
+    pub(super) fn send_unattended(&self, batch: Batch) {
+        self.pipeline.send_unattended(batch);
     }
 
-    /// The same for a command without values, in which nothing may stand that somebody else wrote.
-    pub(super) fn command(&self, text: &str) -> impl Future<Output = Asked<Reply>> + Send + use<> {
-        self.wire.query(text)
+    /// Prepares a statement. It is sent when this returns, as are the statements below.
+    pub(super) fn prepare(&self, text: &str) -> impl Future<Output = WireResult<StatementId>> + Send + use<> {
+        self.pipeline.send_one(|batch| batch.prepare(text)).statement_id()
     }
 
-    /// Sends a command that must succeed: if it is refused, the connection ends before anything behind it is answered.
-    pub(super) fn demand(&self, text: &str) {
-        self.wire.demand(text);
+    /// Executes a prepared statement.
+    pub(super) fn execute(&self, statement: StatementId, values: &[MysqlParam<'_>]) -> PendingResponse {
+        self.pipeline.send_one(|batch| batch.execute(statement, values))
     }
 
-    /// Waits for an answer that was asked for here, and says what a bad one means.
-    pub(super) async fn answer<T>(&self, asked: impl Future<Output = Asked<T>>) -> Result<T> {
-        let guard = AbandonGuard::retire_if_slow(|| self.wire.hang_up());
-        let answer = asked.await;
+    /// Executes a statement without parameters. It must not contain text of other people.
+    pub(super) fn command(&self, text: &str) -> PendingResponse {
+        self.pipeline.send_one(|batch| batch.query(text))
+    }
+
+    /// Waits for a reply on this connection, and decides what an error means.
+    pub(super) async fn answer<T>(&self, reply: impl Future<Output = WireResult<T>>) -> Result<T> {
+        let guard = AbandonGuard::retire_if_slow(|| self.pipeline.close());
+        let answer = reply.await;
         guard.answered();
         answer.map_err(|wire_error| failed(&wire_error, &self.options))
     }
@@ -149,7 +148,7 @@ impl Connection {
         // The server grants to an account, which is not what the user connects from.
         let reply = self.command("SELECT CURRENT_USER()").await;
         let account = reply.ok().and_then(|reply| match reply.rows.first()?.first()? {
-            Value::Bytes(text) => Account::parse(str::from_utf8(text).ok()?),
+            SqlValue::Bytes(text) => Account::parse(str::from_utf8(text).ok()?),
             _ => None,
         });
         match account {
@@ -158,15 +157,12 @@ impl Connection {
         }
     }
 
-    /// Ends it at once, even with a request in flight.
-    pub(super) fn hang_up(&self) {
-        self.wire.hang_up();
+    /// Closes the connection at once. Outstanding statements stay unanswered.
+    pub(super) fn close(&self) {
+        self.pipeline.close();
     }
 
     pub(super) fn options(&self) -> &Arc<Options> {
         &self.options
     }
 }
-
-/// What the server answered, before anybody thought about what it means.
-pub(super) type Asked<T> = std::result::Result<T, WireError>;

@@ -55,12 +55,7 @@ pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
     let (code, words) = match wire_error {
         WireError::Refused { code, words } => (*code, words),
         WireError::Ended(why) => {
-            let hint = if why.contains("UnknownIssuer") {
-                "; name the authority to trust with ca= in the URL"
-            } else {
-                ""
-            };
-            return Error::new(ErrorKind::Unreachable, format!("{engine} at {place}: {why}{hint}"));
+            return why.error(format_args!("{engine} at {place}"));
         }
         WireError::Unable(why) => {
             return Error::new(ErrorKind::Denied, format!("{engine} at {place}, user {user:?}: {why}"));
@@ -124,6 +119,6 @@ mod tests {
         for code in [1053, 1158, 1180, 1927] {
             assert_eq!(effect(&refused(code)), Effect::Unknown, "{code}");
         }
-        assert_eq!(effect(&WireError::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(&WireError::ended("closed")), Effect::Unknown);
     }
 }

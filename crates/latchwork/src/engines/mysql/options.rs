@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::wire::Login;
+use super::wire::ConnectOptions;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{host_and_port, invalid, table};
@@ -24,7 +24,7 @@ pub(super) enum Scheme {
 
 /// The options of a client.
 pub(super) struct Options {
-    pub(super) login: Login,
+    pub(super) login: ConnectOptions,
     /// The engine's name in messages: `mysql` or `mariadb`, as in the URL.
     pub(super) engine: &'static str,
     /// The server's address, without secrets.
@@ -55,7 +55,7 @@ impl Options {
             invalid(url, format!("{host:?} must be HOST or HOST:PORT, with a port from 1 to 65535"))
         })?;
         let shown_as = format!("{host}:{port}");
-        let login = Login {
+        let login = ConnectOptions {
             host,
             port,
             user: url.user().unwrap_or("root").to_owned(),

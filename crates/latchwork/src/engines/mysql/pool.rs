@@ -9,29 +9,30 @@ use super::cells::CellStatement;
 use super::options::Options;
 use super::prepared::PreparedConnection;
 use super::wire::Reply;
-use crate::engines::sql::{Query, QueryResult, SqlValue as Value, Transaction};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Transaction};
 use crate::net::per_runtime;
 use crate::{Effect, Result};
 
-/// The most connections of one client on one runtime. Most have one: others are opened when something is to be sent while all are
-/// in a transaction.
-const MOST: usize = 4;
+/// The maximum number of connections of one client on one runtime. Most clients have one: others are opened when
+/// a statement is to be sent while all are in a transaction.
+const MAX_CONNECTIONS: usize = 4;
 
-/// Read by statements, written by transactions and whoever opens it. Nobody sends a statement into another's transaction.
-type Place = Arc<RwLock<Option<PreparedConnection>>>;
+/// Statements hold it shared, transactions and opening exclusively, so that no statement is sent into the
+/// transaction of another task.
+type PooledConnection = Arc<RwLock<Option<PreparedConnection>>>;
 
 /// The connections of one runtime.
 pub(super) struct RuntimePool {
-    places: [Place; MOST],
-    /// Whose turn it is to be waited for, if all are taken.
-    turn: AtomicUsize,
+    connections: [PooledConnection; MAX_CONNECTIONS],
+    /// The connection to wait for next, if all are taken.
+    next: AtomicUsize,
     options: Arc<Options>,
 }
 
 impl per_runtime::Closable for RuntimePool {
-    /// Whoever has the first to itself, uses it.
+    /// A first connection that cannot be looked at is in use.
     fn is_closed(&self) -> bool {
-        self.places[0].try_read().is_ok_and(|first| !is_usable(&first))
+        self.connections[0].try_read().is_ok_and(|first| !is_usable(&first))
     }
 }
 
@@ -42,113 +43,115 @@ fn is_usable(connection: &Option<PreparedConnection>) -> bool {
 impl RuntimePool {
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
         let first = PreparedConnection::open(options.clone()).await?;
-        let places = [Some(first), None, None, None].map(|connection| Arc::new(RwLock::new(connection)));
-        Ok(Self { places, turn: AtomicUsize::new(0), options })
+        let connections = [Some(first), None, None, None].map(|connection| Arc::new(RwLock::new(connection)));
+        Ok(Self { connections, next: AtomicUsize::new(0), options })
     }
 
     /// Refuses a server whose clock is of no use to locks.
     pub(super) async fn check_clock(&self) -> Result<()> {
-        let first = self.places[0].read().await;
-        first.as_ref().expect("a place whose connection is open").check_clock().await
+        let first = self.connections[0].read().await;
+        first.as_ref().expect("an open connection").check_clock().await
     }
 
-    /// The same of a table that others made.
+    /// Refuses a shared table on which two could hold at once.
     pub(super) async fn check_table(&self) -> Result<()> {
-        let first = self.places[0].read().await;
-        first.as_ref().expect("a place whose connection is open").check_table().await
+        let first = self.connections[0].read().await;
+        first.as_ref().expect("an open connection").check_table().await
     }
 
-    /// Statements that each stand for themselves.
+    /// Statements, each a transaction of its own.
     pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
-        self.beside().await?.as_ref().expect("a place whose connection is open").run(queries).await
+        self.share().await?.as_ref().expect("an open connection").run(queries).await
     }
 
     /// A statement on cells.
-    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[Value]) -> Result<Reply> {
-        let connection = self.beside().await?;
-        connection.as_ref().expect("a place whose connection is open").run_on_cells(statement, values).await
+    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[SqlValue]) -> Result<Reply> {
+        let connection = self.share().await?;
+        connection.as_ref().expect("an open connection").run_on_cells(statement, values).await
     }
 
     /// Begins a transaction with these.
-    pub(super) async fn begin(&self, queries: &[Query]) -> Result<(OpenTransaction, Vec<QueryResult>)> {
-        let mut transaction = OpenTransaction { place: Some(self.alone().await?), is_asking: true };
+    pub(super) async fn begin(&self, queries: &[Query]) -> Result<(MysqlTransaction, Vec<QueryResult>)> {
+        let mut transaction = MysqlTransaction { connection: Some(self.take().await?), is_outstanding: true };
         let answers = transaction.connection().begin(queries).await;
-        transaction.is_asking = false;
+        transaction.is_outstanding = false;
         Ok((transaction, answers?))
     }
 
-    /// A connection for statements that others may be under way beside.
-    async fn beside(&self) -> Result<OwnedRwLockReadGuard<Option<PreparedConnection>>> {
-        match self.shared() {
+    /// A connection for statements that may be outstanding together with those of other tasks.
+    async fn share(&self) -> Result<OwnedRwLockReadGuard<Option<PreparedConnection>>> {
+        match self.open_and_shared() {
             Some(shared) => Ok(shared),
-            None => Ok(self.alone().await?.downgrade()),
+            None => Ok(self.take().await?.downgrade()),
         }
     }
 
     /// A connection that is open and in no transaction.
-    fn shared(&self) -> Option<OwnedRwLockReadGuard<Option<PreparedConnection>>> {
-        let free = self.places.iter().filter_map(|place| place.clone().try_read_owned().ok());
+    fn open_and_shared(&self) -> Option<OwnedRwLockReadGuard<Option<PreparedConnection>>> {
+        let free = self.connections.iter().filter_map(|connection| connection.clone().try_read_owned().ok());
         free.into_iter().find(|connection| is_usable(connection))
     }
 
-    /// A connection that nobody else uses: one that is open, or else a new one, or else the one whose turn it is.
-    async fn alone(&self) -> Result<OwnedRwLockWriteGuard<Option<PreparedConnection>>> {
-        let free = || self.places.iter().filter_map(|place| place.clone().try_write_owned().ok());
-        let mut place = match free().find(|connection| is_usable(connection)).or_else(|| free().next()) {
-            Some(place) => place,
+    /// A connection for one task alone: an open one, or else a new one, or else the next that becomes free.
+    async fn take(&self) -> Result<OwnedRwLockWriteGuard<Option<PreparedConnection>>> {
+        let free =
+            || self.connections.iter().filter_map(|connection| connection.clone().try_write_owned().ok());
+        let mut taken = match free().find(|connection| is_usable(connection)).or_else(|| free().next()) {
+            Some(taken) => taken,
             None => {
-                let turn = self.turn.fetch_add(1, Ordering::Relaxed) % MOST;
-                self.places[turn].clone().write_owned().await
+                let next = self.next.fetch_add(1, Ordering::Relaxed) % MAX_CONNECTIONS;
+                self.connections[next].clone().write_owned().await
             }
         };
-        if !is_usable(&place) {
-            *place = None;
-            *place = Some(PreparedConnection::open(self.options.clone()).await?);
+        if !is_usable(&taken) {
+            *taken = None;
+            *taken = Some(PreparedConnection::open(self.options.clone()).await?);
         }
-        Ok(place)
+        Ok(taken)
     }
 }
 
 /// A transaction. If it is dropped before its end, it is rolled back before the next statement on its
 /// connection. If it is dropped before a reply, its connection is closed: the next statement would wait for
 /// the same lock.
-pub(super) struct OpenTransaction {
-    place: Option<OwnedRwLockWriteGuard<Option<PreparedConnection>>>,
-    is_asking: bool,
+pub(super) struct MysqlTransaction {
+    connection: Option<OwnedRwLockWriteGuard<Option<PreparedConnection>>>,
+    /// A statement is outstanding.
+    is_outstanding: bool,
 }
 
-impl OpenTransaction {
+impl MysqlTransaction {
     fn connection(&mut self) -> &PreparedConnection {
-        let place = self.place.as_ref().expect("only its end takes it away");
-        place.as_ref().expect("a place whose connection is open")
+        let connection = self.connection.as_ref().expect("only the end of the transaction takes it away");
+        connection.as_ref().expect("an open connection")
     }
 }
 
-impl Drop for OpenTransaction {
+impl Drop for MysqlTransaction {
     fn drop(&mut self) {
-        match self.place.as_deref() {
-            Some(Some(connection)) if self.is_asking => connection.hang_up(),
+        match self.connection.as_deref() {
+            Some(Some(connection)) if self.is_outstanding => connection.close(),
             Some(Some(connection)) => connection.roll_back(),
             _ => {}
         }
     }
 }
 
-impl Transaction for OpenTransaction {
+impl Transaction for MysqlTransaction {
     async fn run(&mut self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
-        self.is_asking = true;
+        self.is_outstanding = true;
         let answers = self.connection().run(&queries).await;
-        self.is_asking = false;
+        self.is_outstanding = false;
         answers.map_err(|error| error.with_effect(Effect::None))
     }
 
     async fn commit(mut self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
         let answers = if queries.is_empty() { Vec::new() } else { self.run(queries).await? };
-        self.is_asking = true;
+        self.is_outstanding = true;
         let committed = self.connection().commit().await;
-        self.is_asking = false;
+        self.is_outstanding = false;
         committed?;
-        self.place = None;
+        self.connection = None;
         Ok(answers)
     }
 

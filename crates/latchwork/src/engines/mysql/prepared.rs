@@ -9,14 +9,14 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use super::cells::{self, CellStatement};
-use super::connection::{Asked, Connection};
+use super::connection::Connection;
 use super::failure::{code, refused};
 use super::grants::{self, Account};
 use super::inserts;
 use super::options::{Options, Scheme};
 use super::statements::{Text, create_tables};
-use super::wire::{Prepared, Reply, WireError};
-use crate::engines::sql::{Query, QueryResult, SqlValue as Value, Statement};
+use super::wire::{Batch, PendingResponse, Reply, StatementId, WireError, WireResult};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
@@ -34,20 +34,20 @@ pub(super) struct PreparedConnection {
     statements: Statements,
     /// Statements of a sweep, each prepared when it is first used. The user may lack the right to delete, and
     /// must be able to lock all the same.
-    of_sweep: [OnceCell<(Text, Prepared)>; Statement::OF_SWEEP.len()],
+    of_sweep: [OnceCell<(Text, StatementId)>; Statement::OF_SWEEP.len()],
     /// Those of cells, once somebody uses them.
     of_cells: OnceCell<ForCells>,
 }
 
-type Statements = Vec<(Text, Prepared)>;
+type Statements = Vec<(Text, StatementId)>;
 
-/// A connection that is not open yet. If opening is cancelled, the connection is closed at once. Otherwise it
+/// Held while the statements are prepared. If that is cancelled, the connection is closed at once. Otherwise it
 /// would stay until every statement sent on it had waited for its locks.
-struct HalfOpen<'a>(&'a Connection);
+struct OpeningGuard<'a>(&'a Connection);
 
-impl Drop for HalfOpen<'_> {
+impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
-        self.0.hang_up();
+        self.0.close();
     }
 }
 
@@ -64,7 +64,7 @@ impl PreparedConnection {
     /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
     pub(super) async fn open(options: Arc<Options>) -> Result<Self> {
         let connection = Connection::open(options.clone()).await?;
-        let half_open = HalfOpen(&connection);
+        let opening = OpeningGuard(&connection);
         let table = &options.table;
         let texts = statements_used(&options)
             .iter()
@@ -77,7 +77,7 @@ impl PreparedConnection {
             Scheme::Session => Vec::new(),
         };
         let statements = prepare_or_make(&connection, texts, &tables, grants::of_locks).await?;
-        std::mem::forget(half_open);
+        std::mem::forget(opening);
         Ok(Self { connection, statements, of_sweep: Default::default(), of_cells: OnceCell::new() })
     }
 
@@ -85,8 +85,8 @@ impl PreparedConnection {
         self.connection.is_closed()
     }
 
-    pub(super) fn hang_up(&self) {
-        self.connection.hang_up();
+    pub(super) fn close(&self) {
+        self.connection.close();
     }
 
     /// Refuses a server whose clock stands still while a statement waits: leases would begin before they were granted.
@@ -97,7 +97,7 @@ impl PreparedConnection {
         let query = "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)";
         let reply = self.connection.answer(self.connection.command(query)).await?;
         match reply.rows.first().and_then(|row| row.first()) {
-            Some(Value::Bytes(text)) if text == b"1" => {
+            Some(SqlValue::Bytes(text)) if text == b"1" => {
                 let options = self.connection.options();
                 let message = format!(
                     "{} at {}: the server runs with sysdate-is-now, and locks need the time when it is asked for",
@@ -117,7 +117,7 @@ impl PreparedConnection {
         let options = self.connection.options();
         let reply = self.connection.answer(self.connection.command(&inserts::is_fit(&options.table))).await?;
         match reply.rows.first().and_then(|row| row.first()) {
-            Some(Value::Bytes(text)) if text == b"1" => Ok(()),
+            Some(SqlValue::Bytes(text)) if text == b"1" => Ok(()),
             _ => {
                 let message = format!(
                     "{} at {}: the table {} must be of InnoDB and have a unique key on unique_mutex alone; \
@@ -134,22 +134,28 @@ impl PreparedConnection {
     /// # Errors
     /// The first that failed; those behind it were carried out all the same.
     pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
-        for query in queries {
-            if let Some(of_sweep) = self.of_sweep(query.statement) {
-                of_sweep.get_or_try_init(|| self.prepare_for_sweep(query.statement)).await?;
-            }
-        }
-        let sent: Vec<_> = queries.iter().map(|query| self.send(query)).collect();
+        self.prepare_sweeps(queries).await?;
+        let mut batch = Batch::default();
+        queries.iter().for_each(|query| self.add(&mut batch, query));
+        let replies = self.connection.send(batch);
+        self.results(queries, replies).await
+    }
+
+    async fn results(
+        &self,
+        queries: &[Query],
+        replies: impl IntoIterator<Item = PendingResponse>,
+    ) -> Result<Vec<QueryResult>> {
         let waiting = async {
-            let mut answers = Vec::with_capacity(queries.len());
-            for (query, answer) in queries.iter().zip(sent) {
-                answers.push(read(query.statement, answer.await?));
+            let mut results = Vec::with_capacity(queries.len());
+            for (query, reply) in queries.iter().zip(replies) {
+                results.push(query_result(query.statement, reply.await?));
             }
-            Ok(answers)
+            Ok(results)
         };
         match self.connection.answer(waiting).await {
             Err(error) => Err(self.connection.with_grants(error, grants::of_locks).await),
-            answers => answers,
+            results => results,
         }
     }
 
@@ -158,9 +164,9 @@ impl PreparedConnection {
     /// # Errors
     /// What the server says, and [`ErrorKind::Invalid`] for a value that is longer than it lets anybody send: it would end the
     /// connection, on which others wait for their answers.
-    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[Value]) -> Result<Reply> {
+    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[SqlValue]) -> Result<Reply> {
         let ForCells { statements, longest } = self.of_cells.get_or_try_init(|| self.prepare_cells()).await?;
-        let is = values.iter().map(Value::length).max().unwrap_or_default();
+        let is = values.iter().map(SqlValue::length).max().unwrap_or_default();
         if is + BESIDE_A_VALUE > *longest {
             let (options, most) = (self.connection.options(), longest.saturating_sub(BESIDE_A_VALUE));
             let message = format!(
@@ -179,12 +185,21 @@ impl PreparedConnection {
     }
 
     /// The slot of a sweep's statement. `None`: it is not a statement of a sweep.
-    fn of_sweep(&self, statement: Statement) -> Option<&OnceCell<(Text, Prepared)>> {
+    fn of_sweep(&self, statement: Statement) -> Option<&OnceCell<(Text, StatementId)>> {
         let number = (statement as usize).checked_sub(Statement::OF_SWEEP[0] as usize)?;
         self.of_sweep.get(number)
     }
 
-    async fn prepare_for_sweep(&self, statement: Statement) -> Result<(Text, Prepared)> {
+    async fn prepare_sweeps(&self, queries: &[Query]) -> Result<()> {
+        for query in queries {
+            if let Some(of_sweep) = self.of_sweep(query.statement) {
+                of_sweep.get_or_try_init(|| self.prepare_for_sweep(query.statement)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare_for_sweep(&self, statement: Statement) -> Result<(Text, StatementId)> {
         let options = self.connection.options();
         let text = Text::of(statement, options.scheme, &options.table);
         let prepared = self.connection.answer(self.connection.prepare(&text.sql)).await?;
@@ -201,7 +216,7 @@ impl PreparedConnection {
         };
         let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
         let longest = match reply.rows.first() {
-            Some([Value::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+            Some([SqlValue::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             _ => None,
         };
         Ok(ForCells { statements, longest: longest.unwrap_or(usize::MAX) })
@@ -209,49 +224,58 @@ impl PreparedConnection {
 
     /// Begins a transaction with these.
     pub(super) async fn begin(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
-        let begun = self.connection.command(self.of_server(BEGIN));
-        let answers = self.run(queries).await;
+        self.prepare_sweeps(queries).await.map_err(|error| error.with_effect(Effect::None))?;
+        let mut batch = Batch::default();
+        batch.query(self.of_server(BEGIN));
+        queries.iter().for_each(|query| self.add(&mut batch, query));
+        let mut replies = self.connection.send(batch).into_iter();
+        let begun = replies.next().expect("a reply for each statement");
+        let results = self.results(queries, replies).await;
         // Without it, each of the statements was committed by itself.
         self.connection.answer(begun).await.map_err(|error| error.with_effect(Effect::Unknown))?;
         // Nothing is committed, so nothing was done.
-        answers.map_err(|error| error.with_effect(Effect::None))
+        results.map_err(|error| error.with_effect(Effect::None))
     }
 
-    /// Commits what was sent before, all of which must have been answered.
+    /// Commits the statements of the transaction, all of which must have been answered.
     pub(super) async fn commit(&self) -> Result<()> {
         self.connection.answer(self.connection.command("COMMIT")).await?;
         // Not along with the commit: if that is refused, this would commit as well.
-        self.connection.demand(self.of_server(END));
+        let mut batch = Batch::default();
+        batch.query_that_must_succeed(self.of_server(END));
+        self.connection.send_unattended(batch);
         Ok(())
     }
 
-    /// Whatever comes behind this is not in the transaction any more.
+    /// Ends the transaction before any later statement.
     pub(super) fn roll_back(&self) {
-        self.connection.demand("ROLLBACK");
-        self.connection.demand(self.of_server(END));
+        let mut batch = Batch::default();
+        batch.query_that_must_succeed("ROLLBACK");
+        batch.query_that_must_succeed(self.of_server(END));
+        self.connection.send_unattended(batch);
     }
 
     fn of_server(&self, [mariadb, mysql]: [&'static str; 2]) -> &'static str {
         if self.connection.is_mariadb() { mariadb } else { mysql }
     }
 
-    fn send(&self, query: &Query) -> impl Future<Output = Asked<Reply>> + Send + use<> {
-        let (text, prepared) = match self.of_sweep(query.statement).and_then(OnceCell::get) {
+    fn add(&self, batch: &mut Batch, query: &Query) {
+        let (text, statement) = match self.of_sweep(query.statement).and_then(OnceCell::get) {
             Some(of_sweep) => of_sweep,
             None => {
                 let first = statements_used(self.connection.options())[0];
                 &self.statements[query.statement as usize - first as usize]
             }
         };
-        self.connection.execute(*prepared, &text.params(&query.values))
+        batch.execute(*statement, &text.params(&query.values));
     }
 }
 
-fn read(statement: Statement, reply: Reply) -> QueryResult {
+fn query_result(statement: Statement, reply: Reply) -> QueryResult {
     let rows = match statement {
         // Only then: otherwise the number is that of an earlier statement.
-        Statement::ClaimUncontended if reply.matched > 0 => vec![vec![Value::Int(reply.insert_id as i64)]],
-        _ => reply.rows.apart(),
+        Statement::ClaimUncontended if reply.matched > 0 => vec![vec![SqlValue::Int(reply.insert_id as i64)]],
+        _ => reply.rows.to_vecs(),
     };
     QueryResult { rows, changed: reply.matched }
 }
@@ -288,16 +312,17 @@ async fn prepare_or_make(
     }
 }
 
-async fn prepare(connection: &Connection, texts: &[Text]) -> Asked<Vec<Prepared>> {
-    let sent: Vec<_> = texts.iter().map(|text| connection.prepare(&text.sql)).collect();
-    let mut prepared = Vec::with_capacity(sent.len());
-    for answer in sent {
-        prepared.push(answer.await?);
+async fn prepare(connection: &Connection, texts: &[Text]) -> WireResult<Vec<StatementId>> {
+    let mut batch = Batch::default();
+    texts.iter().for_each(|text| batch.prepare(&text.sql));
+    let mut prepared = Vec::with_capacity(texts.len());
+    for reply in connection.send(batch) {
+        prepared.push(reply.statement_id().await?);
     }
     Ok(prepared)
 }
 
-async fn make(connection: &Connection, tables: &[String]) -> Asked<()> {
+async fn make(connection: &Connection, tables: &[String]) -> WireResult<()> {
     for table in tables {
         connection.command(table).await?;
     }

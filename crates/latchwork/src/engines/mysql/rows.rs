@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cells::MysqlCells;
 use super::options::{Options, Scheme};
-use super::pool::{OpenTransaction, RuntimePool};
+use super::pool::{MysqlTransaction, RuntimePool};
 use super::{Mysql, MysqlInsert, MysqlSession};
 use crate::engine::{ClaimId, SharedCells};
 use crate::engines::sql::{Query, QueryResult, RowStore};
@@ -38,7 +38,7 @@ impl MysqlRows {
 }
 
 impl RowStore for MysqlRows {
-    type Transaction = OpenTransaction;
+    type Transaction = MysqlTransaction;
     const INSERTS_IN_ONE_STATEMENT: bool = false;
 
     fn promises(&self) -> Guarantees {
@@ -69,7 +69,7 @@ impl RowStore for MysqlRows {
         self.pool().await?.run(&queries).await
     }
 
-    async fn begin(&self, queries: Vec<Query>) -> Result<(OpenTransaction, Vec<QueryResult>)> {
+    async fn begin(&self, queries: Vec<Query>) -> Result<(MysqlTransaction, Vec<QueryResult>)> {
         self.pool().await?.begin(&queries).await
     }
 

@@ -2,7 +2,7 @@
 
 use super::inserts;
 use super::options::Scheme;
-use super::wire::Param;
+use super::wire::MysqlParam;
 use crate::engines::sql::{self, FENCE, LOCKS, SqlValue, Statement};
 
 /// Microseconds on the database's clock. `SYSDATE` is evaluated when it is reached, after any wait for a locked
@@ -49,8 +49,8 @@ impl Text {
     }
 
     /// The values in the order of the parameters.
-    pub(super) fn params<'a>(&self, values: &'a [SqlValue]) -> Vec<Param<'a>> {
-        self.order.iter().map(|index| Param::from(&values[*index])).collect()
+    pub(super) fn params<'a>(&self, values: &'a [SqlValue]) -> Vec<MysqlParam<'a>> {
+        self.order.iter().map(|index| MysqlParam::from(&values[*index])).collect()
     }
 }
 

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
@@ -25,10 +24,9 @@ use crate::engines::close_flag::{CloseFlag, ClosesOnDrop};
 use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
 use crate::engines::waiter_table::Notification;
 use crate::net::abandon::AbandonGuard;
+use crate::net::deadline;
 use crate::{Error, ErrorKind, Result};
 
-/// How long to try to reach the server. The core bounds every request as well.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a statement waits for another transaction's lock, how long a client that stops in the middle of a
 /// transaction blocks others, and how soon the server ends a statement whose client is gone. The last needs
 /// PostgreSQL 14, and an operating system that reports closed connections.
@@ -118,7 +116,7 @@ impl Connection {
         let close_flag = CloseFlag::new(&shared.waiters);
         let cells = Arc::<CellSubscriptions>::default();
         let driven = (ClosesOnDrop(close_flag.clone()), SubscriptionsDriven(cells.clone()));
-        let limit = tokio::time::timeout(CONNECT_LIMIT, super::wire::connect(options));
+        let limit = tokio::time::timeout(deadline::CONNECT, super::wire::connect(options));
         let connected = limit
             .await
             .map_err(|_| unreachable("no answer to the connection"))?

@@ -4,7 +4,7 @@ use tokio_postgres::error::SqlState;
 
 use super::grants;
 use super::options::Options;
-use super::wire::{NO_TLS, WireError};
+use super::wire::WireError;
 use crate::engines::sql::Conflict;
 use crate::{Effect, Error, ErrorKind};
 
@@ -55,8 +55,7 @@ pub(super) fn refused(wire_error: impl Into<WireError>, options: &Options) -> Er
     let (code, text) = match wire_error.into() {
         WireError::Refused { code, message } => (code, message),
         WireError::Ended(why) => {
-            let hint = tls_hint(&why);
-            return Error::new(ErrorKind::Unreachable, format!("postgres at {shown_as}: {why}{hint}"));
+            return why.error(format_args!("postgres at {shown_as}"));
         }
     };
     let state = SqlState::from_code(&code);
@@ -102,17 +101,6 @@ pub(super) fn refused(wire_error: impl Into<WireError>, options: &Options) -> Er
     }
 }
 
-/// Advice for a failed TLS handshake. The TLS library describes only its cause.
-fn tls_hint(source: &str) -> &'static str {
-    match source {
-        source if source.contains("UnknownIssuer") => "; name the authority to trust with ca= in the URL",
-        source if source.contains(NO_TLS) => {
-            "; use postgres:// instead of postgres+tls:// to send everything unencrypted"
-        }
-        _ => "",
-    }
-}
-
 /// Deadlock, serialization failure, lock timeout.
 fn conflict(code: &SqlState) -> Option<Conflict> {
     match code {
@@ -141,6 +129,6 @@ mod tests {
         for code in ["57P01", "57P02", "08006", "08007", "25P03", "40003"] {
             assert_eq!(effect(&refused(code)), Effect::Unknown, "{code}");
         }
-        assert_eq!(effect(&WireError::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(&WireError::Ended("closed".into())), Effect::Unknown);
     }
 }

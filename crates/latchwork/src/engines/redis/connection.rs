@@ -1,7 +1,6 @@
 //! One connection: commands, and the wake-ups that the server pushes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
@@ -14,12 +13,10 @@ use super::wire::{Command, Value, WireError};
 use crate::engines::cell_subscriptions::CellSubscriptions;
 use crate::engines::waiter_table::WaiterTable;
 use crate::net::abandon::AbandonGuard;
+use crate::net::deadline;
 use crate::net::per_runtime::Closable;
 use crate::net::pipeline::{PendingReply, Pipeline};
 use crate::{Error, Result};
-
-/// How long to try to reach the server, and how long it may take to say who it is. The core bounds every request as well.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection to the server. It never comes back to life: whoever finds it closed opens another.
 pub(super) struct Connection {
@@ -209,7 +206,7 @@ impl Connection {
     }
 
     async fn send(&self, command: &mut Command) -> Asked<Value> {
-        let answered = self.pipeline.send(command.packed()).ok_or_else(|| ended(&self.pipeline))?;
+        let answered = self.pipeline.send(command.packed(), ()).ok_or_else(|| ended(&self.pipeline))?;
         answer(&self.pipeline, answered).await
     }
 
@@ -268,7 +265,9 @@ fn load(scripts: &[Script], options: &Options) -> Vec<Command> {
 fn send_all(pipeline: &Pipeline<PushCodec>, mut commands: Vec<Command>) -> Asked<Vec<PendingReply<Value>>> {
     let count = commands.len();
     let bytes = commands.iter_mut().flat_map(|command| command.packed().iter().copied());
-    pipeline.send_all(&bytes.collect::<Vec<_>>(), count).ok_or_else(|| ended(pipeline))
+    pipeline
+        .send_all(&bytes.collect::<Vec<_>>(), std::iter::repeat_n((), count))
+        .ok_or_else(|| ended(pipeline))
 }
 
 async fn ask_all(pipeline: &Pipeline<PushCodec>, commands: Vec<Command>) -> Asked<Vec<Value>> {
@@ -292,8 +291,8 @@ fn ended(pipeline: &Pipeline<PushCodec>) -> WireError {
 }
 
 async fn in_time<T>(asking: impl Future<Output = Asked<T>>) -> Asked<T> {
-    let late = || WireError::TimedOut(format!("no answer within {CONNECT_LIMIT:?}"));
-    tokio::time::timeout(CONNECT_LIMIT, asking).await.unwrap_or_else(|_| Err(late()))
+    let late = || WireError::TimedOut(format!("no answer within {:?}", deadline::CONNECT));
+    tokio::time::timeout(deadline::CONNECT, asking).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn texts(values: Vec<Value>) -> Vec<String> {

@@ -1,16 +1,15 @@
 //! The address of a server, and how to connect to it.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tokio::net::UnixStream;
-use tokio_rustls::TlsConnector;
 
+use crate::net::connection_error::ConnectionError;
 use crate::net::dial::dial;
 use crate::net::pipeline::{Codec, Pipeline};
+use crate::net::tls::{handshake, server_name};
 
 /// The address of a server.
 pub(super) enum Endpoint {
@@ -28,13 +27,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// The error of the system, or why the certificate is not trusted.
-    pub(super) async fn connect<P: Codec>(&self, protocol: P) -> io::Result<Pipeline<P>> {
+    pub(super) async fn connect<P: Codec>(&self, protocol: P) -> Result<Pipeline<P>, ConnectionError> {
         Ok(match self {
             Self::Tcp { host, port } => Pipeline::over(protocol, dial(host, *port).await?.into_split()),
             Self::Tls { host, port, config } => {
-                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-                let stream =
-                    TlsConnector::from(config.clone()).connect(name, dial(host, *port).await?).await?;
+                let stream = handshake(config, server_name(host)?, dial(host, *port).await?).await?;
                 Pipeline::over(protocol, tokio::io::split(stream))
             }
             Self::Unix(path) => Pipeline::over(protocol, UnixStream::connect(path).await?.into_split()),

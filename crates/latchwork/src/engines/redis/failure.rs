@@ -124,9 +124,11 @@ fn told(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
     let hint = match (failure, code(wire_error)) {
         (_, Some("OOM")) => "the server has reached maxmemory; raise it, or use a separate server for locks",
         (_, Some("READONLY")) => "the server is a replica; name the master in the URL",
-        (Failure::Broken, _) if options.address.speaks_tls() => tls_hint(wire_error),
         (Failure::Broken, _) if matches!(wire_error, WireError::TimedOut(_)) => {
-            "does this port need TLS (rediss:// in the URL), or is the server hung?"
+            match options.address.speaks_tls() {
+                true => "does this port speak TLS?",
+                false => "does this port need TLS (rediss:// in the URL), or is the server hung?",
+            }
         }
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md lists the ACL rules this user needs",
         (Failure::Denied, _) => "check user and password in the URL",
@@ -144,19 +146,10 @@ fn told(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
     if !hint.is_empty() {
         message = format!("{message}; {hint}");
     }
-    Error::new(failure.kind(), message)
-}
-
-/// What to do about a handshake that failed. The library only has words for why.
-fn tls_hint(wire_error: &WireError) -> &'static str {
+    let error = Error::new(failure.kind(), message);
     match wire_error {
-        WireError::TimedOut(_) => "does it speak TLS on this port?",
-        wire_error if has(wire_error, "UnknownIssuer") => "name the authority to trust with ca= in the URL",
-        wire_error if has(wire_error, "CertificateRequired") => {
-            "the server requires a client certificate: set cert= and key= in the URL"
-        }
-        wire_error if has(wire_error, "InvalidContentType") => "does it speak TLS on this port?",
-        _ => "",
+        WireError::Ended(ended) if ended.tls().is_some() => error.with_tls_failure(),
+        _ => error,
     }
 }
 
@@ -227,7 +220,7 @@ mod tests {
         ] {
             assert_eq!(effect(WireError::Refused(reply.to_owned())), Effect::Unknown, "{reply}");
         }
-        assert_eq!(effect(WireError::Ended("closed".to_owned())), Effect::Unknown);
+        assert_eq!(effect(WireError::Ended("closed".into())), Effect::Unknown);
         assert_eq!(effect(WireError::TimedOut("late".to_owned())), Effect::Unknown);
     }
 

@@ -18,12 +18,22 @@ pub(super) struct PushCodec {
 
 impl Codec for PushCodec {
     type Reply = Value;
+    type Expected = ();
     type ParseProgress = wire::Begun;
 
-    const MAX_REPLY: usize = wire::LONGEST_REPLY;
+    const MAX_UNREAD: usize = wire::LONGEST_REPLY;
 
-    fn decode(&self, bytes: &[u8], begun: &mut wire::Begun) -> Result<Option<(Value, usize)>, String> {
-        wire::read(bytes, begun)
+    fn decode(
+        &self,
+        bytes: &mut &[u8],
+        begun: &mut wire::Begun,
+        _expected: impl FnOnce() -> Option<()>,
+    ) -> Result<Option<Value>, String> {
+        let read = wire::read(bytes, begun)
+            .map_err(|why| format!("the server sent a reply that cannot be parsed: {why}"))?;
+        let Some((reply, length)) = read else { return Ok(None) };
+        *bytes = &bytes[length..];
+        Ok(Some(reply))
     }
 
     fn take_push(&self, reply: Value) -> Option<Value> {

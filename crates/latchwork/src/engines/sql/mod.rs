@@ -18,8 +18,6 @@
 mod claim;
 mod conflict;
 mod delegate_engine;
-mod desk;
-mod driver;
 mod entry;
 mod insert;
 mod inspect;
@@ -41,8 +39,6 @@ mod waiting_renewals;
 
 pub(super) use self::conflict::{Conflict, retry_on_conflict};
 pub(super) use self::delegate_engine::delegate_engine;
-pub(super) use self::desk::{Answered, Answering, Desk, Dialect};
-pub(super) use self::driver::{Driver, Stream};
 pub(super) use self::insert::{DEFAULT_MAX_AGE, InsertEngine, promises_of_insert};
 pub(super) use self::poll::poll_cell_in;
 pub(super) use self::row_engine::{RowEngine, promises};

@@ -2,6 +2,7 @@
 
 use super::options::Options;
 use super::wire::{Request, WireError};
+use crate::net::connection_error::ConnectionError;
 use crate::{Effect, Error, ErrorKind};
 
 /// A request that was not carried out, or whose answer is missing.
@@ -19,7 +20,7 @@ pub(super) fn half_done(wire_error: &WireError, options: &Options) -> Error {
 }
 
 /// No server could be reached, so nothing was sent.
-pub(super) fn unreachable(why: &str, options: &Options) -> Error {
+pub(super) fn unreachable(why: impl Into<ConnectionError>, options: &Options) -> Error {
     told(&WireError::NotSent(why.into()), options)
 }
 
@@ -28,7 +29,7 @@ fn told(wire_error: &WireError, options: &Options) -> Error {
     let user = options.user.as_deref().unwrap_or("anyone");
     let (kind, message) = match wire_error {
         WireError::NotSent(why) | WireError::Unanswered(why) => {
-            (ErrorKind::Unreachable, format!("zookeeper at {place}: {why}{}", tls_hint(why)))
+            return why.error(format_args!("zookeeper at {place}"));
         }
         wire_error if *wire_error == WireError::NO_AUTH => {
             let message = format!(
@@ -57,16 +58,4 @@ fn told(wire_error: &WireError, options: &Options) -> Error {
         }
     };
     Error::new(kind, message)
-}
-
-/// What to do about a handshake that failed. The library only has words for why.
-fn tls_hint(why: &str) -> &'static str {
-    match why {
-        why if why.contains("UnknownIssuer") => "; name the authority to trust with ca= in the URL",
-        why if why.contains("CertificateRequired") => {
-            "; the server requires a client certificate: set cert= and key= in the URL"
-        }
-        why if why.contains("InvalidContentType") => "; does this port speak TLS?",
-        _ => "",
-    }
 }

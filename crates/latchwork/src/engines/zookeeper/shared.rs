@@ -63,7 +63,7 @@ impl Shared {
             };
             match session.ready().await {
                 State::Connected => return Ok(session),
-                State::Unreachable { why, .. } => return Err(failure::unreachable(&why, &self.options)),
+                State::Unreachable { why, .. } => return Err(failure::unreachable(why, &self.options)),
                 State::Connecting | State::Expired => {}
             }
         }

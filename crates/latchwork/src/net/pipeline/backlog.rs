@@ -7,23 +7,37 @@ use tokio::sync::oneshot::Sender;
 /// From this size on, abandoned requests are removed also while nothing can be written.
 const MUCH: usize = 64 * 1024;
 
+/// Who waits for the reply to a request, and what the codec must know to parse it.
+pub(super) struct WaitingRequest<R, E> {
+    pub(super) sender: Sender<R>,
+    pub(super) expected: E,
+}
+
+/// Requests that are sent together.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    /// How many replies they have.
+    pub(super) replies: usize,
+    /// They are sent even if they are abandoned.
+    pub(super) is_kept: bool,
+}
+
 /// Requests in the order of writing. The first may have been written in part.
 #[derive(Default)]
 pub(super) struct Backlog {
     bytes: Vec<u8>,
-    requests: VecDeque<Request>,
+    groups: VecDeque<QueuedGroup>,
     /// Twice the size after abandoned requests were last removed.
     tidy_at: usize,
 }
 
-/// One request, or several that go together.
+/// A group of which bytes are still to be written.
 #[derive(Clone, Copy)]
-struct Request {
+struct QueuedGroup {
+    group: Group,
     /// Bytes that are still to be written.
     left: usize,
-    /// How many replies it has.
-    replies: usize,
-    /// Some of it was written. The rest must follow, even if the request is abandoned.
+    /// Some of it was written. The rest must follow, even if the requests are abandoned.
     is_begun: bool,
 }
 
@@ -36,12 +50,12 @@ impl Backlog {
         &self.bytes
     }
 
-    /// Adds the rest of a request of which `written` bytes were written.
-    pub(super) fn push(&mut self, request: &[u8], written: usize, replies: usize) {
-        let left = &request[written..];
+    /// Adds the rest of requests of which `written` bytes were written.
+    pub(super) fn push(&mut self, requests: &[u8], written: usize, group: Group) {
+        let left = &requests[written..];
         if !left.is_empty() {
             self.bytes.extend_from_slice(left);
-            self.requests.push_back(Request { left: left.len(), replies, is_begun: written > 0 });
+            self.groups.push_back(QueuedGroup { group, left: left.len(), is_begun: written > 0 });
         }
     }
 
@@ -49,74 +63,77 @@ impl Backlog {
     pub(super) fn wrote(&mut self, written: usize) {
         self.bytes.drain(..written);
         if self.bytes.is_empty() {
-            self.requests.clear();
+            self.groups.clear();
             self.tidy_at = 0;
             return;
         }
         let mut written = written;
-        while let Some(first) = self.requests.front_mut() {
+        while let Some(first) = self.groups.front_mut() {
             if written < first.left {
                 first.left -= written;
                 first.is_begun |= written > 0;
                 return;
             }
             written -= first.left;
-            self.requests.pop_front();
+            self.groups.pop_front();
         }
     }
 
     /// Removes abandoned requests if the backlog has doubled since the last time. Not for every request: with
     /// a server that hangs, each would cost more than the one before.
-    pub(super) fn tidy<R>(&mut self, waiting: &mut VecDeque<Sender<R>>) {
+    pub(super) fn tidy<R, E>(&mut self, waiting: &mut VecDeque<WaitingRequest<R, E>>) {
         if self.bytes.len() >= self.tidy_at.max(MUCH) {
             self.remove_abandoned(waiting);
             self.tidy_at = 2 * self.bytes.len();
         }
     }
 
-    /// Removes every request that was not begun and whose replies were all dropped. It must not be written
-    /// later: the server would grant a lock that nobody knows of. The senders of the backlog are the last of
-    /// `waiting`, in the same order.
-    pub(super) fn remove_abandoned<R>(&mut self, waiting: &mut VecDeque<Sender<R>>) {
-        let unbegun = self.requests.iter().filter(|request| !request.is_begun);
-        // A server that replied before it was waiting has taken some senders away.
-        let Some(first) = waiting.len().checked_sub(unbegun.map(|request| request.replies).sum()) else {
+    /// Removes every group that was not begun, is not kept, and whose replies were all dropped. It must not be
+    /// written later: the server would grant a lock that nobody knows of. The requests of the backlog are the
+    /// last of `waiting`, in the same order.
+    pub(super) fn remove_abandoned<R, E>(&mut self, waiting: &mut VecDeque<WaitingRequest<R, E>>) {
+        let unbegun = self.groups.iter().filter(|queued| !queued.is_begun);
+        // A server that replied before it was waiting has taken some requests away.
+        let Some(first) = waiting.len().checked_sub(unbegun.map(|queued| queued.group.replies).sum()) else {
             return;
         };
-        // The next request, and its new position behind those that stay.
-        let mut from = Position { request: 0, byte: 0, waiting: first };
+        // The next group, and its new position behind those that stay.
+        let mut from = Position { group: 0, byte: 0, waiting: first };
         let mut to = from;
-        while let Some(&request) = self.requests.get(from.request) {
-            let replies = if request.is_begun { 0 } else { request.replies };
-            let is_abandoned = !request.is_begun
-                && waiting.range(from.waiting..from.waiting + replies).all(Sender::is_closed);
+        while let Some(&queued) = self.groups.get(from.group) {
+            let replies = if queued.is_begun { 0 } else { queued.group.replies };
+            let is_abandoned = !queued.is_begun
+                && !queued.group.is_kept
+                && waiting
+                    .range(from.waiting..from.waiting + replies)
+                    .all(|request| request.sender.is_closed());
             if !is_abandoned {
-                if from.request > to.request {
+                if from.group > to.group {
                     (0..replies).for_each(|at| waiting.swap(from.waiting + at, to.waiting + at));
-                    self.bytes.copy_within(from.byte..from.byte + request.left, to.byte);
-                    self.requests[to.request] = request;
+                    self.bytes.copy_within(from.byte..from.byte + queued.left, to.byte);
+                    self.groups[to.group] = queued;
                 }
-                to.pass(request.left, replies);
+                to.pass(queued.left, replies);
             }
-            from.pass(request.left, replies);
+            from.pass(queued.left, replies);
         }
         waiting.truncate(to.waiting);
         self.bytes.truncate(to.byte);
-        self.requests.truncate(to.request);
+        self.groups.truncate(to.group);
     }
 }
 
-/// The position of a request.
+/// The position of a group.
 #[derive(Clone, Copy)]
 struct Position {
-    request: usize,
+    group: usize,
     byte: usize,
     waiting: usize,
 }
 
 impl Position {
     fn pass(&mut self, bytes: usize, replies: usize) {
-        self.request += 1;
+        self.group += 1;
         self.byte += bytes;
         self.waiting += replies;
     }
@@ -132,14 +149,19 @@ mod tests {
     #[derive(Default)]
     struct Sent {
         backlog: Backlog,
-        waiting: VecDeque<Sender<()>>,
+        waiting: VecDeque<WaitingRequest<(), ()>>,
     }
 
     impl Sent {
         fn ask(&mut self, request: &str, written: usize, replies: usize) -> Vec<Receiver<()>> {
-            let (waiting, receivers): (Vec<_>, _) = (0..replies).map(|_| oneshot::channel()).unzip();
+            self.ask_group(request, written, Group { replies, is_kept: false })
+        }
+
+        fn ask_group(&mut self, request: &str, written: usize, group: Group) -> Vec<Receiver<()>> {
+            let (senders, receivers): (Vec<_>, _) = (0..group.replies).map(|_| oneshot::channel()).unzip();
+            let waiting = senders.into_iter().map(|sender| WaitingRequest { sender, expected: () });
             self.waiting.extend(waiting);
-            self.backlog.push(request.as_bytes(), written, replies);
+            self.backlog.push(request.as_bytes(), written, group);
             receivers
         }
 
@@ -151,7 +173,7 @@ mod tests {
         }
 
         fn answer(&mut self) {
-            self.waiting.pop_front().expect("one who waiting").send(()).expect("it waits");
+            self.waiting.pop_front().expect("a request").sender.send(()).expect("it waits");
         }
     }
 
@@ -184,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_stays_between_what_was_given_up() {
+        let mut line = Sent::default();
+        drop(line.ask("aa", 0, 1));
+        drop(line.ask_group("bbb", 0, Group { replies: 2, is_kept: true }));
+        drop(line.ask("c", 0, 1));
+        drop(line.ask_group("last", 0, Group { replies: 0, is_kept: true }));
+        assert_eq!(line.left(), ("bbblast".to_owned(), 2));
+    }
+
+    #[test]
     fn what_was_begun_is_ended() {
         let mut line = Sent::default();
         drop(line.ask("aaa", 1, 1));
@@ -194,7 +226,7 @@ mod tests {
         drop(last);
         assert_eq!(line.left(), ("c".to_owned(), 2));
         line.backlog.wrote(1);
-        assert!(line.backlog.is_empty() && line.backlog.requests.is_empty());
+        assert!(line.backlog.is_empty() && line.backlog.groups.is_empty());
     }
 
     /// The end of one request is not the beginning of the next.

@@ -14,14 +14,20 @@ struct Lines {
 
 impl Codec for Lines {
     type Reply = String;
+    type Expected = ();
     type ParseProgress = ();
 
-    const MAX_REPLY: usize = 16 * 1024;
+    const MAX_UNREAD: usize = 16 * 1024;
 
-    fn decode(&self, bytes: &[u8], (): &mut ()) -> Result<Option<(String, usize)>, String> {
-        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-        let line = std::str::from_utf8(&bytes[..end]).map_err(|_| "no text".to_owned())?;
-        Ok(Some((line.to_owned(), end + 1)))
+    fn decode(
+        &self,
+        bytes: &mut &[u8],
+        (): &mut (),
+        _expected: impl FnOnce() -> Option<()>,
+    ) -> Result<Option<String>, String> {
+        let Some(line) = next_line(bytes) else { return Ok(None) };
+        let line = std::str::from_utf8(line).map_err(|_| "no text".to_owned())?;
+        Ok(Some(line.to_owned()))
     }
 
     fn take_push(&self, line: String) -> Option<String> {
@@ -32,6 +38,45 @@ impl Codec for Lines {
 
     fn on_retired(&self) {
         *lock_ignoring_poison(&self.ended) += 1;
+    }
+}
+
+fn next_line<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = &bytes[..end];
+    *bytes = &bytes[end + 1..];
+    Some(line)
+}
+
+/// A reply has as many lines as its request expects. A line behind the last reply is why the connection ends.
+struct Counted;
+
+impl Codec for Counted {
+    type Reply = Vec<String>;
+    type Expected = usize;
+    type ParseProgress = Option<(usize, Vec<String>)>;
+
+    const MAX_UNREAD: usize = 64;
+    const TERMINATE: Option<&'static [u8]> = Some(b"bye\n");
+
+    fn decode(
+        &self,
+        bytes: &mut &[u8],
+        progress: &mut Self::ParseProgress,
+        expected: impl FnOnce() -> Option<usize>,
+    ) -> Result<Option<Vec<String>>, String> {
+        if progress.is_none() {
+            let count = expected().ok_or_else(|| String::from_utf8_lossy(bytes).trim_end().to_owned())?;
+            *progress = Some((count, Vec::new()));
+        }
+        let Some((count, lines)) = progress else { return Ok(None) };
+        while let Some(line) = next_line(bytes) {
+            lines.push(String::from_utf8_lossy(line).into_owned());
+            if lines.len() == *count {
+                return Ok(progress.take().map(|(_, lines)| lines));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -67,21 +112,21 @@ async fn who_asks_alone_writes_at_once_and_the_others_together() {
     let made = || std::mem::take(&mut *lock_ignoring_poison(&writes.0));
     let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
     yield_now().await;
-    let first = pipeline.send(b"a\n").expect("open");
+    let first = pipeline.send(b"a\n", ()).expect("open");
     assert_eq!(made(), [b"a\n"], "nobody else has run");
-    let others = [b"b\n", b"c\n", b"d\n"].map(|request| pipeline.send(request).expect("open"));
+    let others = [b"b\n", b"c\n", b"d\n"].map(|request| pipeline.send(request, ()).expect("open"));
     assert!(made().is_empty(), "they go together");
     yield_now().await;
     assert_eq!(made(), [b"b\nc\nd\n"]);
     let much = vec![b'x'; FLUSH_AT];
-    let last = pipeline.send(&much).expect("open");
+    let last = pipeline.send(&much, ()).expect("open");
     assert_eq!(made(), [much], "it waits for nobody");
     far.write_all(b"1\n2\n3\n4\n5\n").await.expect("read");
     assert_eq!(first.await.expect("answered"), "1");
     let [b, c, d] = others;
     assert_eq!((b.await, c.await, d.await), (Ok("2".to_owned()), Ok("3".to_owned()), Ok("4".to_owned())));
     assert_eq!(last.await.expect("answered"), "5");
-    let alone = pipeline.send(b"e\n").expect("open");
+    let alone = pipeline.send(b"e\n", ()).expect("open");
     assert_eq!(made(), [b"e\n"], "nothing is under way any more");
     drop(alone);
 }
@@ -89,7 +134,7 @@ async fn who_asks_alone_writes_at_once_and_the_others_together() {
 #[tokio::test]
 async fn news_disturb_no_answer_and_answers_come_in_pieces() {
     let (pipeline, lines, mut far) = open(64);
-    let answers = pipeline.send_all(b"a\nb\n", 2).expect("open");
+    let answers = pipeline.send_all(b"a\nb\n", [(); 2]).expect("open");
     far.write_all(b"!one\n1").await.expect("read");
     yield_now().await;
     far.write_all(b"0\n!two\n20\n").await.expect("read");
@@ -107,7 +152,7 @@ async fn what_does_not_fit_goes_out_later() {
     let (pipeline, _, mut far) = open(7);
     let requests: Vec<_> = (0..2_000).map(|number| format!("{number}\n")).collect();
     let answers: Vec<_> =
-        requests.iter().map(|request| pipeline.send(request.as_bytes()).expect("open")).collect();
+        requests.iter().map(|request| pipeline.send(request.as_bytes(), ()).expect("open")).collect();
     let (mut sent, expected) = (vec![0; requests.concat().len()], requests.concat());
     far.read_exact(&mut sent).await.expect("all of it");
     assert_eq!(String::from_utf8_lossy(&sent), expected);
@@ -125,11 +170,11 @@ async fn what_does_not_fit_goes_out_later() {
 async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_to_its_end() {
     let (pipeline, _, mut far) = open(3);
     yield_now().await;
-    drop(pipeline.send(b"begun\n").expect("open"));
-    drop(pipeline.send(b"given up\n").expect("open"));
-    let asked = pipeline.send(b"asked\n").expect("open");
-    let mut both = pipeline.send_all(b"c\nd\n", 2).expect("open");
-    drop(pipeline.send_all(b"e\nf\n", 2).expect("open"));
+    drop(pipeline.send(b"begun\n", ()).expect("open"));
+    drop(pipeline.send(b"given up\n", ()).expect("open"));
+    let asked = pipeline.send(b"asked\n", ()).expect("open");
+    let mut both = pipeline.send_all(b"c\nd\n", [(); 2]).expect("open");
+    drop(pipeline.send_all(b"e\nf\n", [(); 2]).expect("open"));
     drop(both.remove(0));
     let expected = "begun\nasked\nc\nd\n";
     let mut sent = vec![0; expected.len()];
@@ -141,7 +186,7 @@ async fn what_was_given_up_before_it_was_begun_is_never_written_and_the_rest_is_
     }
     assert_eq!(asked.await.expect("answered"), "2");
     assert_eq!(both.remove(0).await.expect("answered"), "4");
-    let after = pipeline.send(b"g\n").expect("open");
+    let after = pipeline.send(b"g\n", ()).expect("open");
     let mut sent = [0; 2];
     far.read_exact(&mut sent).await.expect("all of it");
     far.write_all(b"5\n").await.expect("read");
@@ -153,7 +198,7 @@ async fn whoever_asks_a_server_that_hangs_again_and_again_fills_no_memory() {
     let (pipeline, _, _far) = open(3);
     yield_now().await;
     for _ in 0..100_000 {
-        drop(pipeline.send(b"anybody there?\n").expect("open"));
+        drop(pipeline.send(b"anybody there?\n", ()).expect("open"));
     }
     let out = lock_ignoring_poison(&pipeline.0.outgoing);
     let (bytes, asked) = (out.backlog.bytes().len(), out.waiting.len());
@@ -163,13 +208,13 @@ async fn whoever_asks_a_server_that_hangs_again_and_again_fills_no_memory() {
 #[tokio::test]
 async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
     let (pipeline, lines, far) = open(64);
-    let unanswered = pipeline.send(b"a\n").expect("open");
+    let unanswered = pipeline.send(b"a\n", ()).expect("open");
     drop(far);
     let told = tokio::time::timeout(Duration::from_secs(5), unanswered).await;
     assert!(told.expect("in time").is_err());
-    assert!(pipeline.is_retired() && pipeline.send(b"b\n").is_none());
+    assert!(pipeline.is_retired() && pipeline.send(b"b\n", ()).is_none());
     assert_eq!(
-        (pipeline.reason().as_str(), *lock_ignoring_poison(&lines.ended)),
+        (pipeline.reason().to_string().as_str(), *lock_ignoring_poison(&lines.ended)),
         ("the connection was closed", 1)
     );
     drop(pipeline);
@@ -179,17 +224,17 @@ async fn whoever_waits_is_told_once_that_it_ended_and_nothing_more_is_sent() {
 #[tokio::test]
 async fn what_cannot_be_understood_ends_it() {
     for (said, why) in [
-        (&b"\xff\n"[..], "it sent what cannot be understood: no text"),
+        (&b"\xff\n"[..], "no text"),
         (b"1\n2\n", "a reply to nothing"),
         (&[b'x'; 40_000], "a reply of more than 16384 bytes"),
     ] {
         let (pipeline, _, mut far) = open(100_000);
-        let unanswered = pipeline.send(b"a\n").expect("open");
+        let unanswered = pipeline.send(b"a\n", ()).expect("open");
         far.write_all(said).await.expect("read");
         for _ in 0..1_000 {
             yield_now().await;
         }
-        assert_eq!((pipeline.is_retired(), pipeline.reason().as_str()), (true, why));
+        assert_eq!((pipeline.is_retired(), pipeline.reason().to_string().as_str()), (true, why));
         drop(unanswered);
     }
 }
@@ -198,7 +243,7 @@ async fn what_cannot_be_understood_ends_it() {
 #[tokio::test]
 async fn what_was_asked_of_a_connection_that_nobody_trusts_is_still_answered() {
     let (pipeline, lines, mut far) = open(64);
-    let asked = pipeline.send(b"a\n").expect("open");
+    let asked = pipeline.send(b"a\n", ()).expect("open");
     pipeline.retire();
     assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.ended) == 1);
     far.write_all(b"1\n").await.expect("read");
@@ -211,7 +256,7 @@ async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
     let (reader, mut far) = duplex(64);
     let writes = Writes::default();
     let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
-    let (given_up, asked) = (pipeline.send(b"a\n"), pipeline.send(b"b\n").expect("open"));
+    let (given_up, asked) = (pipeline.send(b"a\n", ()), pipeline.send(b"b\n", ()).expect("open"));
     drop(given_up);
     pipeline.retire();
     yield_now().await;
@@ -220,11 +265,91 @@ async fn a_connection_that_nobody_trusts_sends_nothing_that_was_given_up() {
     assert_eq!(asked.await.expect("answered"), "1");
 }
 
+#[tokio::test]
+async fn each_reply_is_parsed_as_its_request_expects_however_it_arrives() {
+    let (near, mut far) = duplex(64);
+    let pipeline = Pipeline::over(Counted, split(near));
+    let two = pipeline.send(b"a\n", 2).expect("open");
+    let others = pipeline.send_all(b"b\nc\n", [1, 3]).expect("open");
+    for piece in ["1", "\n2", "\n3\n4\n", "5\n6\n"] {
+        far.write_all(piece.as_bytes()).await.expect("read");
+        yield_now().await;
+    }
+    assert_eq!(two.await.expect("answered"), ["1", "2"]);
+    let mut replies = Vec::new();
+    for reply in others {
+        replies.push(reply.await.expect("answered"));
+    }
+    assert_eq!(replies, [vec!["3"], vec!["4", "5", "6"]]);
+    far.write_all(b"the server stops\n").await.expect("read");
+    while !pipeline.is_closed() {
+        yield_now().await;
+    }
+    assert_eq!(pipeline.reason().to_string(), "the server stops");
+}
+
+/// Parts of a reply that were parsed are not kept: a reply may be longer than the buffer.
+#[tokio::test]
+async fn a_reply_that_is_parsed_in_parts_may_be_longer_than_what_is_left_unread() {
+    let (near, mut far) = duplex(64);
+    let pipeline = Pipeline::over(Counted, split(near));
+    let reply = pipeline.send(b"a\n", 20_000).expect("open");
+    far.write_all(&b"x\n".repeat(20_000)).await.expect("read");
+    assert_eq!(reply.await.expect("answered").len(), 20_000);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_sent_although_nobody_waits_for_it() {
+    let (reader, _far) = duplex(64);
+    let writes = Writes::default();
+    let pipeline = Pipeline::over(Lines::default(), (reader, writes.clone()));
+    drop(pipeline.send(b"a\n", ()));
+    drop(pipeline.send_all_kept(b"b\nc\n", [(); 2]));
+    drop(pipeline.send(b"d\n", ()));
+    yield_now().await;
+    assert_eq!(*lock_ignoring_poison(&writes.0), [b"b\nc\n"]);
+}
+
+#[tokio::test]
+async fn a_dropped_connection_with_a_last_message_ends_when_all_is_answered() {
+    let (near, mut far) = duplex(64);
+    let pipeline = Pipeline::over(Counted, split(near));
+    let reply = pipeline.send(b"a\n", 1).expect("open");
+    drop(pipeline);
+    let mut sent = [0; 6];
+    far.read_exact(&mut sent).await.expect("both messages");
+    assert_eq!(&sent, b"a\nbye\n");
+    far.write_all(b"1\n").await.expect("read");
+    assert_eq!(reply.await.expect("answered"), ["1"]);
+    let end = tokio::time::timeout(Duration::from_secs(5), far.read(&mut sent)).await;
+    assert!(matches!(end, Ok(Ok(0))), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_dropped_connection_without_requests_ends_at_once() {
+    let (near, mut far) = duplex(64);
+    let pipeline = Pipeline::over(Counted, split(near));
+    yield_now().await;
+    drop(pipeline);
+    let mut sent = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(5), far.read_to_end(&mut sent)).await;
+    assert!(end.is_ok() && sent == b"bye\n", "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_answers_with_a_tls_alert_needs_another_scheme() {
+    let (pipeline, _, mut far) = open(64);
+    let unanswered = pipeline.send(b"a\n", ()).expect("open");
+    far.write_all(&[21, 3, 3, 0, 2, 2, 10, 0xff, b'\n']).await.expect("read");
+    assert!(unanswered.await.is_err());
+    assert!(pipeline.reason().to_string().contains("+tls"), "{}", pipeline.reason());
+}
+
 #[test]
 fn it_ends_with_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let (pipeline, lines, _far) = runtime.block_on(async { open(64) });
-    let unanswered = pipeline.send(b"a\n").expect("open");
+    let unanswered = pipeline.send(b"a\n", ()).expect("open");
     drop(runtime);
     assert!(pipeline.is_retired() && *lock_ignoring_poison(&lines.ended) == 1);
     assert!(unanswered.blocking_recv().is_err());

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::super::connection::{Asked, Connection};
+use super::super::connection::Connection;
 use super::super::failure::{code, failed, refused};
 use super::super::grants;
 use super::super::options::Options;
 use super::super::statements::{NOW, Text};
-use super::super::wire::{Param, Prepared, Reply, WireError};
+use super::super::wire::{MysqlParam, Reply, StatementId, WireError, WireResult};
 use crate::engine::Note;
 use crate::engines::sql::session::{
     Backend, Key, Moving, Participant, SessionConnection, SessionTerms, TryLock, not_terminated,
@@ -38,13 +38,13 @@ const HOLDER: &str = "SELECT h.id, CRC32(COALESCE(p.HOST, '')), COALESCE(CONCAT(
 pub(super) struct MysqlAdvisoryConnection {
     plain: Connection,
     backend: Backend,
-    try_lock: Prepared,
-    wait_lock: Prepared,
-    unlock: Prepared,
-    exists: Prepared,
-    still_exists: Prepared,
-    holder: Prepared,
-    draw_token: OnceLock<Prepared>,
+    try_lock: StatementId,
+    wait_lock: StatementId,
+    unlock: StatementId,
+    exists: StatementId,
+    still_exists: StatementId,
+    holder: StatementId,
+    draw_token: OnceLock<StatementId>,
 }
 
 /// Refuses a proxy that shares its server connections between clients.
@@ -119,7 +119,7 @@ impl MysqlAdvisoryConnection {
             let prepared = (try_lock, wait_lock, unlock, exists, still_exists, holder);
             Ok((prepared, own_host.await?, read_only.await?, cluster_size.await?))
         };
-        let prepared: Asked<_> = prepared.await;
+        let prepared: WireResult<_> = prepared.await;
         let (prepared, own_host, is_read_only, cluster_size) =
             prepared.map_err(|wire_error| refused(&wire_error, &options))?;
         refuse_unfit(&is_read_only, &cluster_size, &options)?;
@@ -130,22 +130,26 @@ impl MysqlAdvisoryConnection {
         Ok(Self { plain, backend, try_lock, wait_lock, unlock, exists, still_exists, holder, draw_token })
     }
 
-    async fn answer<T>(&self, reply: impl Future<Output = Asked<T>>) -> Result<T> {
+    async fn answer<T>(&self, reply: impl Future<Output = WireResult<T>>) -> Result<T> {
         reply.await.map_err(|wire_error| failed(&wire_error, self.plain.options()))
     }
 
     /// Whether a statement returns 1. `None`: it returns null, because the server could not carry it out.
-    async fn returns_one(&self, statement: Prepared, values: &[Param<'_>]) -> Result<Option<bool>> {
+    async fn returns_one(&self, statement: StatementId, values: &[MysqlParam<'_>]) -> Result<Option<bool>> {
         Ok(is_one(&self.answer(self.plain.execute(statement, values)).await?))
     }
 
-    async fn get_lock(&self, statement: Prepared, key: Key) -> Result<bool> {
+    async fn get_lock(&self, statement: StatementId, key: Key) -> Result<bool> {
         let options = self.plain.options();
         if self.plain.is_closed() {
             let message = format!("{} at {}: the connection ended before", options.engine, options.shown_as);
             return Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::None));
         }
-        match self.plain.execute(statement, &[Param::Bytes(&key.digits())]).await.map(|reply| is_one(&reply))
+        match self
+            .plain
+            .execute(statement, &[MysqlParam::Bytes(&key.digits())])
+            .await
+            .map(|reply| is_one(&reply))
         {
             Ok(Some(is_held)) => Ok(is_held),
             Ok(None) => {
@@ -159,7 +163,7 @@ impl MysqlAdvisoryConnection {
 
     /// The statement that draws tokens. Two tasks may prepare it at once: a task must not wait for another one, whose
     /// runtime may be blocked.
-    async fn token_statement(&self) -> Result<Prepared> {
+    async fn token_statement(&self) -> Result<StatementId> {
         match self.draw_token.get() {
             Some(prepared) => Ok(*prepared),
             None => {
@@ -170,7 +174,7 @@ impl MysqlAdvisoryConnection {
     }
 
     /// Creates the table of tokens if it is missing.
-    async fn prepare_token_statement(&self) -> Result<Prepared> {
+    async fn prepare_token_statement(&self) -> Result<StatementId> {
         let options = self.plain.options();
         let table = format!("{}_fence", options.table);
         let text = include_str!("draw.sql").replace("{fence}", &table).replace("{now}", NOW);
@@ -254,7 +258,8 @@ impl SessionConnection for MysqlAdvisoryConnection {
 
     async fn draw_token(&self, name: &LockName) -> Result<u64> {
         let draw = self.token_statement().await?;
-        let reply = self.answer(self.plain.execute(draw, &[Param::Bytes(name.as_str().as_bytes())])).await?;
+        let reply =
+            self.answer(self.plain.execute(draw, &[MysqlParam::Bytes(name.as_str().as_bytes())])).await?;
         // Without a matched row, the id is that of an earlier statement.
         match (reply.matched, reply.insert_id) {
             (1.., token) if token < 1 << 55 => Ok(token),
@@ -275,7 +280,7 @@ impl SessionConnection for MysqlAdvisoryConnection {
     }
 
     async fn unlock(&self, key: Key) -> Result<bool> {
-        let reply = self.answer(self.plain.execute(self.unlock, &[Param::Bytes(&key.digits())])).await?;
+        let reply = self.answer(self.plain.execute(self.unlock, &[MysqlParam::Bytes(&key.digits())])).await?;
         Ok(is_one(&reply) == Some(true))
     }
 
@@ -292,7 +297,7 @@ impl SessionConnection for MysqlAdvisoryConnection {
             );
             return Err(Error::new(ErrorKind::Denied, message));
         }
-        let values = [Param::Int(other), Param::Int(since)];
+        let values = [MysqlParam::Int(other), MysqlParam::Int(since)];
         if self.returns_one(self.exists, &values).await? != Some(true) {
             return Ok(false);
         }
@@ -310,7 +315,7 @@ impl SessionConnection for MysqlAdvisoryConnection {
     }
 
     async fn participants(&self, key: Key) -> Result<Vec<Participant>> {
-        let reply = self.answer(self.plain.execute(self.holder, &[Param::Bytes(&key.digits())])).await?;
+        let reply = self.answer(self.plain.execute(self.holder, &[MysqlParam::Bytes(&key.digits())])).await?;
         let read = reply.rows.iter().filter_map(|row| {
             let [id, since, account, is_marked] = row else { return None };
             let account = match account {

@@ -1,34 +1,40 @@
-//! How a password is proven without being said.
+//! Authentication plugins: how the client proves that it knows a password.
 
 use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::WireError;
 
-/// The answer to a server that wants to know the password by this method. `nonce`: what it drew for this connection.
-pub(super) fn proof(
-    method: &[u8],
+/// The response to a server that asks for authentication by this plugin. `nonce` is random data that the server
+/// drew for this connection.
+///
+/// # Errors
+/// If this client lacks the plugin, or would have to send the password unencrypted.
+pub(super) fn auth_response(
+    plugin: &[u8],
     password: &[u8],
     nonce: &[u8],
     is_encrypted: bool,
 ) -> Result<Vec<u8>, WireError> {
-    match method {
+    match plugin {
         _ if password.is_empty() => Ok(Vec::new()),
         b"mysql_native_password" => Ok(native(password, nonce)),
         b"caching_sha2_password" => Ok(caching_sha2(password, nonce)),
-        b"mysql_clear_password" if is_encrypted => Ok(in_the_clear(password)),
+        b"mysql_clear_password" if is_encrypted => Ok(clear_password(password)),
         other => {
-            let method = String::from_utf8_lossy(other);
+            let plugin = String::from_utf8_lossy(other);
             let why = match other {
-                b"mysql_clear_password" => "only by TLS: write +tls in the scheme of the URL",
-                _ => "which Latchwork cannot; it can mysql_native_password and caching_sha2_password",
+                b"mysql_clear_password" => "which is sent by TLS only: write +tls in the scheme of the URL",
+                _ => {
+                    "which Latchwork does not support; it supports mysql_native_password and caching_sha2_password"
+                }
             };
-            Err(WireError::Unable(format!("this user's password is proven by {method}, {why}")))
+            Err(WireError::Unable(format!("this user authenticates by {plugin}, {why}")))
         }
     }
 }
 
-/// The password itself, for a server that is known and a connection nobody listens to.
-pub(super) fn in_the_clear(password: &[u8]) -> Vec<u8> {
+/// `mysql_clear_password`: the password itself. Only over TLS, which authenticates the server.
+pub(super) fn clear_password(password: &[u8]) -> Vec<u8> {
     [password, &[0]].concat()
 }
 
@@ -60,10 +66,10 @@ fn xor(one: &Digest, other: &Digest) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn hex(method: &str, password: &str, is_encrypted: bool) -> Result<String, WireError> {
+    fn hex(plugin: &str, password: &str, is_encrypted: bool) -> Result<String, WireError> {
         let nonce: Vec<u8> = (1..=20).collect();
-        let proof = proof(method.as_bytes(), password.as_bytes(), &nonce, is_encrypted)?;
-        Ok(proof.iter().map(|byte| format!("{byte:02x}")).collect())
+        let response = auth_response(plugin.as_bytes(), password.as_bytes(), &nonce, is_encrypted)?;
+        Ok(response.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Computed by another program.

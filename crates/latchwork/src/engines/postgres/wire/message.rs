@@ -4,14 +4,13 @@ use std::io;
 
 use tokio_postgres::error::SqlState;
 
-use crate::engines::sql::{Answering, Dialect};
+use crate::net::connection_error::ConnectionError;
+use crate::net::pipeline::Codec;
+use crate::net::tls_failure::TlsFailure;
 
-/// The longest message, and the longest reply, in bytes. It is far more than any expected reply, and limits the
-/// memory that a server can make this process use.
+/// The longest message, and the longest reply, in bytes. It is far more than any expected reply, and limits the memory
+/// that a server can make this process use.
 pub(in crate::engines::postgres) const MAX_MESSAGE: usize = 64 << 20;
-
-/// The reason in the error for a server that does not offer TLS.
-pub(in crate::engines::postgres) const NO_TLS: &str = "the server does not support TLS";
 
 /// The reason in the error for bytes that are not a message of this protocol.
 pub(in crate::engines::postgres) const NOT_POSTGRES: &str =
@@ -28,12 +27,24 @@ pub(in crate::engines::postgres) enum WireError {
     /// The server refused the request.
     Refused { code: String, message: String },
     /// The connection ended, or cannot be used any more.
-    Ended(String),
+    Ended(ConnectionError),
+}
+
+impl WireError {
+    fn ended(why: &str) -> Self {
+        Self::Ended(why.into())
+    }
 }
 
 impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
-        Self::Ended(error.to_string())
+        Self::Ended(error.into())
+    }
+}
+
+impl From<ConnectionError> for WireError {
+    fn from(error: ConnectionError) -> Self {
+        Self::Ended(error)
     }
 }
 
@@ -46,7 +57,8 @@ impl From<&tokio_postgres::Error> for WireError {
             },
             None => {
                 let source = std::error::Error::source(error).map(|source| format!(": {source}"));
-                Self::Ended(format!("{error}{}", source.unwrap_or_default()))
+                let why = format!("{error}{}", source.unwrap_or_default());
+                Self::Ended(ConnectionError::new(why, TlsFailure::of(error)))
             }
         }
     }
@@ -72,8 +84,8 @@ pub(in crate::engines::postgres) enum StatementParam<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Adds a message: its type, its length, and the body that `put` adds. Returns false, and adds nothing, if it
-/// is too long.
+/// Adds a message: its type, its length, and the body that `put` adds. Returns false, and adds nothing, if it is too
+/// long.
 fn put_message(out: &mut Vec<u8>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) -> bool {
     let begin = out.len();
     out.extend_from_slice(&[kind, 0, 0, 0, 0]);
@@ -202,38 +214,76 @@ impl<'a> ReplyRow<'a> {
         None
     }
 
-    pub(in crate::engines::postgres) fn int(&self, place: usize) -> Option<i64> {
-        Some(i64::from_be_bytes(self.bytes(place)?.try_into().ok()?))
+    pub(in crate::engines::postgres) fn int(&self, column: usize) -> Option<i64> {
+        Some(i64::from_be_bytes(self.bytes(column)?.try_into().ok()?))
     }
 
-    pub(in crate::engines::postgres) fn bool(&self, place: usize) -> Option<bool> {
-        match self.bytes(place)? {
+    pub(in crate::engines::postgres) fn bool(&self, column: usize) -> Option<bool> {
+        match self.bytes(column)? {
             [yes] => Some(*yes != 0),
             _ => None,
         }
     }
 
-    pub(in crate::engines::postgres) fn text(&self, place: usize) -> Option<&'a str> {
-        std::str::from_utf8(self.bytes(place)?).ok()
+    pub(in crate::engines::postgres) fn text(&self, column: usize) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(column)?).ok()
     }
 }
 
 /// The protocol of PostgreSQL.
-pub(super) struct PostgresDialect;
+pub(super) struct PostgresCodec;
 
 /// A reply that has not arrived in full.
 #[derive(Debug, Default)]
 pub(super) struct PartialReply {
+    /// Whether its first message has arrived.
+    is_begun: bool,
     reply: Reply,
     refused: Option<WireError>,
 }
 
-impl Dialect for PostgresDialect {
-    type Arriving = PartialReply;
-    type Reply = Reply;
-    type WireError = WireError;
+impl Codec for PostgresCodec {
+    type Reply = Result<Reply, WireError>;
+    type Expected = ();
+    type ParseProgress = PartialReply;
 
-    const FAREWELL: &'static [u8] = &[b'X', 0, 0, 0, 4];
+    const MAX_UNREAD: usize = MAX_MESSAGE + 1;
+    const TERMINATE: Option<&'static [u8]> = Some(&[b'X', 0, 0, 0, 4]);
+
+    fn decode(
+        &self,
+        bytes: &mut &[u8],
+        partial: &mut PartialReply,
+        expected: impl FnOnce() -> Option<()>,
+    ) -> Result<Option<Self::Reply>, String> {
+        self.decode_messages(bytes, partial, expected).map_err(|wire_error| match wire_error {
+            WireError::Refused { message, .. } => message,
+            WireError::Ended(error) => error.to_string(),
+        })
+    }
+}
+
+impl PostgresCodec {
+    fn decode_messages(
+        &self,
+        bytes: &mut &[u8],
+        partial: &mut PartialReply,
+        expected: impl FnOnce() -> Option<()>,
+    ) -> Result<Option<Result<Reply, WireError>>, WireError> {
+        let mut expected = Some(expected);
+        while let Some(length) = Self::length(bytes)? {
+            let (message, rest) = bytes.split_at(length);
+            *bytes = rest;
+            // Called at most once: after it, the reply has begun, or no reply is expected.
+            partial.is_begun |= expected.take().is_some_and(|expected| expected().is_some());
+            if !partial.is_begun {
+                self.take_asynchronous(message)?;
+            } else if let Some(answer) = self.take(partial, message)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
 
     fn length(arrived: &[u8]) -> Result<Option<usize>, WireError> {
         let [_, rest @ ..] = arrived else { return Ok(None) };
@@ -244,20 +294,21 @@ impl Dialect for PostgresDialect {
         }
     }
 
+    /// Takes a message of a reply. `Some`: it was the last one.
     fn take(
-        &mut self,
+        &self,
         partial: &mut PartialReply,
         message: &[u8],
-    ) -> Result<Option<Answering<Self>>, WireError> {
+    ) -> Result<Option<Result<Reply, WireError>>, WireError> {
         match message[0] {
             // ReadyForQuery.
             b'Z' => {
-                let PartialReply { reply, refused } = std::mem::take(partial);
+                let PartialReply { reply, refused, .. } = std::mem::take(partial);
                 return Ok(Some(refused.map_or(Ok(reply), Err)));
             }
             // DataRow.
             b'D' if partial.reply.0.len() + message.len() > MAX_MESSAGE => {
-                return Err(WireError::Ended(reply_too_long()));
+                return Err(WireError::ended(&reply_too_long()));
             }
             b'D' => partial.reply.0.extend_from_slice(&message[1..]),
             // ErrorResponse.
@@ -265,14 +316,14 @@ impl Dialect for PostgresDialect {
             // ParseComplete, BindComplete, RowDescription, NoData, ParameterDescription, CommandComplete,
             // EmptyQueryResponse.
             b'1' | b'2' | b'T' | b'n' | b't' | b'C' | b'I' => {}
-            _ => self.hear(message)?,
+            _ => self.take_asynchronous(message)?,
         }
         Ok(None)
     }
 
-    /// Takes an asynchronous message: NoticeResponse, ParameterStatus or NotificationResponse. An ErrorResponse
-    /// is the reason why the connection ends.
-    fn hear(&mut self, message: &[u8]) -> Result<(), WireError> {
+    /// Takes an asynchronous message: NoticeResponse, ParameterStatus or NotificationResponse. An ErrorResponse is the
+    /// reason why the connection ends.
+    fn take_asynchronous(&self, message: &[u8]) -> Result<(), WireError> {
         match message[0] {
             b'N' | b'S' | b'A' => Ok(()),
             b'E' => Err(read_error(message)?),
@@ -280,17 +331,10 @@ impl Dialect for PostgresDialect {
         }
     }
 
-    fn too_long() -> WireError {
+    /// The error for a request that is too long to be sent.
+    pub(super) fn request_too_long() -> WireError {
         let message = format!("a request of more than {} MB", MAX_MESSAGE >> 20);
         WireError::Refused { code: SqlState::PROGRAM_LIMIT_EXCEEDED.code().to_owned(), message }
-    }
-
-    fn ended(why: Option<WireError>) -> WireError {
-        match why {
-            None => WireError::Ended("connection closed".to_owned()),
-            Some(WireError::Refused { message, .. }) => WireError::Ended(message),
-            Some(wire_error) => wire_error,
-        }
     }
 }
 
@@ -314,14 +358,14 @@ fn read_error(message: &[u8]) -> Result<WireError, WireError> {
         }
     }
     match is_fatal {
-        true => Err(WireError::Ended(format!("{reason} ({code})"))),
+        true => Err(WireError::ended(&format!("{reason} ({code})"))),
         false => Ok(WireError::Refused { code, message: reason }),
     }
 }
 
 /// The error for bytes that are not a message of this protocol.
 fn protocol_error() -> WireError {
-    WireError::Ended(NOT_POSTGRES.to_owned())
+    WireError::ended(NOT_POSTGRES)
 }
 
 #[cfg(test)]
@@ -338,11 +382,11 @@ mod tests {
     fn answer(messages: &[Vec<u8>]) -> Result<Result<Reply, WireError>, WireError> {
         let (all, mut partial, mut at) = (messages.concat(), PartialReply::default(), 0);
         loop {
-            let length = PostgresDialect::length(&all[at..])?.expect("the reply is not complete");
-            let done = PostgresDialect.take(&mut partial, &all[at..at + length])?;
+            let length = PostgresCodec::length(&all[at..])?.expect("the answer is not over");
+            let done = PostgresCodec.take(&mut partial, &all[at..at + length])?;
             at += length;
             if let Some(answer) = done {
-                assert_eq!(at, all.len(), "the reply was complete before");
+                assert_eq!(at, all.len(), "it was over before");
                 return Ok(answer);
             }
         }
@@ -391,22 +435,39 @@ mod tests {
             matches!(&refused, WireError::Refused { code, message } if code == "55P03" && message == "too late")
         );
         assert!(
-            matches!(PostgresDialect::ended(Some(refused)), WireError::Ended(_)),
-            "later requests have no reply"
+            matches!(answer(std::slice::from_ref(&fatal)), Err(WireError::Ended(why)) if why.to_string().contains("too late"))
         );
-        assert!(
-            matches!(answer(std::slice::from_ref(&fatal)), Err(WireError::Ended(why)) if why.contains("too late"))
-        );
-        assert!(matches!(PostgresDialect.hear(&fatal), Err(WireError::Ended(_))));
-        assert!(PostgresDialect.hear(&message(b'S', b"TimeZone\0UTC\0")).is_ok());
-        assert!(PostgresDialect.hear(&message(b'Z', b"I")).is_err(), "no request is under way");
+        assert!(matches!(PostgresCodec.take_asynchronous(&fatal), Err(WireError::Ended(_))));
+        assert!(PostgresCodec.take_asynchronous(&message(b'S', b"TimeZone\0UTC\0")).is_ok());
+        assert!(PostgresCodec.take_asynchronous(&message(b'Z', b"I")).is_err(), "no request is under way");
+    }
+
+    #[test]
+    fn asynchronous_messages_are_not_a_part_of_a_reply_at_any_split() {
+        let (notice, row, ready) = (message(b'N', b"M\0"), message(b'D', b"\0\0"), message(b'Z', b"I"));
+        let all = [&notice[..], &row, &notice, &ready].concat();
+        let mut partial = PartialReply::default();
+        let mut idle = &all[..notice.len()];
+        assert!(matches!(PostgresCodec.decode(&mut idle, &mut partial, || None), Ok(None)));
+        for cut in 0..all.len() {
+            let (mut first, mut partial) = (&all[..cut], PartialReply::default());
+            assert!(matches!(PostgresCodec.decode(&mut first, &mut partial, || Some(())), Ok(None)), "{cut}");
+            let mut rest = &all[cut - first.len()..];
+            let answer = PostgresCodec.decode(&mut rest, &mut partial, || Some(())).expect("understood");
+            let rows = answer.expect("all of it").expect("an answer");
+            assert_eq!((rows.rows().count(), rest.len()), (1, 0), "{cut}");
+        }
+        let mut fatal = &message(b'E', b"VFATAL\0C57P01\0Mshutdown\0\0")[..];
+        let why =
+            PostgresCodec.decode(&mut fatal, &mut PartialReply::default(), || None).expect_err("the end");
+        assert_eq!(why, "shutdown (57P01)");
     }
 
     #[test]
     fn invalid_messages_are_errors_without_a_panic() {
-        assert!(PostgresDialect::length(b"HTTP/1.1 400").is_err());
-        assert!(PostgresDialect::length(b"D\0\0\0\x03").is_err());
-        assert!(matches!(PostgresDialect::length(b"D\0\0\0"), Ok(None)));
+        assert!(PostgresCodec::length(b"HTTP/1.1 400").is_err());
+        assert!(PostgresCodec::length(b"D\0\0\0\x03").is_err());
+        assert!(matches!(PostgresCodec::length(b"D\0\0\0"), Ok(None)));
         let mut seed = 1_u64;
         let mut draw = move || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -418,8 +479,8 @@ mod tests {
                 let kind = b"DDEZC2N?"[usize::from(draw() % 8)];
                 let body: Vec<u8> = (0..draw() % 24).map(|_| draw() % 12).collect();
                 let message = message(kind, &body);
-                assert_eq!(PostgresDialect::length(&message).ok(), Some(Some(message.len())));
-                if let Ok(Some(Ok(reply))) = PostgresDialect.take(&mut partial, &message) {
+                assert_eq!(PostgresCodec::length(&message).ok(), Some(Some(message.len())));
+                if let Ok(Some(Ok(reply))) = PostgresCodec.take(&mut partial, &message) {
                     for row in reply.rows() {
                         let _ = (row.int(0), row.bool(1), row.text(2), row.bytes(3));
                     }

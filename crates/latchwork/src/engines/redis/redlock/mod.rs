@@ -292,7 +292,7 @@ impl Redlock {
         let why = why.join("; ");
         let message =
             format!("redlock: {answered} of {masters} masters answered, {quorum} are needed: {why}");
-        Error::new(kind, message)
+        heard.error(kind, message, masters, quorum)
     }
 
     /// Forgets a claim that failed. Its only attempt was undone on every master that it may

@@ -11,6 +11,8 @@ use crate::{Effect, Error, ErrorKind, Result};
 pub(super) struct Replies {
     pub(super) holders: Vec<ClaimState>,
     pub(super) failures: Vec<(ErrorKind, String)>,
+    /// How many of the failures are about TLS.
+    pub(super) tls_failures: usize,
     /// Masters that certainly did nothing.
     pub(super) inert: Vec<usize>,
 }
@@ -36,6 +38,14 @@ impl Replies {
 
     pub(super) fn failed(&mut self, error: &Error) {
         self.failures.push((error.kind(), error.message().to_owned()));
+        self.tls_failures += usize::from(error.is_about_tls());
+    }
+
+    /// The error of a majority that was not reached. It is about TLS if, because of that, no majority can be
+    /// reached before something changes.
+    pub(super) fn error(&self, kind: ErrorKind, message: String, masters: usize, quorum: usize) -> Error {
+        let error = Error::new(kind, message);
+        if self.tls_failures > masters - quorum { error.with_tls_failure() } else { error }
     }
 
     /// The kind of error that all of these make together, if nobody is still to be heard of. What every

@@ -5,9 +5,12 @@ mod command;
 mod reader;
 mod value;
 
+use std::borrow::Cow;
+
 pub(super) use self::begun::Begun;
 pub(super) use self::command::{Arg, Command};
 pub(super) use self::value::{Value, read};
+use crate::net::connection_error::ConnectionError;
 
 /// The longest reply that is read. Ours are far shorter: whoever lists locks does it in steps.
 pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
@@ -22,7 +25,7 @@ pub(super) enum WireError {
     /// It has no database of this number, in its words.
     NoDatabase(String),
     /// The connection ended, or there was none.
-    Ended(String),
+    Ended(ConnectionError),
     /// Nothing was heard for too long.
     TimedOut(String),
 }
@@ -36,23 +39,32 @@ impl WireError {
         }
     }
 
-    /// What it says.
-    pub(super) fn words(&self) -> &str {
+    /// The words of the server, or why there are none.
+    pub(super) fn words(&self) -> Cow<'_, str> {
         match self {
-            Self::Refused(why) | Self::NoDatabase(why) | Self::Ended(why) | Self::TimedOut(why) => why,
-            Self::TooOld => "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command",
+            Self::Refused(why) | Self::NoDatabase(why) | Self::TimedOut(why) => why.into(),
+            Self::Ended(error) => error.to_string().into(),
+            Self::TooOld => {
+                "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command".into()
+            }
         }
     }
 }
 
 impl std::fmt::Display for WireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.words())
+        f.write_str(&self.words())
     }
 }
 
 impl From<std::io::Error> for WireError {
     fn from(error: std::io::Error) -> Self {
-        Self::Ended(error.to_string())
+        Self::Ended(error.into())
+    }
+}
+
+impl From<ConnectionError> for WireError {
+    fn from(error: ConnectionError) -> Self {
+        Self::Ended(error)
     }
 }

@@ -8,6 +8,7 @@ use super::{Key, Moving};
 use crate::engine::url_options::{SESSION_TTL, choice, session_ttl};
 use crate::engine::{EngineUrl, Note};
 use crate::engines::sql::RowStore;
+use crate::net::deadline;
 use crate::net::own_thread::OwnThread;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
@@ -164,18 +165,16 @@ pub(in crate::engines) trait SessionConnection: Send + Sync + 'static {
     fn participants(&self, key: Key) -> impl Future<Output = Result<Vec<Participant>>> + Send;
 }
 
-/// How long it may take until a new connection is ready, or found unfit.
-const OPEN_LIMIT: Duration = Duration::from_secs(5);
-
-/// Gives up opening a connection after [`OPEN_LIMIT`], at whatever step it is.
+/// Gives up opening a connection after [`deadline::CONNECT`], at whatever step it is.
 pub(super) async fn open_in_time<T>(
     store: &impl SessionStore,
     thread: &OwnThread,
     opening: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    thread.in_time(OPEN_LIMIT, opening).await.unwrap_or_else(|| {
+    thread.in_time(deadline::CONNECT, opening).await.unwrap_or_else(|| {
         let (engine, shown_as) = (store.engine(), store.shown_as());
-        let message = format!("{engine} at {shown_as}: no answer to the connection within {OPEN_LIMIT:?}");
+        let message =
+            format!("{engine} at {shown_as}: no answer to the connection within {:?}", deadline::CONNECT);
         Err(Error::new(ErrorKind::Unreachable, message))
     })
 }

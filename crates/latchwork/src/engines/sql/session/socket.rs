@@ -1,7 +1,6 @@
 //! A socket that can be polled on any runtime.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -27,13 +26,8 @@ impl Socket {
         Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
     }
 
-    /// A duplicate of the socket, for writes that do not wait.
-    ///
-    /// # Errors
-    /// The error of the operating system.
-    pub(in crate::engines) fn twin(&self) -> io::Result<std::net::TcpStream> {
-        let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(stream.as_fd().try_clone_to_owned()?.into())
+    fn is_registered_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|runtime| runtime.id() == self.runtime)
     }
 
     fn on_this_runtime(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -63,6 +57,15 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.is_registered_here() {
+            // A task of another runtime writes directly, and leaves the socket registered with the runtime that reads.
+            let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+            if let Ok(written) = stream.try_write(bytes) {
+                return Poll::Ready(Ok(written));
+            }
+            // Wakes the reader, which registers the socket with its runtime again.
+            context.waker().wake_by_ref();
+        }
         self.on_this_runtime()?.poll_write(context, bytes)
     }
 

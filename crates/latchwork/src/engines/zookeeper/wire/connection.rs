@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio_rustls::TlsConnector;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::jute::{In, Out, next_message};
 use crate::clock::{Clock, Moment};
+use crate::net::byte_stream::ByteStream;
+use crate::net::connection_error::ConnectionError;
+use crate::net::deadline;
 use crate::net::dial::dial;
+use crate::net::tls::{handshake, server_name};
 
 /// The request number of a user's credentials.
 pub(super) const AUTH_XID: i32 = -4;
 const AUTH: i32 = 100;
-/// What a server gets to answer, at the most and at the least: a handshake takes its time.
-const MOST_PATIENCE: Duration = Duration::from_secs(5);
-const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where the servers are, and how to introduce oneself.
 pub(in super::super) struct Place {
@@ -41,7 +40,7 @@ pub(super) struct Ticket {
 pub(super) struct Connection {
     /// Which of the servers it goes to.
     pub(super) server: usize,
-    pub(super) stream: Box<dyn Stream>,
+    pub(super) stream: Box<dyn ByteStream>,
     pub(super) ticket: Ticket,
     /// What the server agreed to.
     pub(super) timeout: Duration,
@@ -54,14 +53,10 @@ pub(super) struct Connection {
 /// Why there is no connection.
 pub(super) enum NoConnection {
     /// This server cannot be reached now.
-    Unreachable(String),
+    Unreachable(ConnectionError),
     /// The session is over.
     Expired,
 }
-
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Place {
     /// Tries every server once, beginning with any. The one that was used last comes last: there was a reason to leave it.
@@ -81,24 +76,20 @@ impl Place {
             match tried.await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(NoConnection::Expired)) => return Err(NoConnection::Expired),
-                // The error names the only server of a list of one.
-                Ok(Err(NoConnection::Unreachable(why))) if self.hosts.len() == 1 => reasons.push(why),
-                Err(_) if self.hosts.len() == 1 => reasons.push("it does not answer".to_owned()),
-                Ok(Err(NoConnection::Unreachable(why))) => {
-                    reasons.push(format!("{}: {why}", self.name(server)))
-                }
-                Err(_) => reasons.push(format!("{} does not answer", self.name(server))),
+                Ok(Err(NoConnection::Unreachable(error))) => reasons.push((self.name(server), error)),
+                Err(_) => reasons.push((self.name(server), "it does not answer".into())),
             }
         }
-        Err(NoConnection::Unreachable(reasons.join("; ")))
+        Err(NoConnection::Unreachable(ConnectionError::of_all(reasons)))
     }
 
     /// How long one server may take. A session that lives must not end while the first of several is waited for, nor with one
     /// that forgot its client: a server that is asked while it starts neither answers nor closes the connection (seen with 3.8.0).
     fn patience(&self, ticket: &Ticket) -> Duration {
         match ticket.id {
-            0 => MOST_PATIENCE,
-            _ => (self.timeout / 2 / self.hosts.len() as u32).clamp(LEAST_PATIENCE, MOST_PATIENCE),
+            0 => deadline::CONNECT,
+            _ => (self.timeout / 2 / self.hosts.len() as u32)
+                .clamp(deadline::ZOOKEEPER_LEAST, deadline::CONNECT),
         }
     }
 
@@ -109,15 +100,13 @@ impl Place {
 
     async fn open(&self, server: usize, ticket: &Ticket) -> Result<Connection, NoConnection> {
         let (host, port) = &self.hosts[server];
-        let unreachable = |error: std::io::Error| NoConnection::Unreachable(error.to_string());
+        let unreachable = |error: std::io::Error| NoConnection::Unreachable(error.into());
         let stream = dial(host, *port).await.map_err(unreachable)?;
-        let mut stream: Box<dyn Stream> = match &self.tls {
+        let mut stream: Box<dyn ByteStream> = match &self.tls {
             None => Box::new(stream),
             Some(config) => {
-                let name = ServerName::try_from(host.clone())
-                    .map_err(|error| NoConnection::Unreachable(error.to_string()))?;
-                let connecting = TlsConnector::from(config.clone()).connect(name, stream);
-                Box::new(connecting.await.map_err(unreachable)?)
+                let name = server_name(host).map_err(NoConnection::Unreachable)?;
+                Box::new(handshake(config, name, stream).await.map_err(NoConnection::Unreachable)?)
             }
         };
         let sent = Clock::boottime().now();
@@ -125,15 +114,17 @@ impl Place {
         stream.flush().await.map_err(unreachable)?;
         let mut received = Vec::with_capacity(1024);
         let answer = loop {
-            if let Some(answer) = next_message(&mut received).map_err(NoConnection::Unreachable)? {
+            if let Some(answer) =
+                next_message(&mut received).map_err(|why| NoConnection::Unreachable(why.into()))?
+            {
                 break answer;
             }
             if stream.read_buf(&mut received).await.map_err(unreachable)? == 0 {
-                return Err(NoConnection::Unreachable("it closed the connection".to_owned()));
+                return Err(NoConnection::Unreachable("it closed the connection".into()));
             }
         };
         let (ticket, timeout) = opened(&answer, ticket)
-            .ok_or_else(|| NoConnection::Unreachable("what answers is no ZooKeeper server".to_owned()))?;
+            .ok_or_else(|| NoConnection::Unreachable("what answers is no ZooKeeper server".into()))?;
         if ticket.id == 0 {
             return Err(NoConnection::Expired);
         }

@@ -10,11 +10,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::connection::{AUTH_XID, Connection, NoConnection, Place, Stream, Ticket};
+use super::connection::{AUTH_XID, Connection, NoConnection, Place, Ticket};
 use super::jute::{In, Out, next_message};
 use super::request::Request;
 use super::session::{Answer, Call, Event, Facts, State, Watcher, WireError};
 use crate::clock::{Clock, Moment};
+use crate::net::byte_stream::ByteStream;
+use crate::net::connection_error::ConnectionError;
+use crate::net::deadline;
 
 const EVENT_XID: i32 = -1;
 const CLOSE: i32 = -11;
@@ -23,8 +26,6 @@ const SESSION_MOVED: i32 = -118;
 /// The first pause between two rounds of attempts to connect; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How long a session that is no longer wanted may take to say so.
-const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 const SILENT: &str = "the server is silent, or cut off from its leader";
 
@@ -32,7 +33,7 @@ type Letters = mpsc::UnboundedReceiver<Vec<Call>>;
 
 /// Why a connection is no longer served.
 enum Break {
-    Lost(Arc<str>),
+    Lost(ConnectionError),
     Expired,
     /// Nobody wants the session any more.
     Unwanted,
@@ -116,10 +117,10 @@ impl Driver {
             self.state.send_replace(State::Connecting);
             let (place, ticket, last) = (self.place.clone(), self.ticket.clone(), self.server);
             let attempt = async move { place.connect(&ticket, last).await };
-            let why = match unless_unwanted(attempt, letters, "there is no connection yet").await? {
+            let why = match unless_unwanted(attempt, letters, &"there is no connection yet".into()).await? {
                 Ok(connection) => return ControlFlow::Continue(connection),
                 Err(NoConnection::Expired) => return ControlFlow::Break(Break::Expired),
-                Err(NoConnection::Unreachable(why)) => Arc::<str>::from(why),
+                Err(NoConnection::Unreachable(why)) => why,
             };
             round += 1;
             self.state.send_replace(State::Unreachable { round, why: why.clone() });
@@ -171,7 +172,7 @@ impl Driver {
                 read = reader.read_buf(&mut received) => match read {
                     Ok(0) => lost("the server closed the connection"),
                     Ok(_) => ControlFlow::Continue(()),
-                    Err(error) => lost(&error.to_string()),
+                    Err(error) => lost(error),
                 },
                 letter = letters.recv() => match letter {
                     Some(letter) => self.send(letter, letters, &mut writer).await,
@@ -197,7 +198,7 @@ impl Driver {
         &mut self,
         first: Vec<Call>,
         letters: &mut Letters,
-        writer: &mut WriteHalf<Box<dyn Stream>>,
+        writer: &mut WriteHalf<Box<dyn ByteStream>>,
     ) -> ControlFlow<Break> {
         let (sent, mut bytes) = (Facts::now(), Vec::with_capacity(512));
         let more = std::iter::from_fn(|| letters.try_recv().ok());
@@ -217,14 +218,14 @@ impl Driver {
         self.pending.insert(self.xid, Pending { request, watcher, answer, sent });
     }
 
-    async fn put(&mut self, bytes: &[u8], writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
+    async fn put(&mut self, bytes: &[u8], writer: &mut WriteHalf<Box<dyn ByteStream>>) -> ControlFlow<Break> {
         let writing = async {
             writer.write_all(bytes).await?;
             writer.flush().await
         };
         match tokio::time::timeout(self.timeout / 2, writing).await {
             Ok(Ok(())) => ControlFlow::Continue(()),
-            Ok(Err(error)) => lost(&error.to_string()),
+            Ok(Err(error)) => lost(error),
             Err(_) => lost("the server takes nothing in"),
         }
     }
@@ -246,7 +247,7 @@ impl Driver {
 
     /// A sign of life when nothing else was sent for a while, and an end to a connection behind which nobody decides: there
     /// must be time to try another server before the session ends.
-    async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn Stream>>) -> ControlFlow<Break> {
+    async fn look_after(&mut self, writer: &mut WriteHalf<Box<dyn ByteStream>>) -> ControlFlow<Break> {
         let now = Facts::now();
         if now >= self.silence() {
             return lost(SILENT);
@@ -266,7 +267,7 @@ impl Driver {
             let message = match next_message(received) {
                 Ok(Some(message)) => message,
                 Ok(None) => return ControlFlow::Continue(()),
-                Err(why) => return lost(&why),
+                Err(why) => return lost(why),
             };
             match self.take_in(&message) {
                 Some(ControlFlow::Continue(())) => {}
@@ -320,7 +321,7 @@ impl Driver {
         Some(ControlFlow::Continue(()))
     }
 
-    fn fail_pending(&mut self, why: &Arc<str>) {
+    fn fail_pending(&mut self, why: &ConnectionError) {
         for (_, pending) in self.pending.drain() {
             let _ = pending.answer.send(Err(WireError::Unanswered(why.clone())));
         }
@@ -339,8 +340,8 @@ impl Driver {
     /// Ends the session, so that the server removes at once what belonged to it, and waits for its word.
     async fn close(
         &mut self,
-        writer: &mut WriteHalf<Box<dyn Stream>>,
-        reader: &mut tokio::io::ReadHalf<Box<dyn Stream>>,
+        writer: &mut WriteHalf<Box<dyn ByteStream>>,
+        reader: &mut tokio::io::ReadHalf<Box<dyn ByteStream>>,
     ) {
         let mut bytes = Vec::new();
         let mut out = Out::begin(&mut bytes);
@@ -353,11 +354,11 @@ impl Driver {
             writer.flush().await?;
             tokio::io::copy(reader, &mut nobody).await
         };
-        let _ = tokio::time::timeout(CLOSE_LIMIT, closing).await;
+        let _ = tokio::time::timeout(deadline::ZOOKEEPER_CLOSE, closing).await;
     }
 }
 
-fn lost(why: &str) -> ControlFlow<Break> {
+fn lost(why: impl Into<ConnectionError>) -> ControlFlow<Break> {
     ControlFlow::Break(Break::Lost(why.into()))
 }
 
@@ -365,7 +366,7 @@ fn lost(why: &str) -> ControlFlow<Break> {
 async fn unless_unwanted<T: Send>(
     work: impl Future<Output = T> + Send,
     letters: &mut Letters,
-    why: &str,
+    why: &ConnectionError,
 ) -> ControlFlow<Break, T> {
     let mut work: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(work);
     loop {
@@ -374,7 +375,6 @@ async fn unless_unwanted<T: Send>(
             letter = letters.recv() => match letter {
                 None => return ControlFlow::Break(Break::Unwanted),
                 Some(calls) => {
-                    let why = Arc::<str>::from(why);
                     calls.into_iter().for_each(|call| drop(call.answer.send(Err(WireError::NotSent(why.clone())))));
                 }
             },

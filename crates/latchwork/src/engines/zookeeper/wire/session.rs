@@ -10,6 +10,7 @@ use super::connection::Place;
 use super::driver::Driver;
 use super::request::{Reply, Request};
 use crate::clock::{Clock, Moment};
+use crate::net::connection_error::ConnectionError;
 use crate::net::own_thread::OwnThread;
 
 /// A session with the server or ensemble. It outlives its connections, and ends when its last handle is dropped.
@@ -28,7 +29,7 @@ pub(in super::super) enum State {
     /// None could be reached; they are tried again later, or when somebody asks.
     Unreachable {
         round: u64,
-        why: Arc<str>,
+        why: ConnectionError,
     },
     /// The server ended it, and removes what belonged to it.
     Expired,
@@ -38,9 +39,9 @@ pub(in super::super) enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum WireError {
     /// Nothing was sent.
-    NotSent(Arc<str>),
+    NotSent(ConnectionError),
     /// It was sent, and the connection broke.
-    Unanswered(Arc<str>),
+    Unanswered(ConnectionError),
     /// The server did nothing, and says why.
     Refused(i32),
 }

@@ -1,4 +1,4 @@
-//! What a server says of itself when it is met.
+//! What a server says about itself: the first requests on every connection, and their replies.
 
 use std::time::Duration;
 
@@ -7,49 +7,76 @@ use super::wire::{self, ProtocolError, Reply};
 use crate::clock::random_bytes;
 use crate::engine::ClaimId;
 use crate::engines::claim_id_hex::{digits, parse_id};
+use crate::net::connection_error::ConnectionError;
 use crate::{Error, ErrorKind, Result};
 
-/// The oldest version whose meta commands are those of today.
+/// The oldest version whose meta commands are those of the newest.
 const OLDEST: [u32; 3] = [1, 6, 10];
 /// The server counts its uptime from two seconds before its start, in whole seconds.
 const UPTIME_AHEAD: u64 = 3;
 
-/// A server, as it was met.
+/// The maximum length of the replies, which are a few kilobytes long.
+pub(super) const MAX_REPLY: usize = 64 * 1024;
+
+/// What a server says about itself.
 #[derive(Debug)]
-pub(super) struct Greeting {
-    /// Another one after every start: CAS ids begin at 1 again then.
+pub(super) struct ServerStats {
+    /// Another one after every start of the server: CAS ids begin at 1 again then.
     pub(super) life: ClaimId,
-    /// For how long it has run at the least.
+    /// The server has run for at least this long.
     pub(super) uptime: Duration,
     version: String,
-    /// How many items it had to evict so far.
+    /// The number of items that it has evicted so far.
     evicted: u64,
-    /// Whether it evicts when it is out of memory, instead of refusing.
+    /// Whether the server evicts items when it is out of memory, instead of refusing to store.
     pub(super) evicts: bool,
     has_cas: bool,
 }
 
-/// Everything that is asked, in one go: who finds no life gives the server one.
-pub(super) fn question() -> Vec<u8> {
+/// All requests in one round trip. A client that finds no life on the server gives it one.
+pub(super) fn requests() -> Vec<u8> {
     let mine = digits(ClaimId::from_bytes(random_bytes()));
     let ask = format!("stats\r\nstats settings\r\nms {LIFE} {} ME T0\r\n", mine.len());
     [ask.as_bytes(), &mine, format!("\r\nmg {LIFE} v\r\n").as_bytes()].concat()
 }
 
-/// Why it cannot be understood.
+/// Why a server cannot be used.
 #[derive(Debug)]
 pub(super) enum WireError {
+    /// The connection ended.
+    Ended(ConnectionError),
     ProtocolError(ProtocolError),
-    /// It wants to know who asks.
+    /// The server requires authentication.
     Unauthenticated,
 }
 
-impl Greeting {
-    /// The answer, if it has come in full.
-    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, WireError> {
-        // With a life of its own, until it is told: one that is shared with no other connection.
+impl WireError {
+    pub(super) fn too_long() -> Self {
+        Self::ProtocolError(ProtocolError(format!("more than {MAX_REPLY} bytes of it")))
+    }
+}
+
+impl From<std::io::Error> for WireError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Ended(error.into())
+    }
+}
+
+impl From<ConnectionError> for WireError {
+    fn from(error: ConnectionError) -> Self {
+        Self::Ended(error)
+    }
+}
+
+impl ServerStats {
+    /// Parses the replies. `None` if they have not arrived in full.
+    ///
+    /// # Errors
+    /// If they are not those of a memcached server, or it requires authentication.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, WireError> {
+        // A life that is shared with no other connection, for a server that has no room for one.
         let life = ClaimId::from_bytes(random_bytes());
-        let mut greeting = Self {
+        let mut stats = Self {
             life,
             uptime: Duration::ZERO,
             version: String::new(),
@@ -65,7 +92,7 @@ impl Greeting {
                 };
                 at += length;
                 match line.strip_prefix("STAT ").map(|stat| stat.split_once(' ').unwrap_or((stat, ""))) {
-                    Some((stat, value)) => greeting.take_in(stat, value),
+                    Some((stat, value)) => stats.take(stat, value),
                     None if line == "END" => break,
                     None if line.starts_with("CLIENT_ERROR unauthenticated") => {
                         return Err(WireError::Unauthenticated);
@@ -80,22 +107,22 @@ impl Greeting {
                 Some((reply, length)) => {
                     at += length;
                     if let Reply::Item(item) = reply {
-                        greeting.life = parse_id(&item.value).unwrap_or(life);
+                        stats.life = parse_id(&item.value).unwrap_or(life);
                     }
                 }
             }
         }
-        Ok(Some(greeting))
+        Ok(Some(stats))
     }
 
-    fn take_in(&mut self, stat: &str, value: &str) {
+    fn take(&mut self, stat: &str, value: &str) {
         match (stat, value) {
             ("uptime", value) => {
                 let seconds = value.parse::<u64>().unwrap_or(0).saturating_sub(UPTIME_AHEAD);
                 self.uptime = Duration::from_secs(seconds);
             }
             ("version", value) => self.version = wire::shown(value),
-            // The same word counts in the one answer, and says whether it may in the other.
+            // The same word counts evictions in one reply, and says whether they are on in the other.
             ("evictions", "off") => self.evicts = false,
             ("evictions", value) => self.evicted = value.parse().unwrap_or(self.evicted),
             ("cas_enabled", value) => self.has_cas = value == "yes",
@@ -115,9 +142,9 @@ impl Greeting {
         }
         match self.has_cas {
             true => Ok(()),
-            // Every id would be 0, and whoever asks would delete whatever is there.
+            // Every id would be 0, and a release would delete any value that is there.
             false => unsupported(
-                "keeps no CAS ids, so nobody could release only its own; start it without -C".into(),
+                "keeps no CAS ids, so a client could release the lock of another; start it without -C".into(),
             ),
         }
     }
@@ -149,17 +176,17 @@ mod tests {
                           STAT evictions on\r\nSTAT cas_enabled yes\r\nEND\r\nNS\r\n\
                           VA 32\r\n000102030405060708090a0b0c0d0e0f\r\n";
 
-    fn read(answer: &str) -> Greeting {
-        Greeting::read(answer.as_bytes()).unwrap().expect("all of it")
+    fn read(answer: &str) -> ServerStats {
+        ServerStats::parse(answer.as_bytes()).unwrap().expect("all of it")
     }
 
     #[test]
-    fn a_greeting_is_read_however_it_is_cut() {
-        let greeting = read(ANSWER);
-        assert_eq!((greeting.uptime.as_secs(), greeting.life.as_bytes()[15]), (9, 15));
-        assert!(greeting.check("h").is_ok() && greeting.warnings("h").is_empty());
+    fn stats_are_read_however_it_is_cut() {
+        let stats = read(ANSWER);
+        assert_eq!((stats.uptime.as_secs(), stats.life.as_bytes()[15]), (9, 15));
+        assert!(stats.check("h").is_ok() && stats.warnings("h").is_empty());
         for cut in 0..ANSWER.len() {
-            assert!(Greeting::read(&ANSWER.as_bytes()[..cut]).unwrap().is_none(), "{cut}");
+            assert!(ServerStats::parse(&ANSWER.as_bytes()[..cut]).unwrap().is_none(), "{cut}");
         }
     }
 
@@ -175,11 +202,11 @@ mod tests {
         let warned = |from: &str, to: &str| read(&ANSWER.replace(from, to)).warnings("h").remove(0);
         assert!(warned("evictions 0", "evictions 9").contains("evicted 9 items"));
         assert!(warned("evictions on", "evictions off").contains("without"));
-        let refused = Greeting::read(b"CLIENT_ERROR unauthenticated\r\n");
+        let refused = ServerStats::parse(b"CLIENT_ERROR unauthenticated\r\n");
         assert!(matches!(refused, Err(WireError::Unauthenticated)));
         for unexpected in ["ERROR\r\n", "HTTP/1.1 400 Bad Request\r\n", &"x".repeat(600)] {
             assert!(
-                matches!(Greeting::read(unexpected.as_bytes()), Err(WireError::ProtocolError(_))),
+                matches!(ServerStats::parse(unexpected.as_bytes()), Err(WireError::ProtocolError(_))),
                 "{unexpected}"
             );
         }
