@@ -10,8 +10,8 @@ use crate::Result;
 use crate::args::Job;
 use crate::contend::AsyncLock;
 
-const CLAIM: &str = include_str!("../../../latchwork/src/engines/mysql/sql/claim_free.sql");
-const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_free.sql");
+const CLAIM: &str = include_str!("../../../latchwork/src/engines/mysql/sql/claim_uncontended.sql");
+const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_uncontended.sql");
 /// As in the engine's texts.rs.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 const TTL: i64 = 30_000_000;

@@ -9,8 +9,8 @@ use crate::Result;
 use crate::args::Job;
 use crate::contend::AsyncLock;
 
-const CLAIM: &str = include_str!("../../../latchwork/src/engines/postgres/sql/claim_free.sql");
-const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_free.sql");
+const CLAIM: &str = include_str!("../../../latchwork/src/engines/postgres/sql/claim_uncontended.sql");
+const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_uncontended.sql");
 /// As in the engine's texts.rs.
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 const TTL: i64 = 30_000_000;

@@ -7,7 +7,7 @@ use super::failure::{code, failed, refused};
 use super::grants::Account;
 use super::options::{Options, Scheme};
 use super::wire::{Batch, MysqlParam, MysqlPipeline, PendingResponse, StatementId, WireError, WireResult};
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue;
 use crate::engines::sql::session::Moving;
 use crate::net::abandon::AbandonGuard;
 use crate::net::deadline;
@@ -48,7 +48,8 @@ impl Connection {
         match tokio::time::timeout(deadline::CONNECT, opening).await {
             Ok(opened) => opened.map_err(|wire_error| refused(&wire_error, &options)),
             Err(_) => {
-                let message = format!("{} at {}: no answer to the connection", options.engine, options.place);
+                let message =
+                    format!("{} at {}: no answer to the connection", options.engine, options.shown_as);
                 Err(Error::new(ErrorKind::Unreachable, message))
             }
         }
@@ -147,7 +148,7 @@ impl Connection {
         // The server grants to an account, which is not what the user connects from.
         let reply = self.command("SELECT CURRENT_USER()").await;
         let account = reply.ok().and_then(|reply| match reply.rows.first()?.first()? {
-            Value::Bytes(text) => Account::parse(str::from_utf8(text).ok()?),
+            SqlValue::Bytes(text) => Account::parse(str::from_utf8(text).ok()?),
             _ => None,
         });
         match account {

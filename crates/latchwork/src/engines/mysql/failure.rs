@@ -51,7 +51,7 @@ fn effect(wire_error: &WireError) -> Effect {
 
 /// A connection that was never made, or a transaction that never ended: nothing was done.
 pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
-    let (engine, place, user) = (options.engine, &options.place, &options.login.user);
+    let (engine, place, user) = (options.engine, &options.shown_as, &options.login.user);
     let (code, words) = match wire_error {
         WireError::Refused { code, words } => (*code, words),
         WireError::Ended(why) => {

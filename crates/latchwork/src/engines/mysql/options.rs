@@ -1,4 +1,4 @@
-//! What a URL says: where the database is, who asks, and which tables are the locks'.
+//! The options in a URL.
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ const PORT: u16 = 3306;
 pub(super) enum Scheme {
     /// A row for each lock, and a queue.
     Row,
-    /// A row for each holder, in a table that others use by plain SQL.
+    /// A row for each holder, in a table that other services use by plain SQL.
     Insert,
-    /// By the server, for as long as a connection lives.
+    /// A lock that the server keeps for a connection.
     Session,
 }
 
-/// A database, and how to lock in it.
+/// The options of a client.
 pub(super) struct Options {
     pub(super) login: ConnectOptions,
-    /// The engine's name, as it may be shown: `mysql` or `mariadb`, as the URL has it.
+    /// The engine's name in messages: `mysql` or `mariadb`, as in the URL.
     pub(super) engine: &'static str,
-    /// The server, as it may be shown.
-    pub(super) place: String,
-    /// What the names of the tables begin with; the whole name of a table for `scheme=insert`.
+    /// The server's address, without secrets.
+    pub(super) shown_as: String,
+    /// The prefix of the names of the tables; the whole name of the table for `scheme=insert`.
     pub(super) table: String,
     pub(super) scheme: Scheme,
 }
 
 impl Options {
-    /// Of the engine for this scheme.
+    /// The options for the engine of this scheme.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, but never its value.
     pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
-        let (also, usual_table): (&[_], _) = match scheme {
+        let (scheme_options, default_table): (&[_], _) = match scheme {
             Scheme::Row => (&[], "latchwork"),
             Scheme::Insert => (&["max-age"], "latchwork_mutex"),
             Scheme::Session => (&["fenced", "session-ttl"], "latchwork"),
         };
-        url.expect_only(&[&KNOWN[..], also].concat())?;
+        url.expect_only(&[&KNOWN[..], scheme_options].concat())?;
         let mut hosts = url.hosts();
         let host = hosts.next().unwrap_or("127.0.0.1");
         if hosts.next().is_some() {
@@ -54,7 +54,7 @@ impl Options {
         let (host, port) = host_and_port(host, PORT).ok_or_else(|| {
             invalid(url, format!("{host:?} must be HOST or HOST:PORT, with a port from 1 to 65535"))
         })?;
-        let place = format!("{host}:{port}");
+        let shown_as = format!("{host}:{port}");
         let login = ConnectOptions {
             host,
             port,
@@ -64,6 +64,6 @@ impl Options {
             tls: tls(url)?.map(Arc::new),
         };
         let engine = if url.scheme().starts_with("mysql") { "mysql" } else { "mariadb" };
-        Ok(Self { login, engine, place, table: table(url, usual_table)?, scheme })
+        Ok(Self { login, engine, shown_as, table: table(url, default_table)?, scheme })
     }
 }

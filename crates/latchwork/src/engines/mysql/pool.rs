@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-use super::cells::OfCells;
+use super::cells::CellStatement;
 use super::options::Options;
 use super::prepared::PreparedConnection;
 use super::wire::Reply;
-use crate::engines::sql::{Query, QueryResult, Transaction, Value};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Transaction};
 use crate::net::per_runtime;
 use crate::{Effect, Result};
 
@@ -65,7 +65,7 @@ impl RuntimePool {
     }
 
     /// A statement on cells.
-    pub(super) async fn run_on_cells(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
+    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[SqlValue]) -> Result<Reply> {
         let connection = self.share().await?;
         connection.as_ref().expect("an open connection").run_on_cells(statement, values).await
     }

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::cells::{self, OfCells};
+use super::cells::{self, CellStatement};
 use super::connection::Connection;
 use super::failure::{code, refused};
 use super::grants::{self, Account};
 use super::inserts;
 use super::options::{Options, Scheme};
-use super::statements::{Text, tables};
+use super::statements::{Text, create_tables};
 use super::wire::{Batch, PendingResponse, Reply, StatementId, WireError, WireResult};
-use crate::engines::sql::{Query, QueryResult, Statement, Value};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// Beginning and end of a transaction. A client that is stopped within must not block a lock: MariaDB was told so with the session,
@@ -71,8 +71,8 @@ impl PreparedConnection {
             .map(|statement| Text::of(*statement, options.scheme, table))
             .collect();
         let tables = match options.scheme {
-            Scheme::Row => tables(table).to_vec(),
-            Scheme::Insert => inserts::tables(table).to_vec(),
+            Scheme::Row => create_tables(table).to_vec(),
+            Scheme::Insert => inserts::create_tables(table).to_vec(),
             // The session that draws a token makes the table.
             Scheme::Session => Vec::new(),
         };
@@ -97,11 +97,11 @@ impl PreparedConnection {
         let query = "SELECT SLEEP(0.002) OR SYSDATE(6) <= NOW(6)";
         let reply = self.connection.answer(self.connection.command(query)).await?;
         match reply.rows.first().and_then(|row| row.first()) {
-            Some(Value::Bytes(text)) if text == b"1" => {
+            Some(SqlValue::Bytes(text)) if text == b"1" => {
                 let options = self.connection.options();
                 let message = format!(
                     "{} at {}: the server runs with sysdate-is-now, and locks need the time when it is asked for",
-                    options.engine, options.place
+                    options.engine, options.shown_as
                 );
                 Err(Error::new(ErrorKind::Invalid, message))
             }
@@ -117,12 +117,12 @@ impl PreparedConnection {
         let options = self.connection.options();
         let reply = self.connection.answer(self.connection.command(&inserts::is_fit(&options.table))).await?;
         match reply.rows.first().and_then(|row| row.first()) {
-            Some(Value::Bytes(text)) if text == b"1" => Ok(()),
+            Some(SqlValue::Bytes(text)) if text == b"1" => Ok(()),
             _ => {
                 let message = format!(
                     "{} at {}: the table {} must be of InnoDB and have a unique key on unique_mutex alone; \
                      docs/engines/mysql.md says what it needs",
-                    options.engine, options.place, options.table
+                    options.engine, options.shown_as, options.table
                 );
                 Err(Error::new(ErrorKind::Invalid, message))
             }
@@ -164,20 +164,20 @@ impl PreparedConnection {
     /// # Errors
     /// What the server says, and [`ErrorKind::Invalid`] for a value that is longer than it lets anybody send: it would end the
     /// connection, on which others wait for their answers.
-    pub(super) async fn run_on_cells(&self, statement: OfCells, values: &[Value]) -> Result<Reply> {
+    pub(super) async fn run_on_cells(&self, statement: CellStatement, values: &[SqlValue]) -> Result<Reply> {
         let ForCells { statements, longest } = self.of_cells.get_or_try_init(|| self.prepare_cells()).await?;
-        let is = values.iter().map(Value::length).max().unwrap_or_default();
+        let is = values.iter().map(SqlValue::length).max().unwrap_or_default();
         if is + BESIDE_A_VALUE > *longest {
             let (options, most) = (self.connection.options(), longest.saturating_sub(BESIDE_A_VALUE));
             let message = format!(
                 "{} at {}: the value is {is} bytes long, and the server takes {most} at most; raise its max_allowed_packet, \
                  which is {longest}",
-                options.engine, options.place
+                options.engine, options.shown_as
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let (text, prepared) = &statements[statement as usize];
-        let asked = self.connection.execute(*prepared, &text.values(values));
+        let asked = self.connection.execute(*prepared, &text.params(values));
         match self.connection.answer(asked).await {
             Err(error) => Err(self.connection.with_grants(error, grants::of_cells).await),
             reply => reply,
@@ -202,21 +202,21 @@ impl PreparedConnection {
     async fn prepare_for_sweep(&self, statement: Statement) -> Result<(Text, StatementId)> {
         let options = self.connection.options();
         let text = Text::of(statement, options.scheme, &options.table);
-        let prepared = self.connection.answer(self.connection.prepare(&text.words)).await?;
+        let prepared = self.connection.answer(self.connection.prepare(&text.sql)).await?;
         Ok((text, prepared))
     }
 
     async fn prepare_cells(&self) -> Result<ForCells> {
         let table = &self.connection.options().table;
         let asked = self.connection.command("SELECT @@max_allowed_packet");
-        let made = [cells::table(table)];
+        let made = [cells::create_table(table)];
         let statements = {
-            let texts = OfCells::texts(table);
+            let texts = CellStatement::texts(table);
             prepare_or_make(&self.connection, texts, &made, grants::of_cells).await?
         };
         let reply = self.connection.answer(asked).await.map_err(|error| error.with_effect(Effect::None))?;
         let longest = match reply.rows.first() {
-            Some([Value::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+            Some([SqlValue::Bytes(text)]) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             _ => None,
         };
         Ok(ForCells { statements, longest: longest.unwrap_or(usize::MAX) })
@@ -267,14 +267,14 @@ impl PreparedConnection {
                 &self.statements[query.statement as usize - first as usize]
             }
         };
-        batch.execute(*statement, &text.values(&query.values));
+        batch.execute(*statement, &text.params(&query.values));
     }
 }
 
 fn query_result(statement: Statement, reply: Reply) -> QueryResult {
     let rows = match statement {
         // Only then: otherwise the number is that of an earlier statement.
-        Statement::ClaimFree if reply.matched > 0 => vec![vec![Value::Int(reply.insert_id as i64)]],
+        Statement::ClaimUncontended if reply.matched > 0 => vec![vec![SqlValue::Int(reply.insert_id as i64)]],
         _ => reply.rows.to_vecs(),
     };
     QueryResult { rows, changed: reply.matched }
@@ -314,7 +314,7 @@ async fn prepare_or_make(
 
 async fn prepare(connection: &Connection, texts: &[Text]) -> WireResult<Vec<StatementId>> {
     let mut batch = Batch::default();
-    texts.iter().for_each(|text| batch.prepare(&text.words));
+    texts.iter().for_each(|text| batch.prepare(&text.sql));
     let mut prepared = Vec::with_capacity(texts.len());
     for reply in connection.send(batch) {
         prepared.push(reply.statement_id().await?);

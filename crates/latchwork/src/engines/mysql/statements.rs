@@ -1,17 +1,18 @@
-//! How MySQL and MariaDB spell the statements.
+//! The SQL of MySQL and MariaDB.
 
 use super::inserts;
 use super::options::Scheme;
 use super::wire::MysqlParam;
-use crate::engines::sql::{self, FENCE, LOCKS, Statement, Value};
+use crate::engines::sql::{self, FENCE, LOCKS, SqlValue, Statement};
 
-/// Microseconds on the database's clock. `SYSDATE` is read when it is reached, behind every wait for a locked row; all others were
-/// read when the statement began. Every session is in UTC.
+/// Microseconds on the database's clock. `SYSDATE` is evaluated when it is reached, after any wait for a locked
+/// row. All other functions return the time at which the statement began. Every session is in UTC.
 pub(super) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
-/// A statement as it is sent: `?` for each value, and which value each of them is.
+/// The SQL of a statement as it is sent, with `?` for each parameter.
 pub(super) struct Text {
-    pub(super) words: String,
+    pub(super) sql: String,
+    /// The index of the value for each parameter.
     order: Vec<usize>,
 }
 
@@ -26,9 +27,9 @@ impl Text {
         })
     }
 
-    /// From values that are numbered from `$1` on and may be used more than once.
+    /// From SQL with parameters that are numbered from `$1` on. A number may occur more than once.
     pub(super) fn numbered(text: &str) -> Self {
-        let (mut words, mut order) = (String::new(), Vec::new());
+        let (mut sql, mut order) = (String::new(), Vec::new());
         for (index, part) in text
             .lines()
             .filter(|line| !line.starts_with("--"))
@@ -39,36 +40,36 @@ impl Text {
         {
             let digits = if index == 0 { 0 } else { part.bytes().take_while(u8::is_ascii_digit).count() };
             if let Ok(number) = part[..digits].parse::<usize>() {
-                words.push('?');
+                sql.push('?');
                 order.push(number - 1);
             }
-            words.push_str(&part[digits..]);
+            sql.push_str(&part[digits..]);
         }
-        Self { words, order }
+        Self { sql, order }
     }
 
-    /// The values in the order of their marks.
-    pub(super) fn values<'a>(&self, values: &'a [Value]) -> Vec<MysqlParam<'a>> {
+    /// The values in the order of the parameters.
+    pub(super) fn params<'a>(&self, values: &'a [SqlValue]) -> Vec<MysqlParam<'a>> {
         self.order.iter().map(|index| MysqlParam::from(&values[*index])).collect()
     }
 }
 
 fn own(statement: Statement) -> Option<&'static str> {
     match statement {
-        Statement::ClaimFree => Some(include_str!("sql/claim_free.sql")),
-        // Not IGNORE: that would leave a shared lock on a row that is there, and two who have one wait for each other.
+        Statement::ClaimUncontended => Some(include_str!("sql/claim_uncontended.sql")),
+        // Not INSERT IGNORE: that leaves a shared lock on an existing row, and two transactions with one deadlock.
         Statement::MakeRow => Some(
             "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(f.token), 0) FROM {lock} AS f WHERE f.name = '' \
                  ON DUPLICATE KEY UPDATE token = {lock}.token",
         ),
-        // Nobody can be told.
-        Statement::Tell => Some("DO 0"),
+        // The server cannot push.
+        Statement::Notify => Some("DO 0"),
         _ => None,
     }
 }
 
-/// What makes the tables. Names are bytes: the usual collations take `a`, `A`, `ä` and `a ` for the same.
-pub(super) fn tables(table: &str) -> [String; 2] {
+/// The statements that create the tables. Names are bytes: in the usual collations `a`, `A`, `ä` and `a ` are equal.
+pub(super) fn create_tables(table: &str) -> [String; 2] {
     [
         format!(
             "CREATE TABLE IF NOT EXISTS {table}_lock (
@@ -93,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_follow_their_numbers() {
-        let text = Text::numbered("-- $9 is only spoken of\nSET a = $2, b = $12 WHERE c = $1 AND d = $2");
-        assert_eq!(text.words, "SET a = ?, b = ? WHERE c = ? AND d = ?");
+    fn parameters_are_ordered_by_their_numbers() {
+        let text = Text::numbered("-- $9 is only in a comment\nSET a = $2, b = $12 WHERE c = $1 AND d = $2");
+        assert_eq!(text.sql, "SET a = ?, b = ? WHERE c = ? AND d = ?");
         assert_eq!(text.order, [1, 11, 0, 1]);
     }
 
     #[test]
-    fn every_statement_has_words() {
+    fn every_statement_has_sql() {
         for (scheme, statements) in [
             (Scheme::Row, &Statement::ALL[..]),
             (Scheme::Insert, &Statement::OF_INSERT),
@@ -108,8 +109,8 @@ mod tests {
         ] {
             for statement in statements.iter().chain(&Statement::OF_SWEEP) {
                 let text = Text::of(*statement, scheme, "t");
-                assert!(!text.words.is_empty(), "{statement:?}");
-                assert!(!text.words.contains(['{', '$']), "{statement:?}: {}", text.words);
+                assert!(!text.sql.is_empty(), "{statement:?}");
+                assert!(!text.sql.contains(['{', '$']), "{statement:?}: {}", text.sql);
             }
         }
     }

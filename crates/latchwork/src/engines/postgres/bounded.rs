@@ -1,7 +1,7 @@
 //! A stream that limits the length of every message and every reply.
 //!
 //! The driver trusts every length that a server sends, and keeps all rows of a reply. So the server would
-//! decide how much memory this process uses. This stream therefore reads the message headers as they pass.
+//! decide how much memory this process uses. This stream therefore reads the header of every message.
 
 use std::io;
 use std::pin::Pin;
@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::wire::MOST;
+use super::wire::{MAX_MESSAGE, NOT_POSTGRES, reply_too_long};
 
 /// The driver's overhead per message, in bytes, at most.
-const BESIDES: usize = 128;
+const MESSAGE_OVERHEAD: usize = 128;
 /// The message types that matter here.
 const READY: u8 = b'Z';
 const NOTICE: u8 = b'N';
@@ -21,12 +21,12 @@ const NOTIFICATION: u8 = b'A';
 /// Reads from `S`, and fails when a message or a reply is too long.
 pub(super) struct Bounded<S> {
     stream: S,
-    passing: Passing,
+    progress: MessageProgress,
 }
 
 /// The message that is being received.
 #[derive(Default)]
-struct Passing {
+struct MessageProgress {
     /// The received part of its header: type and length.
     head: [u8; 5],
     head_length: usize,
@@ -41,18 +41,20 @@ struct Passing {
 impl<S> Bounded<S> {
     /// Wraps a stream on which nothing has been received yet.
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, passing: Passing::default() }
+        Self { stream, progress: MessageProgress::default() }
     }
 }
 
-impl Passing {
+impl MessageProgress {
+    /// Accounts for received bytes.
+    ///
     /// # Errors
-    /// If it is too long, or not a message.
-    fn pass(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+    /// If a message or a reply is too long, or the bytes are not a message.
+    fn receive(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
             if self.body_left > 0 {
-                let passed = self.body_left.min(bytes.len());
-                (self.body_left, bytes) = (self.body_left - passed, &bytes[passed..]);
+                let received = self.body_left.min(bytes.len());
+                (self.body_left, bytes) = (self.body_left - received, &bytes[received..]);
                 continue;
             }
             let more = (self.head.len() - self.head_length).min(bytes.len());
@@ -61,25 +63,25 @@ impl Passing {
             (self.head_length, bytes) = (self.head_length + more, rest);
             if self.head_length == self.head.len() {
                 self.head_length = 0;
-                self.begin()?;
+                self.begin_body()?;
             }
         }
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin_body(&mut self) -> Result<(), String> {
         let [kind, length @ ..] = self.head;
         self.body_left = match u32::from_be_bytes(length) as usize {
-            length @ 4..=MOST => length - 4,
-            _ => return Err("it does not speak the protocol of PostgreSQL".to_owned()),
+            length @ 4..=MAX_MESSAGE => length - 4,
+            _ => return Err(NOT_POSTGRES.to_owned()),
         };
         match kind {
             READY => (self.was_ready, self.kept) = (true, 0),
             // Asynchronous messages, which the driver does not keep.
             NOTICE | NOTIFICATION if self.was_ready => {}
-            _ => self.kept += self.body_left + BESIDES,
+            _ => self.kept += self.body_left + MESSAGE_OVERHEAD,
         }
-        if self.kept > MOST { Err(format!("an answer of more than {} MB", MOST >> 20)) } else { Ok(()) }
+        if self.kept > MAX_MESSAGE { Err(reply_too_long()) } else { Ok(()) }
     }
 }
 
@@ -91,7 +93,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        match self.passing.pass(&buffer.filled()[before..]) {
+        match self.progress.receive(&buffer.filled()[before..]) {
             Ok(()) => read,
             Err(why) => {
                 buffer.set_filled(before);
@@ -127,31 +129,32 @@ mod tests {
         [&[kind][..], &(length as u32 + 4).to_be_bytes(), &vec![0; length]].concat()
     }
 
-    /// At every possible split.
     #[test]
-    fn messages_pass_whole_and_in_pieces_and_too_long_ones_do_not() {
+    fn messages_are_received_at_every_split_and_rejected_when_too_long() {
         let good = [message(b'R', 4), message(READY, 1), message(b'D', 300), message(READY, 1)].concat();
         for size in 1..good.len() {
-            let mut passing = Passing::default();
-            assert_eq!(good.chunks(size).try_for_each(|piece| passing.pass(piece)), Ok(()));
-            assert_eq!((passing.kept, passing.head_length, passing.body_left), (0, 0, 0));
+            let mut progress = MessageProgress::default();
+            assert_eq!(good.chunks(size).try_for_each(|piece| progress.receive(piece)), Ok(()));
+            assert_eq!((progress.kept, progress.head_length, progress.body_left), (0, 0, 0));
         }
-        for length in [0_u32, 3, MOST as u32 + 1, i32::MAX as u32, u32::MAX] {
-            assert!(Passing::default().pass(&[&b"R"[..], &length.to_be_bytes()].concat()).is_err());
+        for length in [0_u32, 3, MAX_MESSAGE as u32 + 1, i32::MAX as u32, u32::MAX] {
+            assert!(
+                MessageProgress::default().receive(&[&b"R"[..], &length.to_be_bytes()].concat()).is_err()
+            );
         }
     }
 
     #[test]
-    fn an_answer_has_an_end_and_what_is_said_unasked_needs_none() {
+    fn a_reply_is_limited_and_asynchronous_messages_are_not() {
         let count = |kind, most| {
-            let (mut passing, one) = (Passing::default(), message(kind, 1_000));
-            passing.pass(&message(READY, 1)).expect("it is ready");
-            (0..most).take_while(|_| passing.pass(&one).is_ok()).count()
+            let (mut progress, one) = (MessageProgress::default(), message(kind, 1_000));
+            progress.receive(&message(READY, 1)).expect("the server is ready");
+            (0..most).take_while(|_| progress.receive(&one).is_ok()).count()
         };
-        assert!((MOST / 1_200..MOST / 1_000).contains(&count(b'D', usize::MAX)));
-        assert_eq!(count(NOTIFICATION, MOST / 500), MOST / 500);
-        let mut new = Passing::default();
-        let kept = std::iter::repeat_with(|| new.pass(&message(NOTICE, 1_000))).take_while(Result::is_ok);
-        assert!(kept.count() < MOST / 1_000, "what is said before it is ready is kept");
+        assert!((MAX_MESSAGE / 1_200..MAX_MESSAGE / 1_000).contains(&count(b'D', usize::MAX)));
+        assert_eq!(count(NOTIFICATION, MAX_MESSAGE / 500), MAX_MESSAGE / 500);
+        let mut new = MessageProgress::default();
+        let kept = std::iter::repeat_with(|| new.receive(&message(NOTICE, 1_000))).take_while(Result::is_ok);
+        assert!(kept.count() < MAX_MESSAGE / 1_000, "notices before the server is ready are kept");
     }
 }

@@ -1,36 +1,37 @@
-//! Cells: a row each in a table of its own, which is made when the first cell is used. A deleted cell keeps its row, so that
-//! no version is ever given twice.
+//! Cells: one row for each, in a table that is created when the first cell is used. A deleted cell keeps its
+//! row, so that no version is ever used twice.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
 
-use super::Server;
 use super::connection::Connection;
 use super::grants;
+use super::rows::PostgresRows;
 use super::statements::NOW;
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::engines::sql;
 use crate::{Error, ErrorKind, LockName, Result};
 
 const READ: &str = "SELECT version, value FROM {cell} WHERE name = $1 AND value IS NOT NULL";
-const LOOK: &str = "SELECT version FROM {cell} WHERE name = $1 AND value IS NOT NULL";
+const READ_VERSION: &str = "SELECT version FROM {cell} WHERE name = $1 AND value IS NOT NULL";
 const WRITE: &str = include_str!("sql/write_cell.sql");
 
 /// The cells of one client.
-pub(super) struct PostgresCells(pub(super) Arc<Server>);
+pub(super) struct PostgresCells(pub(super) Arc<PostgresRows>);
 
-/// What makes the table.
-pub(super) fn table(table: &str) -> String {
+/// The statement that creates the table.
+pub(super) fn create_table(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table}_cell (name bytea PRIMARY KEY, version bigint NOT NULL, value bytea);"
     )
 }
 
-/// Where the watchers of a cell listen. Two cells that share a channel wake each other's watchers, and nothing else.
+/// The channel of a cell's watchers. If two cells share a channel, each also wakes the watchers of the other,
+/// which does no harm.
 fn channel(table: &str, name: &LockName) -> String {
-    // FNV-1a: the same in every process and every version.
+    // FNV-1a gives the same hash in every process and every version.
     let bytes = table.bytes().chain([0]).chain(name.as_str().bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -43,7 +44,7 @@ impl PostgresCells {
         &self.0.shared.options.table
     }
 
-    /// Runs a statement; once more, if its table had to be made.
+    /// Runs a statement, and repeats it if its table had to be created.
     async fn run(
         &self,
         connection: &Connection,
@@ -52,19 +53,20 @@ impl PostgresCells {
     ) -> Result<Vec<tokio_postgres::Row>> {
         let text = text.replace("{cell}", &format!("{}_cell", self.table())).replace("{now}", NOW);
         let sql = || grants::of_cells(&self.0.shared.options);
-        // The statements for the tables of locks would not help.
+        // A denied statement suggests the grants for the tables of locks, which would not help here.
         let denied = |error: Error| if error.sql().is_some() { error.with_sql(sql()) } else { error };
         if let Some(rows) = connection.query(&text, values).await.map_err(denied)? {
             return Ok(rows);
         }
-        connection.make_tables(&table(self.table()), sql()).await?;
-        let gone =
-            || Error::new(ErrorKind::Unreachable, "postgres: the table of cells was made, and is gone again");
-        connection.query(&text, values).await.map_err(denied)?.ok_or_else(gone)
+        connection.create_tables(&create_table(self.table()), sql()).await?;
+        let dropped = || {
+            Error::new(ErrorKind::Unreachable, "postgres: the table of cells was created, and dropped again")
+        };
+        connection.query(&text, values).await.map_err(denied)?.ok_or_else(dropped)
     }
 
     /// Runs a statement that only reads.
-    async fn look(
+    async fn read_row(
         &self,
         connection: &Connection,
         text: &str,
@@ -77,8 +79,8 @@ impl PostgresCells {
     }
 
     async fn version_of(&self, connection: &Connection, name: &LockName) -> Result<Version> {
-        let row = self.look(connection, LOOK, name).await?;
-        Ok(row.map_or(Version::ABSENT, |row| version(row.get(0))))
+        let row = self.read_row(connection, READ_VERSION, name).await?;
+        Ok(row.map_or(Version::ABSENT, |row| version(row.get("version"))))
     }
 }
 
@@ -87,10 +89,10 @@ fn version(number: i64) -> Version {
 }
 
 impl Cells for PostgresCells {
-    /// Changes are told, except through a pooler that lets nobody listen.
+    /// The server sends notifications of changes, except through a pooler.
     fn look_in(&self, unchanged_for: Duration) -> Duration {
         if self.0.shared.is_known_pooled() {
-            sql::look_at_cell_in(unchanged_for)
+            sql::poll_cell_in(unchanged_for)
         } else {
             Duration::from_secs(5)
         }
@@ -98,54 +100,55 @@ impl Cells for PostgresCells {
 
     async fn read(&self, name: &LockName) -> Result<CellState> {
         let pool = self.0.pool().await?;
-        let (_beside, connection) = pool.beside().await;
-        let row = self.look(connection, READ, name).await?;
-        Ok(row.map_or(CellState::ABSENT, |row| CellState::new(version(row.get(0)), row.get(1))))
+        let (_guard, connection) = pool.main().await;
+        let row = self.read_row(connection, READ, name).await?;
+        Ok(row.map_or(CellState::ABSENT, |row| CellState::new(version(row.get("version")), row.get("value"))))
     }
 
     async fn has_changed(&self, name: &LockName, seen: Version) -> Result<bool> {
         let pool = self.0.pool().await?;
-        let (_beside, connection) = pool.beside().await;
+        let (_guard, connection) = pool.main().await;
         Ok(self.version_of(connection, name).await? != seen)
     }
 
     async fn write_if(&self, name: &LockName, seen: Version, value: Option<&[u8]>) -> Result<Written> {
-        // Such a version was never given.
+        // No cell has such a version.
         let Ok(seen) = i64::try_from(seen.get()) else { return Ok(Written::Changed) };
         let (pool, channel) = (self.0.pool().await?, channel(self.table(), name));
         let name = name.as_str().as_bytes();
         let values: [(&(dyn ToSql + Sync), Type); 4] =
             [(&name, Type::BYTEA), (&value, Type::BYTEA), (&seen, Type::INT8), (&channel, Type::TEXT)];
-        let (_beside, connection) = pool.beside().await;
+        let (_guard, connection) = pool.main().await;
         let rows = sql::retry_on_conflict(|| self.run(connection, WRITE, &values)).await?;
         Ok(match (rows.first(), value) {
             (None, _) => Written::Changed,
             (Some(_), None) => Written::Done(Version::ABSENT),
-            (Some(row), Some(_)) => Written::Done(version(row.get(0))),
+            (Some(row), Some(_)) => Written::Done(version(row.get("version"))),
         })
     }
 
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
         let (pool, channel) = (self.0.pool().await?, channel(self.table(), name));
         let listen = async {
-            let (_beside, connection) = pool.beside().await;
-            // To listen twice is to listen once. Behind a pooler nobody hears anything, and the core looks.
+            let (_guard, connection) = pool.main().await;
+            // A second LISTEN has no effect. Behind a pooler there are no notifications, and the core polls.
             if !self.0.shared.is_known_pooled() {
                 connection.command(&format!("LISTEN {channel}")).await?;
             }
             Ok(())
         };
-        let look = async {
-            let (_beside, connection) = pool.beside().await;
+        let check = async {
+            let (_guard, connection) = pool.main().await;
             Ok(self.version_of(connection, name).await? != seen)
         };
-        let (leaves, left, is_pooled) = (pool.clone(), channel.clone(), self.0.shared.is_known_pooled());
-        let end = move || async move {
-            let (_beside, connection) = leaves.beside().await;
+        let is_pooled = self.0.shared.is_known_pooled();
+        let (last_pool, last_channel) = (pool.clone(), channel.clone());
+        let unlisten = move || async move {
+            let (_guard, connection) = last_pool.main().await;
             if !is_pooled {
-                let _ = connection.command(&format!("UNLISTEN {left}")).await;
+                let _ = connection.command(&format!("UNLISTEN {last_channel}")).await;
             }
         };
-        pool.cell_news().until_told(&channel, listen, look, end).await
+        pool.cell_subscriptions().until_told(&channel, listen, check, unlisten).await
     }
 }

@@ -1,4 +1,4 @@
-//! One connection: statements that were prepared, and messages that arrive.
+//! One connection: its prepared statements, and the notifications that arrive on it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -12,16 +12,16 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, Row};
 
-use super::Shared;
-use super::failure::{failed, not_connected, not_made, refused};
+use super::errors::{failed, not_connected, not_created, refused};
 use super::options::{Options, Scheme};
+use super::rows::Shared;
 use super::statements::{text, types};
 use super::{grants, inserts, statements};
 use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
 use crate::engines::cell_subscriptions::{CellSubscriptions, SubscriptionsDriven};
 use crate::engines::close_flag::{CloseFlag, ClosesOnDrop};
-use crate::engines::sql::{Query, QueryResult, Statement, Value};
+use crate::engines::sql::{Query, QueryResult, SqlValue, Statement};
 use crate::engines::waiter_table::Notification;
 use crate::net::abandon::AbandonGuard;
 use crate::net::deadline;
@@ -43,41 +43,45 @@ macro_rules! limits {
         )
     };
 }
-const SESSION: &str = limits!("false");
+const SET_LIMITS: &str = limits!("false");
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// Behind a pooler the session belongs to another client the next moment, and session settings would affect
-/// that client.
+/// Behind a pooler the session may belong to another client after the transaction, and session settings would
+/// affect that client.
 const BEGIN_LIMITED: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", limits!("true"));
 
-/// A connection. It never comes back to life: whoever finds it closed opens another.
+/// A connection. Once closed it stays closed; its users open another.
 pub(super) struct Connection {
     client: Client,
     statements: Statements,
     close_flag: Arc<CloseFlag>,
     driver: AbortHandle,
-    /// What it said of cells that are watched.
+    /// The subscriptions to watched cells.
     pub(super) cells: Arc<CellSubscriptions>,
     shared: Arc<Shared>,
 }
 
-/// Those of a scheme, in the order of their numbers.
+/// The statements of a scheme.
 enum Statements {
-    /// Known to the server.
-    Prepared(Vec<tokio_postgres::Statement>),
-    /// Sent whole each time: behind a pooler, nobody knows which server comes next.
-    Texts(Vec<String>),
+    /// Prepared on the server.
+    Prepared(Vec<(Statement, tokio_postgres::Statement)>),
+    /// Sent as text each time: behind a pooler, each may run on another server connection.
+    Texts(Vec<(Statement, String)>),
 }
 
-/// Closes a connection when dropped.
-struct HalfOpen(Option<AbortHandle>);
+fn find<T>(statements: &[(Statement, T)], statement: Statement) -> Option<&T> {
+    statements.iter().find(|(known, _)| *known == statement).map(|(_, found)| found)
+}
 
-impl Drop for HalfOpen {
+/// Aborts the driver task when dropped.
+struct DriverGuard(Option<AbortHandle>);
+
+impl Drop for DriverGuard {
     fn drop(&mut self) {
         self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
-/// Lets a connection do its work from now on.
+/// Starts the task that drives the connection and delivers its notifications.
 fn drive<S, T>(
     (driven, cells): (ClosesOnDrop, SubscriptionsDriven),
     (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
@@ -89,7 +93,7 @@ where
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             if let AsyncMessage::Notification(message) = message {
-                match read_message(message.payload()) {
+                match read_notification(message.payload()) {
                     Some((id, token)) => driven.0.waiters.deliver(id, Notification::Granted(token)),
                     None => cells.0.tell(message.channel()),
                 }
@@ -100,14 +104,15 @@ where
 }
 
 impl Connection {
-    /// Connects and prepares the statements; makes the tables if they are missing.
+    /// Connects and prepares the statements. Creates the tables if they are missing.
     ///
     /// # Errors
-    /// What the server says. [`ErrorKind::Denied`] with what would make the tables, if this user may not.
+    /// The error of the server. [`ErrorKind::Denied`] with the SQL that creates the tables, if this user may not.
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self> {
         let options = &shared.options;
-        let unreachable =
-            |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
+        let unreachable = |why: &str| {
+            Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.shown_as))
+        };
         let close_flag = CloseFlag::new(&shared.waiters);
         let cells = Arc::<CellSubscriptions>::default();
         let driven = (ClosesOnDrop(close_flag.clone()), SubscriptionsDriven(cells.clone()));
@@ -120,50 +125,53 @@ impl Connection {
         let statements = Statements::Texts(Vec::new());
         // If opening is cancelled, the connection must not stay until every statement sent on it has waited
         // for its locks.
-        let mut half_open = HalfOpen(Some(driver.clone()));
+        let mut driver_guard = DriverGuard(Some(driver.clone()));
         let mut open = Self { client, statements, close_flag, cells, driver, shared: shared.clone() };
-        let limit = tokio::time::timeout(REQUEST_LIMIT, open.get_ready());
+        let limit = tokio::time::timeout(REQUEST_LIMIT, open.set_up());
         limit.await.unwrap_or_else(|_| Err(unreachable("no answer to its first statements")))?;
-        half_open.0 = None;
+        driver_guard.0 = None;
         Ok(open)
     }
 
     /// Prepares the statements. Creates the tables if they are missing.
-    async fn get_ready(&mut self) -> Result<()> {
+    async fn set_up(&mut self) -> Result<()> {
         let shared = self.shared.clone();
         match self.prepare().await {
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 let sql = grants::of_locks(&shared.options).unwrap_or_default();
-                self.make_tables(&self.tables(), sql).await?;
+                self.create_tables(&self.table_statements(), sql).await?;
                 self.prepare().await.map_err(|error| refused(&error, &shared.options))
             }
             prepared => prepared.map_err(|error| refused(&error, &shared.options)),
         }
     }
 
-    async fn prepare(&mut self) -> std::result::Result<(), tokio_postgres::Error> {
+    async fn prepare(&mut self) -> PostgresResult<()> {
         let (client, table, scheme) = (&self.client, &self.shared.options.table, self.shared.options.scheme);
         let statements = self.statements_used().iter().copied();
         if self.shared.is_pooled(client).await? {
-            self.statements =
-                Statements::Texts(statements.map(|statement| text(statement, scheme, table)).collect());
-            // Nothing is prepared, so this is what finds out whether the tables are there.
-            let nothing = Value::Bytes(Vec::new());
+            let texts = statements.map(|statement| (statement, text(statement, scheme, table)));
+            self.statements = Statements::Texts(texts.collect());
+            // Nothing is prepared, so this query finds out whether the tables exist.
+            let empty = SqlValue::Bytes(Vec::new());
             let probe = match scheme {
-                Scheme::Insert => Query::new(Statement::Held, [nothing, Value::Int(0)]),
-                _ => Query::new(Statement::Find, [nothing.clone(), nothing]),
+                Scheme::Insert => Query::new(Statement::ReadInserted, [empty, SqlValue::Int(0)]),
+                _ => Query::new(Statement::FindEntry, [empty.clone(), empty]),
             };
-            return self.ask_between(BEGIN_LIMITED, &[probe], "COMMIT").await.map(drop);
+            return self.run_between_on_server(BEGIN_LIMITED, &[probe], "COMMIT").await.map(drop);
         }
         // Sent first: preparing a statement may have to wait for a lock, too.
-        let limited: Preparing<'_> = Box::pin(async { client.batch_execute(SESSION).await.map(|()| None) });
+        let limited: Preparing<'_> =
+            Box::pin(async { client.batch_execute(SET_LIMITS).await.map(|()| None) });
         let preparing = statements.map(|statement| -> Preparing<'_> {
             Box::pin(async move {
-                client.prepare_typed(&text(statement, scheme, table), types(statement)).await.map(Some)
+                let prepared =
+                    client.prepare_typed(&text(statement, scheme, table), types(statement)).await?;
+                Ok(Some((statement, prepared)))
             })
         });
         let prepared = all([limited].into_iter().chain(preparing)).await.into_iter();
-        let prepared = prepared.collect::<std::result::Result<Vec<_>, _>>()?;
+        let prepared = prepared.collect::<PostgresResult<Vec<_>>>()?;
         self.statements = Statements::Prepared(prepared.into_iter().flatten().collect());
         Ok(())
     }
@@ -175,29 +183,30 @@ impl Connection {
     fn statements_used(&self) -> &'static [Statement] {
         match self.shared.options.scheme {
             Scheme::Row => &Statement::ALL,
-            Scheme::Insert => &Statement::OF_INSERT[..7],
-            // Nothing but sweeps.
+            Scheme::Insert => &inserts::USED,
+            // Only the statements of sweeps, which are not prepared.
             Scheme::Session => &[],
         }
     }
 
-    /// What makes the tables of its scheme.
-    fn tables(&self) -> String {
+    /// The statements that create the tables of its scheme.
+    fn table_statements(&self) -> String {
         let options = &self.shared.options;
         match options.scheme {
-            Scheme::Insert => inserts::tables(&options.table),
-            _ => statements::tables(&options.table),
+            Scheme::Insert => inserts::create_tables(&options.table),
+            _ => statements::create_tables(&options.table),
         }
     }
 
     /// # Errors
-    /// What the server says. If the user may not make them, with `sql` for an administrator.
-    pub(super) async fn make_tables(&self, tables: &str, sql: String) -> Result<()> {
+    /// The error of the server. If the user may not create them, with `sql` for an administrator.
+    pub(super) async fn create_tables(&self, tables: &str, sql: String) -> Result<()> {
         let options = &self.shared.options;
         for _ in 0..3 {
             // All of it is one transaction.
             match self.client.batch_execute(&format!("{}; {tables}", limits!("true"))).await {
-                // Two that make the same table at once: one finds half of what the other has just made.
+                // Two clients create the same table at once: one of them finds a part of what the other has
+                // just created.
                 Err(error)
                     if matches!(
                         error.code(),
@@ -207,17 +216,17 @@ impl Connection {
                                 | &SqlState::DUPLICATE_OBJECT
                         )
                     ) => {}
-                Err(error) => return Err(not_made(&error, options, sql)),
+                Err(error) => return Err(not_created(&error, options, sql)),
                 Ok(()) => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// A statement that was not prepared. `None` if its table is not there.
+    /// Runs a statement that is not prepared. `None` if its table does not exist.
     ///
     /// # Errors
-    /// What the server says.
+    /// The error of the server.
     pub(super) async fn query(
         &self,
         text: &str,
@@ -228,12 +237,12 @@ impl Connection {
             false => self.client.query_typed(text, values).await,
             true => {
                 let command = async |text| self.client.batch_execute(text).await.map(|()| Vec::new());
-                let asked: [Pin<Box<dyn Future<Output = _> + Send>>; 3] = [
+                let requests: [Pin<Box<dyn Future<Output = _> + Send>>; 3] = [
                     Box::pin(command(BEGIN_LIMITED)),
                     Box::pin(self.client.query_typed(text, values)),
                     Box::pin(command("COMMIT")),
                 ];
-                let answers: std::result::Result<Vec<_>, _> = all(asked).await.into_iter().collect();
+                let answers: PostgresResult<Vec<_>> = all(requests).await.into_iter().collect();
                 answers.map(|answers| answers.concat())
             }
         };
@@ -249,19 +258,19 @@ impl Connection {
         self.close_flag.is_closed() || self.client.is_closed()
     }
 
-    /// Ends it at once, whatever is under way on it.
+    /// Ends it at once, even with requests under way.
     pub(super) fn close(&self) {
         self.close_flag.close();
         self.driver.abort();
     }
 
-    /// Statements in one round trip, each for itself or all in the open transaction.
+    /// Runs statements in one round trip, each by itself or all in the open transaction.
     ///
     /// # Errors
-    /// The first that failed.
+    /// The first error.
     pub(super) async fn run(&self, queries: &[Query]) -> Result<Vec<QueryResult>> {
         let guard = AbandonGuard::retire_if_slow(|| self.close());
-        let answers = all(queries.iter().map(|query| self.ask(query))).await;
+        let answers = all(queries.iter().map(|query| self.run_on_server(query))).await;
         guard.answered();
         answers
             .into_iter()
@@ -286,75 +295,77 @@ impl Connection {
 
     async fn run_between(&self, before: &str, queries: &[Query], after: &str) -> Result<Vec<QueryResult>> {
         let guard = AbandonGuard::retire_if_slow(|| self.close());
-        let answers = self.ask_between(before, queries, after).await;
+        let answers = self.run_between_on_server(before, queries, after).await;
         guard.answered();
         answers.map_err(|error| failed(&error, &self.shared.options))
     }
 
     /// Runs statements in one round trip, between two commands without values.
-    async fn ask_between(
+    async fn run_between_on_server(
         &self,
         before: &str,
         queries: &[Query],
         after: &str,
-    ) -> std::result::Result<Vec<QueryResult>, tokio_postgres::Error> {
+    ) -> PostgresResult<Vec<QueryResult>> {
         let command = |text: String| async move {
             if !text.is_empty() {
                 self.client.batch_execute(&text).await?;
             }
             Ok(QueryResult::default())
         };
-        let asked: Vec<Pin<Box<dyn Future<Output = Asked> + Send>>> =
+        let requests: Vec<Pin<Box<dyn Future<Output = PostgresResult<QueryResult>> + Send>>> =
             [Box::pin(command(before.to_owned())) as _]
                 .into_iter()
-                .chain(queries.iter().map(|query| Box::pin(self.ask(query)) as _))
+                .chain(queries.iter().map(|query| Box::pin(self.run_on_server(query)) as _))
                 .chain([Box::pin(command(after.to_owned())) as _])
                 .collect();
-        let mut read = all(asked).await.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
-        read.remove(0);
-        read.truncate(queries.len());
-        Ok(read)
+        let mut results = all(requests).await.into_iter().collect::<PostgresResult<Vec<_>>>()?;
+        results.remove(0);
+        results.truncate(queries.len());
+        Ok(results)
     }
 
     pub(super) async fn command(&self, text: &str) -> Result<()> {
         self.client.batch_execute(text).await.map_err(|error| failed(&error, &self.shared.options))
     }
 
-    async fn ask(&self, query: &Query) -> Asked {
+    async fn run_on_server(&self, query: &Query) -> PostgresResult<QueryResult> {
+        let statement = query.statement;
         let values = query.values.iter().map(|value| value as &(dyn ToSql + Sync));
-        let number = || query.statement as usize - self.statements_used()[0] as usize;
-        let rows = match &self.statements {
-            _ if Statement::OF_SWEEP.contains(&query.statement) => {
-                let values: Vec<_> = values.zip(types(query.statement).iter().cloned()).collect();
-                let Options { scheme, table, .. } = &*self.shared.options;
-                self.client.query_typed(&text(query.statement, *scheme, table), &values).await?
-            }
-            Statements::Prepared(prepared) => {
-                let values: Vec<_> = values.collect();
-                self.client.query(&prepared[number()], &values).await?
-            }
-            Statements::Texts(texts) => {
-                let values: Vec<_> = values.zip(types(query.statement).iter().cloned()).collect();
-                self.client.query_typed(&texts[number()], &values).await?
+        let prepared = match &self.statements {
+            Statements::Prepared(prepared) => find(prepared, statement),
+            Statements::Texts(_) => None,
+        };
+        let rows = match (prepared, &self.statements) {
+            (Some(prepared), _) => self.client.query(prepared, &values.collect::<Vec<_>>()).await?,
+            (None, statements) => {
+                let values: Vec<_> = values.zip(types(statement).iter().cloned()).collect();
+                let known = match statements {
+                    Statements::Texts(texts) => find(texts, statement),
+                    Statements::Prepared(_) => None,
+                };
+                match known {
+                    Some(text) => self.client.query_typed(text, &values).await?,
+                    // The statements of sweeps are rare.
+                    None => {
+                        let Options { scheme, table, .. } = &*self.shared.options;
+                        self.client.query_typed(&text(statement, *scheme, table), &values).await?
+                    }
+                }
             }
         };
-        let rows = rows.iter().map(read_row).collect::<std::result::Result<Vec<_>, _>>()?;
+        let rows = rows.iter().map(read_row).collect::<PostgresResult<Vec<_>>>()?;
         Ok(QueryResult { changed: rows.len() as u64, rows })
     }
 }
 
-type Asked = std::result::Result<QueryResult, tokio_postgres::Error>;
+type PostgresResult<T> = std::result::Result<T, tokio_postgres::Error>;
 
 /// Prepares a statement on the server, or runs another command.
-type Preparing<'a> = Pin<
-    Box<
-        dyn Future<Output = std::result::Result<Option<tokio_postgres::Statement>, tokio_postgres::Error>>
-            + Send
-            + 'a,
-    >,
->;
+type Preparing<'a> =
+    Pin<Box<dyn Future<Output = PostgresResult<Option<(Statement, tokio_postgres::Statement)>>> + Send + 'a>>;
 
-/// Carries all out, in the order in which they stand here: each sends its request when it is first polled.
+/// Runs all of them. The requests are sent in this order, each when its future is first polled.
 async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context: &mut Context<'_>| {
@@ -371,18 +382,18 @@ async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> 
     running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-/// `ID TOKEN`.
-fn read_message(text: &str) -> Option<(ClaimId, u64)> {
+/// The payload of a notification: `ID TOKEN`.
+fn read_notification(text: &str) -> Option<(ClaimId, u64)> {
     let (id, token) = text.split_once(' ')?;
     let id = u128::from_str_radix(id, 16).ok().filter(|_| id.len() == 32)?;
     Some((ClaimId::from_bytes(id.to_be_bytes()), token.parse().ok()?))
 }
 
-fn read_row(row: &Row) -> std::result::Result<Vec<Value>, tokio_postgres::Error> {
+fn read_row(row: &Row) -> PostgresResult<Vec<SqlValue>> {
     (0..row.len()).map(|column| row.try_get(column)).collect()
 }
 
-impl<'a> FromSql<'a> for Value {
+impl<'a> FromSql<'a> for SqlValue {
     fn from_sql(
         kind: &Type,
         raw: &'a [u8],
@@ -403,7 +414,7 @@ impl<'a> FromSql<'a> for Value {
     }
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(
         &self,
         kind: &Type,

@@ -1,43 +1,43 @@
-//! The SQL that an administrator runs for a user who may not make the tables, or may not use them. It can be run
+//! The SQL that an administrator runs for a user who may not create the tables, or may not use them. It can be run
 //! again: existing tables stay as they are.
 
 use super::options::{Options, Scheme};
 use super::{cells, inserts, session, statements};
 
-/// Locks come and go, and unused names are forgotten.
-const LOCKS: &str = "SELECT, INSERT, UPDATE, DELETE";
-/// Nothing is ever deleted from the table of cells.
-const KEPT: &str = "SELECT, INSERT, UPDATE";
+/// Rows of locks are inserted, updated and deleted.
+const LOCK_RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE";
+/// No row is ever deleted from the table of cells.
+const CELL_RIGHTS: &str = "SELECT, INSERT, UPDATE";
 
-/// The tables that locking needs; `None`: it needs no table.
+/// For the tables of locks. `None`: the scheme needs no table.
 pub(super) fn of_locks(options: &Options) -> Option<String> {
     let table = &options.table;
     match options.scheme {
         Scheme::Row => {
             let names = format!("{table}_lock, {table}_claim");
-            Some(script(options, &statements::tables(table), LOCKS, &names))
+            Some(script(options, &statements::create_tables(table), LOCK_RIGHTS, &names))
         }
         Scheme::Insert => {
             let names = format!("{table}, {table}_token");
-            Some(script(options, &inserts::tables(table), LOCKS, &names))
+            Some(script(options, &inserts::create_tables(table), LOCK_RIGHTS, &names))
         }
         Scheme::Session => None,
     }
 }
 
-/// The table of cells.
+/// For the table of cells.
 pub(super) fn of_cells(options: &Options) -> String {
     let table = &options.table;
-    script(options, &cells::table(table), KEPT, &format!("{table}_cell"))
+    script(options, &cells::create_table(table), CELL_RIGHTS, &format!("{table}_cell"))
 }
 
-/// The table of tokens, with `scheme=session`.
+/// For the table of tokens of `scheme=session`.
 pub(super) fn of_tokens(options: &Options) -> String {
     let fence = format!("{}_fence", options.table);
-    script(options, &session::table(&fence), LOCKS, &fence)
+    script(options, &session::create_table(&fence), LOCK_RIGHTS, &fence)
 }
 
-/// For a user who may not even connect.
+/// For a user who may not connect to the database.
 pub(super) fn to_connect(options: &Options) -> String {
     let (database, user) = (quoted(&options.database), quoted(&options.user));
     let connect = format!("GRANT CONNECT ON DATABASE {database} TO {user};");
@@ -52,7 +52,7 @@ fn script(options: &Options, tables: &str, rights: &str, names: &str) -> String 
     format!("-- in the database {database:?}\n{schema}{tables}\nGRANT {rights} ON {names} TO {user};")
 }
 
-/// A name as PostgreSQL takes it, whatever is in it.
+/// A quoted identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

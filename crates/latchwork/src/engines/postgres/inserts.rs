@@ -1,4 +1,4 @@
-//! How PostgreSQL spells the statements of `scheme=insert`. The columns keep whatever types the table gives them.
+//! The SQL of PostgreSQL for `scheme=insert`. The columns of the shared table may have any text type.
 
 use crate::engines::sql::{Statement, TokenTable};
 
@@ -7,13 +7,24 @@ const TOKENS: TokenTable = TokenTable {
     suffix: "token",
     name: "unique_mutex",
     value: "convert_from($1, 'UTF8')",
-    shown: "convert_to(unique_mutex, 'UTF8')",
+    name_as_bytes: "convert_to(unique_mutex, 'UTF8')",
     others: [", holder_id, since, note", ", '', 0, ''"],
     has_locks: false,
 };
 
-/// What makes the tables.
-pub(super) fn tables(table: &str) -> String {
+/// The statements that this database uses: one statement inserts, replaces and draws a token.
+pub(super) const USED: [Statement; 7] = [
+    Statement::Insert,
+    Statement::RenewInserted,
+    Statement::DeleteInserted,
+    Statement::RevokeInserted,
+    Statement::ReadInserted,
+    Statement::ListInserted,
+    Statement::OwnInserted,
+];
+
+/// The statements that create the tables.
+pub(super) fn create_tables(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table} (
   unique_mutex varchar(512) NOT NULL UNIQUE, holder_id varchar(255) NOT NULL,
@@ -26,17 +37,17 @@ CREATE TABLE IF NOT EXISTS {table}_token (
     )
 }
 
-/// The statement with the tables of this name. `now`: how the time in microseconds is spelled.
+/// The SQL of a statement for the tables of this name. `now` is the expression for the time in microseconds.
 pub(super) fn text(statement: Statement, table: &str, now: &str) -> String {
     if Statement::OF_SWEEP.contains(&statement) {
         return TOKENS.text(statement, table, now);
     }
     let age = match statement {
-        Statement::Held | Statement::HeldBelow => "($2 * interval '1 microsecond')",
+        Statement::ReadInserted | Statement::ListInserted => "($2 * interval '1 microsecond')",
         _ => "($4 * interval '1 microsecond')",
     };
     let which = match statement {
-        Statement::Held => "l.unique_mutex = convert_from($1, 'UTF8')",
+        Statement::ReadInserted => "l.unique_mutex = convert_from($1, 'UTF8')",
         _ => "starts_with(l.unique_mutex, convert_from($1, 'UTF8'))",
     };
     template(statement)
@@ -44,7 +55,7 @@ pub(super) fn text(statement: Statement, table: &str, now: &str) -> String {
             "{left}",
             "(extract(epoch FROM l.create_time + {age} - clock_timestamp()) * 1000000)::bigint",
         )
-        // Older or younger than it is, so that it is over when the ttl is.
+        // Shifted into the past or the future, so that the row expires with the ttl.
         .replace("{from}", "clock_timestamp() + ($3 - $4) * interval '1 microsecond'")
         .replace("{which}", which)
         .replace("{age}", age)
@@ -54,16 +65,16 @@ pub(super) fn text(statement: Statement, table: &str, now: &str) -> String {
 
 fn template(statement: Statement) -> &'static str {
     match statement {
-        Statement::Put => include_str!("sql/put.sql"),
-        Statement::Prolong => {
+        Statement::Insert => include_str!("sql/insert.sql"),
+        Statement::RenewInserted => {
             "UPDATE {table} AS l SET create_time = {from} WHERE unique_mutex = convert_from($1, 'UTF8') \
              AND holder_id = convert_from($2, 'UTF8') AND create_time + {age} > clock_timestamp() RETURNING true"
         }
-        Statement::Remove => {
+        Statement::DeleteInserted => {
             "DELETE FROM {table} WHERE unique_mutex = convert_from($1, 'UTF8') \
              AND holder_id IN (convert_from($2, 'UTF8'), convert_from($3, 'UTF8')) RETURNING true"
         }
-        Statement::Mark => {
+        Statement::RevokeInserted => {
             "UPDATE {table} SET holder_id = convert_from($3, 'UTF8') WHERE unique_mutex = convert_from($1, 'UTF8') \
              AND holder_id = convert_from($2, 'UTF8') RETURNING true"
         }
@@ -71,6 +82,6 @@ fn template(statement: Statement) -> &'static str {
             "SELECT true FROM {table} WHERE unique_mutex = convert_from($1, 'UTF8') \
              AND holder_id = convert_from($2, 'UTF8') FOR UPDATE SKIP LOCKED"
         }
-        _ => include_str!("sql/held.sql"),
+        _ => include_str!("sql/read_inserted.sql"),
     }
 }

@@ -1,85 +1,49 @@
-//! `postgres:` locks as rows of two tables in a PostgreSQL database (14 or newer).
+//! `postgres:` locks in a PostgreSQL database (14 or newer).
 //!
-//! The algorithm is that of every database with rows (`engines/sql`). Here the next holder is told by `NOTIFY`, on the one
-//! connection that a client's own statements go through anyway, pipelined (unless a pooler stands between).
+//! With `scheme=row`, the default, locks are rows of two tables, by the algorithm of `engines/sql`: an
+//! uncontended claim is one `INSERT ... ON CONFLICT DO UPDATE ... RETURNING token`, and any other claim is a
+//! transaction that locks the row of the lock. A client listens on a channel of its own, on the connection that
+//! its statements share and on which they are pipelined. The transaction that hands a lock over sends `NOTIFY`
+//! to the channel of the next holder. Behind a pooler neither prepared statements nor `LISTEN` work: every
+//! statement is sent as text, and waiters poll. `scheme=insert` and `scheme=session` are those of
+//! `engines/sql/insert` and `engines/sql/session`.
 
 mod bounded;
 mod cells;
 mod connection;
-mod failure;
+mod errors;
 mod grants;
 mod inserts;
 mod options;
 mod pool;
 mod pooler;
+mod rows;
 mod session;
 mod statements;
 mod wire;
 
-use std::sync::Arc;
-
-use tokio::sync::OnceCell;
-
-use self::cells::PostgresCells;
 use self::options::{Options, Scheme};
-use self::pool::{OpenTransaction, RuntimePool};
+use self::rows::PostgresRows;
 pub use self::session::PostgresSession;
-use crate::clock;
-use crate::engine::{ClaimId, EngineUrl, SharedCells};
-use crate::engines::sql::{self, Database, Inserts, Query, QueryResult, Rows};
-use crate::engines::waiter_table::{Notification, WaiterTable};
-use crate::net::per_runtime::PerRuntime;
-use crate::{Client, Error, Guarantees};
-
-type Result<T, E = Error> = std::result::Result<T, E>;
+use crate::engine::EngineUrl;
+use crate::engines::sql::{self, InsertEngine, RowEngine};
+use crate::{Client, Guarantees, Result};
 
 /// The PostgreSQL engine: one client's connections to one database.
-pub struct Postgres(Rows<Server>);
-
-/// A database, and this client's connections to it.
-struct Server {
-    shared: Arc<Shared>,
-    pools: PerRuntime<RuntimePool>,
-}
-
-/// What all connections need to know.
-struct Shared {
-    options: Arc<Options>,
-    waiters: Arc<WaiterTable>,
-    /// Where this client listens.
-    channel: String,
-    /// Whether a pooler stands between, once that is known.
-    pooled: OnceCell<bool>,
-}
-
-impl Shared {
-    async fn is_pooled(&self, client: &tokio_postgres::Client) -> Result<bool, tokio_postgres::Error> {
-        let pooled = self.pooled.get_or_try_init(|| async {
-            match self.options.pooler {
-                Some(pooler) => Ok(pooler),
-                None => pooler::is_between(client).await,
-            }
-        });
-        pooled.await.copied()
-    }
-
-    /// The same since the first connection, without which there is no client.
-    fn is_known_pooled(&self) -> bool {
-        self.pooled.get().is_some_and(|pooled| *pooled)
-    }
-}
+pub struct Postgres(RowEngine<PostgresRows>);
 
 impl Postgres {
-    /// Connects to the database that `url` names, and makes its tables if they are not there. See
+    /// Connects to the database that `url` names, and creates its tables if they do not exist. See
     /// `docs/engines/postgres.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an option it does not know,
-    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables are not there and may not be made, with what would make
-    /// them, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if nobody answers.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the tables do not exist and the user may not create
+    /// them, with the SQL that does, [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the server
+    /// does not answer.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, Scheme::Row)?;
-        Ok(Self(Rows::open(Server::connect(options).await?, Vec::new()).await))
+        Ok(Self(RowEngine::open(PostgresRows::connect(options).await?, Vec::new()).await))
     }
 
     pub(crate) fn promises() -> Guarantees {
@@ -87,10 +51,11 @@ impl Postgres {
     }
 }
 
-sql::engine_on_rows!(Postgres);
+sql::delegate_engine!(Postgres);
 
-/// `scheme=insert`: whoever inserts the row holds the lock, in a table that other services use by plain SQL.
-pub struct PostgresInsert(Inserts<Server>);
+/// `scheme=insert`: the client that inserts the row of a lock holds it, in a table that other services use by
+/// plain SQL.
+pub struct PostgresInsert(InsertEngine<PostgresRows>);
 
 impl PostgresInsert {
     /// Connects to the database that `url` names, with `scheme=insert`.
@@ -99,19 +64,19 @@ impl PostgresInsert {
     /// As [`Postgres::connect`].
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let options = Options::of(url, Scheme::Insert)?;
-        let age = options.age.unwrap_or(sql::USUAL_AGE);
-        Ok(Self(Inserts::open(Server::connect(options).await?, age).await))
+        let max_age = options.max_age.unwrap_or(sql::DEFAULT_MAX_AGE);
+        Ok(Self(InsertEngine::open(PostgresRows::connect(options).await?, max_age).await))
     }
 
-    /// Waiters look, and watchers of cells are told.
+    /// Waiters poll, but watchers of cells receive notifications.
     pub(crate) fn promises() -> Guarantees {
         Guarantees { watchers_told: "at once", ..sql::promises_of_insert("postgres-insert") }
     }
 }
 
-sql::engine_on_rows!(PostgresInsert);
+sql::delegate_engine!(PostgresInsert);
 
-/// A client of whichever scheme `url` names.
+/// A client with the scheme that `url` names.
 ///
 /// # Errors
 /// As [`Postgres::connect`].
@@ -120,75 +85,5 @@ pub(crate) async fn client(url: &EngineUrl) -> Result<Client> {
         Scheme::Row => Ok(Client::new(Postgres::connect(url).await?)),
         Scheme::Insert => Ok(Client::new(PostgresInsert::connect(url).await?)),
         Scheme::Session => Ok(Client::new(PostgresSession::connect(url).await?)),
-    }
-}
-
-impl Server {
-    /// Connects with the first statement.
-    fn new(options: Arc<Options>, pooled: OnceCell<bool>) -> Self {
-        let number = u64::from_be_bytes(clock::random_bytes());
-        let channel = format!("latchwork_{number:016x}");
-        let shared = Shared { options, waiters: Arc::default(), channel, pooled };
-        Self { shared: Arc::new(shared), pools: PerRuntime::default() }
-    }
-
-    async fn connect(options: Options) -> Result<Self> {
-        let server = Self::new(Arc::new(options), OnceCell::new());
-        server.pool().await?;
-        Ok(server)
-    }
-
-    async fn pool(&self) -> Result<Arc<RuntimePool>> {
-        self.pools.get(|| RuntimePool::open(self.shared.clone())).await
-    }
-}
-
-impl Database for Server {
-    type Transaction = OpenTransaction;
-    const PUTS_AT_ONCE: bool = true;
-
-    fn promises(&self) -> Guarantees {
-        match self.shared.options.scheme {
-            Scheme::Row => sql::promises("postgres", !self.shared.is_known_pooled()),
-            Scheme::Insert if self.shared.is_known_pooled() => sql::promises_of_insert("postgres-insert"),
-            Scheme::Insert => PostgresInsert::promises(),
-            Scheme::Session => PostgresSession::promises(),
-        }
-    }
-
-    async fn channel(&self) -> Result<Option<Vec<u8>>> {
-        if self.shared.is_known_pooled() {
-            return Ok(None);
-        }
-        self.pool().await?.listen().await?;
-        Ok(Some(self.shared.channel.clone().into_bytes()))
-    }
-
-    async fn heard(&self, id: ClaimId) -> Notification {
-        self.shared.waiters.next(id).await
-    }
-
-    fn expect(&self, id: ClaimId) -> bool {
-        self.shared.waiters.expect(id)
-    }
-
-    fn forget(&self, id: ClaimId) {
-        self.shared.waiters.forget(id);
-    }
-
-    async fn run(&self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
-        self.pool().await?.run(&queries).await
-    }
-
-    async fn begin(&self, queries: Vec<Query>) -> Result<(OpenTransaction, Vec<QueryResult>)> {
-        self.pool().await?.begin(&queries).await
-    }
-
-    fn fork(&self) -> Self {
-        Self { shared: self.shared.clone(), pools: PerRuntime::default() }
-    }
-
-    fn cells(self: Arc<Self>) -> SharedCells {
-        SharedCells::new(PostgresCells(self))
     }
 }

@@ -1,4 +1,4 @@
-//! What a URL says: where the database is, and which tables are the locks'.
+//! The options in a URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_postgres::config::SslMode;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{choice, host_and_port, invalid, span, table};
-use crate::engines::sql::USUAL_AGE;
+use crate::engines::sql::DEFAULT_MAX_AGE;
 use crate::net::tls::tls;
 
 const KNOWN: [&str; 9] =
@@ -22,15 +22,15 @@ const PORT: u16 = 5432;
 pub(super) enum Scheme {
     /// A row for each lock, and a queue.
     Row,
-    /// A row for each holder, in a table that others use by plain SQL.
+    /// A row for each holder, in a table that other services use by plain SQL.
     Insert,
-    /// By the server, for as long as a connection lives.
+    /// A lock that the server keeps for a connection.
     Session,
 }
 
 impl Scheme {
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for one that there is not, or an option of another.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown scheme, or an option of another scheme.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         let known = [("row", Self::Row), ("insert", Self::Insert), ("session", Self::Session)];
         let scheme = choice(url, "scheme", &known)?;
@@ -48,29 +48,29 @@ impl Scheme {
     }
 }
 
-/// A database, and how to lock in it.
+/// The options of a client.
 pub(super) struct Options {
     pub(super) config: Config,
     pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) address: (String, u16),
-    /// The server, as it may be shown.
-    pub(super) place: String,
+    /// The server's address, without secrets.
+    pub(super) shown_as: String,
     pub(super) user: String,
     pub(super) database: String,
     pub(super) scheme: Scheme,
-    /// `scheme=insert`: a row is over at this age.
-    pub(super) age: Option<Duration>,
-    /// Before `_lock` and `_claim`; the whole name for `scheme=insert`.
+    /// `scheme=insert`: a row expires at this age.
+    pub(super) max_age: Option<Duration>,
+    /// The prefix of `_lock` and `_claim`; the whole name of the table for `scheme=insert`.
     pub(super) table: String,
-    /// Whether a pooler stands between; `None`: find out.
+    /// Whether a pooler is in between. `None`: the client detects it.
     pub(super) pooler: Option<bool>,
 }
 
 impl Options {
-    /// Of the engine for this scheme.
+    /// The options for the engine of this scheme.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option, what it takes and never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, but never its value.
     pub(super) fn of(url: &EngineUrl, scheme: Scheme) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         if Scheme::of(url)? != scheme {
@@ -95,13 +95,24 @@ impl Options {
         let tls = tls(url)?.map(Arc::new);
         // The driver receives a stream that is already encrypted, if TLS is wanted.
         config.ssl_mode(SslMode::Disable);
-        let age = match scheme {
-            Scheme::Insert => Some(span(url, "max-age")?.unwrap_or(USUAL_AGE)),
+        let max_age = match scheme {
+            Scheme::Insert => Some(span(url, "max-age")?.unwrap_or(DEFAULT_MAX_AGE)),
             Scheme::Row | Scheme::Session => None,
         };
-        let table = table(url, if age.is_some() { "latchwork_mutex" } else { "latchwork" })?;
+        let table = table(url, if max_age.is_some() { "latchwork_mutex" } else { "latchwork" })?;
         let pooler = choice(url, "pooler", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
-        let (place, user, database) = (format!("{host}:{port}"), user.to_owned(), database.to_owned());
-        Ok(Self { config, tls, address: (host, port), place, user, database, scheme, age, table, pooler })
+        let (shown_as, user, database) = (format!("{host}:{port}"), user.to_owned(), database.to_owned());
+        Ok(Self {
+            config,
+            tls,
+            address: (host, port),
+            shown_as,
+            user,
+            database,
+            scheme,
+            max_age,
+            table,
+            pooler,
+        })
     }
 }

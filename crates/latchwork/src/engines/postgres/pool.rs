@@ -1,8 +1,10 @@
-//! The connections of one runtime. One is enough for most clients: statements share it, and a transaction has it alone, if
-//! nothing else is under way on it. Only what must not wait for others opens more.
+//! The connections of one runtime. One is enough for most clients. Statements share it, and a transaction uses
+//! it exclusively if no statement is under way on it. More connections are opened only for statements and
+//! transactions that must not wait.
 //!
-//! Behind a pooler a statement has a connection alone as well. With its answer the pooler gives the server to another client, and if it
-//! has passed on a part of the next one by then, that stays there in two halves (pgbouncer's issue 759).
+//! Behind a pooler every statement uses a connection exclusively as well. After its reply the pooler gives the
+//! server to another client. If the pooler has forwarded a part of the next statement by then, that statement
+//! is split (pgbouncer's issue 759).
 
 use std::sync::{Arc, Mutex};
 
@@ -11,26 +13,27 @@ use tokio::sync::{
     Semaphore,
 };
 
-use super::Shared;
 use super::connection::Connection;
+use super::rows::Shared;
 use crate::Result;
 use crate::engines::cell_subscriptions::CellSubscriptions;
 use crate::engines::sql::{Query, QueryResult, Transaction};
 use crate::net::per_runtime;
 use crate::poison::lock_ignoring_poison;
 
-/// How many spare connections a runtime has at most; who needs another waits.
-const SPARE: usize = 4;
-/// How many of these are kept.
-const MOST_IDLE: usize = 2;
+/// The most spare connections of a runtime. A caller that needs another one waits.
+const MAX_SPARE: usize = 4;
+/// The most idle spare connections that are kept.
+const MAX_IDLE: usize = 2;
+
 /// The connections of one runtime.
 pub(super) struct RuntimePool {
     main: Arc<Connection>,
-    /// Read by statements on the main connection, written by whoever must have it alone.
-    alone: Arc<RwLock<()>>,
+    /// Held shared by statements on the main connection, and exclusively by a transaction.
+    main_lock: Arc<RwLock<()>>,
     listening: OnceCell<()>,
     idle: Mutex<Vec<Arc<Connection>>>,
-    room: Arc<Semaphore>,
+    spare_permits: Arc<Semaphore>,
     shared: Arc<Shared>,
 }
 
@@ -43,145 +46,150 @@ impl per_runtime::Closable for RuntimePool {
 impl RuntimePool {
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self> {
         let main = Arc::new(Connection::open(shared.clone()).await?);
-        let room = Arc::new(Semaphore::new(SPARE));
+        let spare_permits = Arc::new(Semaphore::new(MAX_SPARE));
         Ok(Self {
             main,
-            alone: Arc::default(),
+            main_lock: Arc::default(),
             listening: OnceCell::new(),
             idle: Mutex::default(),
-            room,
+            spare_permits,
             shared,
         })
     }
 
-    /// From now on this client hears what it is told.
+    /// Subscribes to the notifications for this client.
     pub(super) async fn listen(&self) -> Result<()> {
         let listen = || async {
-            // Not in the middle of a transaction, which may come to nothing.
-            let _beside = self.alone.read().await;
+            // Not inside a transaction, which may be rolled back.
+            let _guard = self.main_lock.read().await;
             self.main.command(&format!("LISTEN {}", self.shared.channel)).await
         };
         self.listening.get_or_try_init(listen).await.map(drop)
     }
 
-    /// The connection that statements share, for as long as no transaction has it: what is sent would be a part of that.
-    pub(super) async fn beside(&self) -> (Beside<'_>, &Connection) {
-        let beside = match self.shared.is_known_pooled() {
-            true => Beside::Alone(self.alone.write().await),
-            false => Beside::Others(self.alone.read().await),
+    /// The connection that statements share. Waits until no transaction uses it: a statement would become a
+    /// part of that.
+    pub(super) async fn main(&self) -> (MainGuard<'_>, &Connection) {
+        let guard = match self.shared.is_known_pooled() {
+            true => MainGuard::Exclusive(self.main_lock.write().await),
+            false => MainGuard::Shared(self.main_lock.read().await),
         };
-        (beside, &self.main)
+        (guard, &self.main)
     }
 
-    /// What the server says of cells that are watched.
-    pub(super) fn cell_news(&self) -> &Arc<CellSubscriptions> {
+    /// The subscriptions to watched cells.
+    pub(super) fn cell_subscriptions(&self) -> &Arc<CellSubscriptions> {
         &self.main.cells
     }
 
-    /// Statements that each stand for themselves.
+    /// Runs independent statements.
     pub(super) async fn run(self: Arc<Self>, queries: &[Query]) -> Result<Vec<QueryResult>> {
         if self.shared.is_known_pooled() {
             return self.run_one_by_one(queries).await;
         }
-        if let Ok(_beside) = self.alone.try_read() {
+        if let Ok(_guard) = self.main_lock.try_read() {
             return self.main.run(queries).await;
         }
-        // A transaction may have to wait for others, which is no concern of these.
+        // The transaction on the main connection may wait for others, and these statements need not.
         let spare = self.spare().await?;
         let answers = spare.connection().run(queries).await?;
         spare.end();
         Ok(answers)
     }
 
-    /// All of them, whatever becomes of those before: as when they are sent together.
+    /// Runs all of them, even if one fails: as when they are sent together.
     async fn run_one_by_one(self: Arc<Self>, queries: &[Query]) -> Result<Vec<QueryResult>> {
-        let alone = self.alone().await?;
+        let connection = self.exclusive().await?;
         let mut answers = Vec::with_capacity(queries.len());
         for query in queries {
-            answers.push(alone.connection().run_limited(query).await);
+            answers.push(connection.connection().run_limited(query).await);
         }
-        alone.end();
+        connection.end();
         let answers: Result<Vec<_>> = answers.into_iter().collect();
         Ok(answers?.concat())
     }
 
-    /// Begins a transaction with these.
+    /// Begins a transaction with these statements.
     pub(super) async fn begin(
         self: Arc<Self>,
         queries: &[Query],
-    ) -> Result<(OpenTransaction, Vec<QueryResult>)> {
-        let transaction = self.alone().await?;
+    ) -> Result<(PostgresTransaction, Vec<QueryResult>)> {
+        let transaction = self.exclusive().await?;
         match transaction.connection().begin(queries).await {
             Ok(answers) => Ok((transaction, answers)),
             Err(error) => {
                 transaction.roll_back().await;
-                // Nothing is committed, so nothing was done.
+                // Nothing was committed.
                 Err(error.with_effect(crate::Effect::None))
             }
         }
     }
 
-    /// A connection for whoever needs one alone.
-    async fn alone(self: Arc<Self>) -> Result<OpenTransaction> {
-        match self.alone.clone().try_write_owned() {
-            Ok(alone) => Ok(OpenTransaction { place: Place::Main(alone), pool: self, is_over: false }),
+    /// A connection for exclusive use.
+    async fn exclusive(self: Arc<Self>) -> Result<PostgresTransaction> {
+        match self.main_lock.clone().try_write_owned() {
+            Ok(guard) => {
+                let connection = ExclusiveConnection::Main(guard);
+                Ok(PostgresTransaction { connection, pool: self, is_over: false })
+            }
             Err(_) => self.spare().await,
         }
     }
 
-    /// One that nobody else uses.
-    async fn spare(self: Arc<Self>) -> Result<OpenTransaction> {
-        // Never closed.
-        let room = self.room.clone().acquire_owned().await.expect("a semaphore that nobody closes");
+    /// A spare connection for exclusive use.
+    async fn spare(self: Arc<Self>) -> Result<PostgresTransaction> {
+        let permit = self.spare_permits.clone().acquire_owned().await.expect("the semaphore is never closed");
         let idle = lock_ignoring_poison(&self.idle).pop().filter(|idle| !idle.is_closed());
         let connection = match idle {
             Some(idle) => idle,
             None => Arc::new(Connection::open(self.shared.clone()).await?),
         };
-        Ok(OpenTransaction { place: Place::Spare(connection, room), pool: self, is_over: false })
+        let connection = ExclusiveConnection::Spare(connection, permit);
+        Ok(PostgresTransaction { connection, pool: self, is_over: false })
     }
 }
 
-/// What keeps a transaction away from the main connection, and behind a pooler everybody else.
-#[allow(dead_code, reason = "kept until the end")]
-pub(super) enum Beside<'a> {
-    Others(RwLockReadGuard<'a, ()>),
-    Alone(RwLockWriteGuard<'a, ()>),
+/// Keeps transactions away from the main connection, and behind a pooler all other statements, too.
+#[allow(dead_code, reason = "held until it is dropped")]
+pub(super) enum MainGuard<'a> {
+    Shared(RwLockReadGuard<'a, ()>),
+    Exclusive(RwLockWriteGuard<'a, ()>),
 }
 
-/// A connection that is used alone, mostly for a transaction. Dropped before its end it is closed, and the server rolls back.
-pub(super) struct OpenTransaction {
-    place: Place,
+/// A connection in exclusive use, usually for a transaction. If it is dropped before its end, the connection is closed,
+/// and the server rolls back.
+pub(super) struct PostgresTransaction {
+    connection: ExclusiveConnection,
     pool: Arc<RuntimePool>,
     is_over: bool,
 }
 
-/// Which connection, and what keeps others away from it.
-enum Place {
-    Main(#[allow(dead_code, reason = "kept until the end")] OwnedRwLockWriteGuard<()>),
-    Spare(Arc<Connection>, #[allow(dead_code, reason = "kept until the end")] OwnedSemaphorePermit),
+/// A connection, and the guard or the permit for its exclusive use.
+enum ExclusiveConnection {
+    Main(#[allow(dead_code, reason = "held until it is dropped")] OwnedRwLockWriteGuard<()>),
+    Spare(Arc<Connection>, #[allow(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit),
 }
 
-impl OpenTransaction {
+impl PostgresTransaction {
     fn connection(&self) -> &Connection {
-        match &self.place {
-            Place::Main(_) => &self.pool.main,
-            Place::Spare(connection, _) => connection,
+        match &self.connection {
+            ExclusiveConnection::Main(_) => &self.pool.main,
+            ExclusiveConnection::Spare(connection, _) => connection,
         }
     }
 
-    /// Leaves the connection for the next.
+    /// Returns the connection to the pool.
     fn end(mut self) {
         self.is_over = true;
-        let Place::Spare(connection, _) = &self.place else { return };
+        let ExclusiveConnection::Spare(connection, _) = &self.connection else { return };
         let mut idle = lock_ignoring_poison(&self.pool.idle);
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MAX_IDLE {
             idle.push(connection.clone());
         }
     }
 }
 
-impl Drop for OpenTransaction {
+impl Drop for PostgresTransaction {
     fn drop(&mut self) {
         if !self.is_over {
             self.connection().close();
@@ -189,7 +197,7 @@ impl Drop for OpenTransaction {
     }
 }
 
-impl Transaction for OpenTransaction {
+impl Transaction for PostgresTransaction {
     async fn run(&mut self, queries: Vec<Query>) -> Result<Vec<QueryResult>> {
         self.connection().run(&queries).await.map_err(|error| error.with_effect(crate::Effect::None))
     }

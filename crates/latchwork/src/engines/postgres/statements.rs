@@ -1,4 +1,4 @@
-//! How PostgreSQL spells the statements.
+//! The SQL of PostgreSQL.
 
 use tokio_postgres::types::Type;
 
@@ -6,11 +6,11 @@ use super::inserts;
 use super::options::Scheme;
 use crate::engines::sql::{self, FENCE, LOCKS, Statement};
 
-/// Microseconds on the database's clock, when it is looked at and not when the statement began.
+/// Microseconds on the database's clock at the moment of evaluation, not when the statement began.
 pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// What makes the tables.
-pub(super) fn tables(table: &str) -> String {
+/// The statements that create the tables.
+pub(super) fn create_tables(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table}_lock (
   name bytea PRIMARY KEY, token bigint NOT NULL, contended bigint NOT NULL DEFAULT 0, ticket bigint NOT NULL DEFAULT 0,
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS {table}_claim (
     )
 }
 
-/// The statement with the tables of this name.
+/// The SQL of a statement for the tables of this name.
 pub(super) fn text(statement: Statement, scheme: Scheme, table: &str) -> String {
     match scheme {
         Scheme::Insert => return inserts::text(statement, table, NOW),
@@ -37,21 +37,23 @@ pub(super) fn text(statement: Statement, scheme: Scheme, table: &str) -> String 
     }
     let text = sql::text(statement, own(statement), table, NOW);
     match statement {
-        // So that what was changed can be counted.
-        Statement::ReleaseFree | Statement::RenewFree | Statement::RenewQueued => text + " RETURNING token",
+        // The number of returned rows is the number of changed rows.
+        Statement::ReleaseUncontended | Statement::RenewUncontended | Statement::RenewQueued => {
+            text + " RETURNING token"
+        }
         _ => text,
     }
 }
 
 fn own(statement: Statement) -> Option<&'static str> {
     match statement {
-        Statement::ClaimFree => Some(include_str!("sql/claim_free.sql")),
+        Statement::ClaimUncontended => Some(include_str!("sql/claim_uncontended.sql")),
         Statement::MakeRow => Some(
             "INSERT INTO {lock} (name, token) SELECT $1, coalesce(max(token), 0) FROM {lock} WHERE name = '' \
              ON CONFLICT DO NOTHING",
         ),
-        Statement::Touch => Some(include_str!("sql/touch.sql")),
-        Statement::Tell => {
+        Statement::Heartbeat => Some(include_str!("sql/heartbeat.sql")),
+        Statement::Notify => {
             Some("SELECT pg_notify(convert_from($1, 'UTF8'), convert_from($2, 'UTF8')) IS NULL")
         }
         _ => None,
@@ -69,31 +71,33 @@ pub(super) fn types(statement: Statement) -> &'static [Type] {
         | Statement::LockFloor
         | Statement::RaiseFloor => &[],
         Statement::LockRow | Statement::MakeRow | Statement::ForgetRevoked => &[B],
-        Statement::ReleaseFree
-        | Statement::Find
-        | Statement::Look
-        | Statement::ListFree
+        Statement::ReleaseUncontended
+        | Statement::FindEntry
+        | Statement::Poll
+        | Statement::ListUncontended
         | Statement::ListQueued
         | Statement::OwnRow
         | Statement::OwnEntry
         | Statement::OwnInserted
-        | Statement::Tell => &[B, B],
-        Statement::Ahead | Statement::Leave | Statement::Held | Statement::HeldBelow | Statement::Forget => {
-            &[B, I]
-        }
-        Statement::Remove | Statement::Mark => &[B, B, B],
-        Statement::Prolong => &[B, B, I, I],
-        Statement::Put | Statement::TakeOld | Statement::Draw => &[B, B, I, I, B, B],
-        Statement::Touch
-        | Statement::RenewFree
+        | Statement::Notify => &[B, B],
+        Statement::CountAhead
+        | Statement::DeleteEntry
+        | Statement::ReadInserted
+        | Statement::ListInserted
+        | Statement::Forget => &[B, I],
+        Statement::DeleteInserted | Statement::RevokeInserted => &[B, B, B],
+        Statement::RenewInserted => &[B, B, I, I],
+        Statement::Insert | Statement::ReplaceInserted | Statement::DrawToken => &[B, B, I, I, B, B],
+        Statement::Heartbeat
+        | Statement::RenewUncontended
         | Statement::RenewQueued
-        | Statement::RevokeFree
+        | Statement::RevokeUncontended
         | Statement::RevokeQueued => &[B, B, I],
-        Statement::Page | Statement::OldNames => &[B, I, I],
+        Statement::ReadPage | Statement::OldNames => &[B, I, I],
         Statement::WriteRow => &[B, I, I, I],
-        Statement::ClaimFree => &[B, B, I, B, B],
-        Statement::Grant => &[B, I, I, I, I],
+        Statement::ClaimUncontended => &[B, B, I, B, B],
+        Statement::GrantEntry => &[B, I, I, I, I],
         Statement::TakeRow => &[B, I, B, I, I, B, B],
-        Statement::Enrol => &[B, I, B, B, I, I, I, I, I, I, I, B, B],
+        Statement::InsertEntry => &[B, I, B, B, I, I, I, I, I, I, I, B, B],
     }
 }

@@ -2,23 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::database::Value;
+use super::value::{SqlValue, corrupt_table};
 use crate::engine::{Claim, ClaimId, ClaimState, Grant, Mode, Note, Valid, Verdict};
-use crate::{Error, ErrorKind, OwnerId, Result};
+use crate::{OwnerId, Result};
 
-/// An entry of the queue, or the holder of a lock that nobody waits for.
+/// An entry of the queue, or the holder of an uncontended lock.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) ticket: i64,
     pub(super) id: ClaimId,
-    /// Where its client hears of it; empty if it must ask.
+    /// The channel on which its client receives notifications; empty if the client polls.
     pub(super) channel: Vec<u8>,
     pub(super) mode: Mode,
-    /// Zero: waiting.
+    /// Zero for a waiter.
     pub(super) token: i64,
-    /// How long the lease runs, in microseconds, if the lock is handed over.
+    /// The length of the lease in microseconds, if the lock is handed over to this waiter.
     pub(super) hand_over: i64,
-    /// A holder's lease, or a waiter's place, on the database's clock.
+    /// The end of a holder's lease, or of a waiter's entry, on the database's clock.
     pub(super) expires: i64,
     pub(super) since: i64,
     pub(super) revoked: bool,
@@ -27,7 +27,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A claim that queues.
+    /// The entry of a claim that joins the queue.
     pub(super) fn waiting(claim: &Claim, channel: Vec<u8>, ticket: i64, now: i64) -> Self {
         Self {
             ticket,
@@ -44,32 +44,33 @@ impl Entry {
         }
     }
 
-    /// The columns of an entry, in the order of [`Entry::values`].
-    pub(super) fn read(row: &[Value]) -> Result<Self> {
+    /// From the columns of an entry, in the order of [`Entry::values`].
+    pub(super) fn read(row: &[SqlValue]) -> Result<Self> {
         let [ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note, owner] =
             row
         else {
-            return Err(protocol_error());
+            return Err(corrupt_table());
         };
         Ok(Self {
-            ticket: int(ticket)?,
+            ticket: ticket.as_int()?,
             id: read_id(id)?,
-            channel: bytes(channel)?.to_vec(),
-            mode: decode_mode(int(mode)?, int(permits)?),
-            token: int(token)?,
-            hand_over: int(hand_over)?,
-            expires: int(expires)?,
-            since: int(since)?,
-            revoked: int(revoked)? != 0,
-            note: bytes(note)?.to_vec(),
+            channel: channel.as_bytes()?.to_vec(),
+            mode: decode_mode(mode.as_int()?, permits.as_int()?),
+            token: token.as_int()?,
+            hand_over: hand_over.as_int()?,
+            expires: expires.as_int()?,
+            since: since.as_int()?,
+            revoked: revoked.as_int()? != 0,
+            note: note.as_bytes()?.to_vec(),
             owner: read_owner(owner)?,
         })
     }
 
-    /// The holder of a lock that nobody waits for: its token, and the columns of the lock's row from `id` on.
-    pub(super) fn quiet(token: i64, row: &[Value]) -> Result<Option<Self>> {
-        let [id, expires, since, revoked, note, owner] = row else { return Err(protocol_error()) };
-        if *id == Value::Null {
+    /// The holder of an uncontended lock: its token, and the columns of the lock's row from `id` on. `None`: the lock
+    /// has no holder.
+    pub(super) fn uncontended(token: i64, row: &[SqlValue]) -> Result<Option<Self>> {
+        let [id, expires, since, revoked, note, owner] = row else { return Err(corrupt_table()) };
+        if *id == SqlValue::Null {
             return Ok(None);
         }
         Ok(Some(Self {
@@ -79,41 +80,41 @@ impl Entry {
             mode: Mode::Exclusive,
             token,
             hand_over: 0,
-            expires: int(expires)?,
-            since: int(since)?,
-            revoked: int(revoked)? != 0,
-            note: bytes(note)?.to_vec(),
+            expires: expires.as_int()?,
+            since: since.as_int()?,
+            revoked: revoked.as_int()? != 0,
+            note: note.as_bytes()?.to_vec(),
             owner: read_owner(owner)?,
         }))
     }
 
-    pub(super) fn values(&self) -> [Value; 12] {
+    pub(super) fn values(&self) -> [SqlValue; 12] {
         let (mode, permits) = encode_mode(self.mode);
         [
-            Value::Int(self.ticket),
-            Value::id(self.id),
-            Value::bytes(&self.channel),
-            Value::Int(mode),
-            Value::Int(permits),
-            Value::Int(self.token),
-            Value::Int(self.hand_over),
-            Value::Int(self.expires),
-            Value::Int(self.since),
-            Value::Int(self.revoked.into()),
-            Value::bytes(&self.note),
+            SqlValue::Int(self.ticket),
+            SqlValue::id(self.id),
+            SqlValue::bytes(&self.channel),
+            SqlValue::Int(mode),
+            SqlValue::Int(permits),
+            SqlValue::Int(self.token),
+            SqlValue::Int(self.hand_over),
+            SqlValue::Int(self.expires),
+            SqlValue::Int(self.since),
+            SqlValue::Int(self.revoked.into()),
+            SqlValue::bytes(&self.note),
             owner_value(self.owner.as_ref()),
         ]
     }
 
-    /// The rest of a holder whose lock was taken away at once, until its renewal has read it. It stands before all
-    /// tickets, where no queue begins, and `hand_over` says until when its lease would have lasted.
-    pub(super) fn revoked_at_once(self) -> Self {
+    /// The record of a holder that was revoked at once, until its renewal has read it. Its ticket is negative, and
+    /// every queue begins above zero. `hand_over` is the time at which the lease would have ended.
+    pub(super) fn revocation_record(self) -> Self {
         let (ticket, hand_over) = (-self.token, self.expires);
         Self { ticket, hand_over, expires: 0, revoked: true, ..self }
     }
 
-    /// Whether it is only what was left by [`Entry::revoked_at_once`].
-    pub(super) fn is_word(&self) -> bool {
+    /// Whether it is a [`revocation_record`](Entry::revocation_record).
+    pub(super) fn is_revocation_record(&self) -> bool {
         self.ticket < 0
     }
 
@@ -121,8 +122,8 @@ impl Entry {
         self.token != 0
     }
 
-    /// Its lease or its place is over.
-    pub(super) fn is_over(&self, now: i64) -> bool {
+    /// Whether the holder's lease or the waiter's entry has ended.
+    pub(super) fn is_expired(&self, now: i64) -> bool {
         self.expires <= now
     }
 
@@ -130,7 +131,7 @@ impl Entry {
         self.holds() && claim.takes_over(self.id, self.mode, self.owner.as_ref())
     }
 
-    /// The answer to a claim that holds already. What is left of it counts from when it is told, less than what was asked for.
+    /// The answer to a claim that already holds. The time left counts from the reply, and is less than the ttl.
     pub(super) fn grant(&self, now: i64) -> Verdict {
         let left = Duration::from_micros((self.expires - now).max(0) as u64);
         Verdict::Granted(Grant { token: Some(self.token as u64), valid: Valid::For(left) })
@@ -148,7 +149,7 @@ impl Entry {
     }
 }
 
-/// How long a lease runs that was handed over: short, so that a waiter that died unseen costs little.
+/// The length of a lease that is handed over: short, so that a waiter that died unnoticed costs little.
 pub(super) fn hand_over(claim: &Claim) -> Duration {
     claim.wait_lease.min(claim.ttl)
 }
@@ -157,40 +158,22 @@ pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-pub(super) fn owner_value(owner: Option<&OwnerId>) -> Value {
-    owner.map_or(Value::Null, |owner| Value::bytes(owner.as_str().as_bytes()))
+pub(super) fn owner_value(owner: Option<&OwnerId>) -> SqlValue {
+    owner.map_or(SqlValue::Null, |owner| SqlValue::bytes(owner.as_str().as_bytes()))
 }
 
-pub(super) fn int(value: &Value) -> Result<i64> {
+fn read_id(value: &SqlValue) -> Result<ClaimId> {
+    Ok(ClaimId::from_bytes(value.as_bytes()?.try_into().map_err(|_| corrupt_table())?))
+}
+
+fn read_owner(value: &SqlValue) -> Result<Option<OwnerId>> {
     match value {
-        Value::Int(number) => Ok(*number),
-        _ => Err(protocol_error()),
-    }
-}
-
-pub(super) fn bytes(value: &Value) -> Result<&[u8]> {
-    match value {
-        Value::Bytes(bytes) => Ok(bytes),
-        _ => Err(protocol_error()),
-    }
-}
-
-fn read_id(value: &Value) -> Result<ClaimId> {
-    Ok(ClaimId::from_bytes(bytes(value)?.try_into().map_err(|_| protocol_error())?))
-}
-
-fn read_owner(value: &Value) -> Result<Option<OwnerId>> {
-    match value {
-        Value::Null => Ok(None),
+        SqlValue::Null => Ok(None),
         value => {
-            let text = String::from_utf8(bytes(value)?.to_vec()).map_err(|_| protocol_error())?;
-            OwnerId::new(text).map(Some).map_err(|_| protocol_error())
+            let text = String::from_utf8(value.as_bytes()?.to_vec()).map_err(|_| corrupt_table())?;
+            OwnerId::new(text).map(Some).map_err(|_| corrupt_table())
         }
     }
-}
-
-pub(super) fn protocol_error() -> Error {
-    Error::new(ErrorKind::Corrupt, "the lock tables hold something that Latchwork did not write")
 }
 
 fn encode_mode(mode: Mode) -> (i64, i64) {

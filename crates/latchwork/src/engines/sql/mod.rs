@@ -1,99 +1,49 @@
-//! Locks as rows of a database: one row for each lock while nobody competes, and a queue of rows when somebody does.
+//! Locks as rows of a database.
 //!
-//! The algorithm is written once. A [`Database`] knows how its server spells each [`Statement`], and how to talk to it.
+//! The table of locks has one row for each name: its newest token and, while no client waits, the holder. A
+//! claim of a lock without holder and waiter is one statement on that row, and so is its release. A claim that
+//! finds a holder opens a transaction. It locks the row of the lock, reads its own entry and the first 16
+//! entries of the queue, and reads the database's clock after that. It moves the holder into the queue, adds
+//! its own entry behind it, and marks the row as contended. From then on every claim, release and immediate
+//! revocation of this lock is such a transaction: it deletes expired entries from the front of the queue,
+//! grants the lock to the first waiters that are compatible with the holders, and sends these writes together
+//! with the commit, which also notifies the new holders. A waiter extends its entry by heartbeats; where the
+//! server cannot push, it also polls. The row is uncontended again when the queue is empty. Only the database's
+//! clock decides whether a lease has ended.
 //!
-//! A free lock costs one statement, and so does its release. Whoever finds it taken locks its row, writes itself into the queue,
-//! and goes; whoever releases locks the row, writes the next holder in, and tells it. Only the database's clock counts.
+//! The transaction is in `queue`; `claim`, `wait`, `poll`, `renew`, `release` and `inspect` are the verbs, and
+//! `row_engine` connects them. A [`RowStore`] runs the [`Statement`]s on one kind of database. `insert` is the
+//! engine for `scheme=insert`, and `session` that for locks that the server keeps for connections.
 
+mod claim;
 mod conflict;
-mod database;
-mod engine;
+mod delegate_engine;
 mod entry;
-mod holder;
 mod insert;
+mod inspect;
 mod operations;
-mod patience;
 mod poll;
 mod queue;
+mod release;
+mod renew;
+mod row_engine;
+mod row_store;
 pub(super) mod session;
+mod statement;
 mod statements;
 mod sweep;
-mod tokens;
+mod token_table;
+mod value;
+mod wait;
+mod waiting_renewals;
 
-pub(super) use self::conflict::Conflict;
-pub(super) use self::database::{Database, Query, QueryResult, Statement, Transaction, Value};
-pub(super) use self::engine::{Rows, promises};
-pub(super) use self::insert::{Inserts, USUAL_AGE, promises_of_insert};
-pub(super) use self::patience::retry_on_conflict;
-pub(super) use self::poll::look_at_cell_in;
+pub(super) use self::conflict::{Conflict, retry_on_conflict};
+pub(super) use self::delegate_engine::delegate_engine;
+pub(super) use self::insert::{DEFAULT_MAX_AGE, InsertEngine, promises_of_insert};
+pub(super) use self::poll::poll_cell_in;
+pub(super) use self::row_engine::{RowEngine, promises};
+pub(super) use self::row_store::{RowStore, Transaction};
+pub(super) use self::statement::{Query, QueryResult, Statement};
 pub(super) use self::statements::text;
-pub(super) use self::tokens::{FENCE, LOCKS, TokenTable};
-
-/// An engine of its own that does everything with the rows in it: what a database is to the algorithm stays inside.
-macro_rules! engine_on_rows {
-    ($engine:ident) => {
-        impl $crate::engine::Engine for $engine {
-            fn guarantees(&self) -> $crate::Guarantees {
-                self.0.guarantees()
-            }
-
-            fn clock(&self) -> $crate::clock::Clock {
-                self.0.clock()
-            }
-
-            async fn fork(&self) -> $crate::Result<Self> {
-                Ok(Self(self.0.fork().await?))
-            }
-
-            async fn claim(&self, claim: &$crate::engine::Claim) -> $crate::Result<$crate::engine::Verdict> {
-                self.0.claim(claim).await
-            }
-
-            async fn wait(
-                &self,
-                claim: &$crate::engine::Claim,
-                busy: &$crate::engine::Busy,
-            ) -> $crate::Result<$crate::engine::Wake> {
-                self.0.wait(claim, busy).await
-            }
-
-            async fn renew(
-                &self,
-                claims: &[std::sync::Arc<$crate::engine::Claim>],
-            ) -> Vec<$crate::Result<$crate::engine::Renewal>> {
-                self.0.renew(claims).await
-            }
-
-            async fn lost_hints(&self) -> Vec<$crate::engine::ClaimId> {
-                self.0.lost_hints().await
-            }
-
-            async fn release(
-                &self,
-                claim: &$crate::engine::Claim,
-            ) -> $crate::Result<$crate::engine::Released> {
-                self.0.release(claim).await
-            }
-
-            async fn inspect(
-                &self,
-                filter: &$crate::engine::Filter,
-            ) -> $crate::Result<Vec<$crate::engine::LockState>> {
-                self.0.inspect(filter).await
-            }
-
-            async fn revoke(
-                &self,
-                lock: &$crate::engine::LockState,
-                how: $crate::engine::Revoke,
-            ) -> $crate::Result<$crate::engine::Revoked> {
-                self.0.revoke(lock, how).await
-            }
-
-            fn cells(&self) -> Option<$crate::engine::SharedCells> {
-                self.0.cells()
-            }
-        }
-    };
-}
-pub(super) use engine_on_rows;
+pub(super) use self::token_table::{FENCE, LOCKS, TokenTable};
+pub(super) use self::value::SqlValue;

@@ -1,15 +1,15 @@
-//! What can be done in one transaction on one lock.
+//! The operations that run in one transaction on one lock.
 
 use std::future::Future;
 
-use super::database::Transaction;
 use super::entry::Entry;
-use super::queue::{Outcome, Queue};
+use super::queue::{Queue, TransactionEnd};
+use super::row_store::Transaction;
 use crate::engine::{Claim, ClaimId, Released, Revoke, Revoked, Verdict};
 use crate::{LockName, Result};
 
-/// Something to do on one lock.
-pub(super) trait Work: Sync {
+/// An operation on one lock.
+pub(super) trait LockOperation: Sync {
     type Answer: Send;
 
     fn lock(&self) -> &LockName;
@@ -17,24 +17,25 @@ pub(super) trait Work: Sync {
     /// The claim it is about.
     fn id(&self) -> ClaimId;
 
-    /// The answer for a lock that was never used; `None`: then its row is made.
-    fn never_used(&self) -> Option<Self::Answer>;
+    /// The answer for a lock without a row. `None`: the row is created.
+    fn without_row(&self) -> Option<Self::Answer>;
 
-    fn on<T: Transaction>(
+    /// Runs on the queue of the lock. `own` is the entry of the claim.
+    fn run<T: Transaction>(
         &self,
         queue: Queue<'_, T>,
-        mine: Option<Entry>,
-    ) -> impl Future<Output = Result<Outcome<Self::Answer>>> + Send;
+        own: Option<Entry>,
+    ) -> impl Future<Output = Result<TransactionEnd<Self::Answer>>> + Send;
 }
 
-pub(super) struct Claiming<'a> {
+pub(super) struct ClaimOperation<'a> {
     pub(super) claim: &'a Claim,
-    /// Where its client hears of it.
+    /// The channel on which its client receives notifications.
     pub(super) channel: Option<&'a [u8]>,
 }
 
-impl Work for Claiming<'_> {
-    /// Or why it is refused.
+impl LockOperation for ClaimOperation<'_> {
+    /// `Err`: the reason why the claim is refused.
     type Answer = Result<Verdict>;
 
     fn lock(&self) -> &LockName {
@@ -45,25 +46,25 @@ impl Work for Claiming<'_> {
         self.claim.id
     }
 
-    fn never_used(&self) -> Option<Self::Answer> {
+    fn without_row(&self) -> Option<Self::Answer> {
         None
     }
 
-    async fn on<T: Transaction>(
+    async fn run<T: Transaction>(
         &self,
         queue: Queue<'_, T>,
-        mine: Option<Entry>,
-    ) -> Result<Outcome<Self::Answer>> {
-        match queue.check_number(self.claim) {
-            Ok(()) => Ok(queue.claim(self.claim, mine, self.channel).await?.map(Ok)),
-            Err(refused) => Ok(Outcome::Nothing(Err(refused))),
+        own: Option<Entry>,
+    ) -> Result<TransactionEnd<Self::Answer>> {
+        match queue.check_permits(self.claim) {
+            Ok(()) => Ok(queue.claim(self.claim, own, self.channel).await?.map(Ok)),
+            Err(refused) => Ok(TransactionEnd::RollBack(Err(refused))),
         }
     }
 }
 
-pub(super) struct Releasing<'a>(pub(super) &'a Claim);
+pub(super) struct ReleaseOperation<'a>(pub(super) &'a Claim);
 
-impl Work for Releasing<'_> {
+impl LockOperation for ReleaseOperation<'_> {
     type Answer = Released;
 
     fn lock(&self) -> &LockName {
@@ -74,26 +75,26 @@ impl Work for Releasing<'_> {
         self.0.id
     }
 
-    fn never_used(&self) -> Option<Released> {
+    fn without_row(&self) -> Option<Released> {
         Some(Released::NotHeld)
     }
 
-    async fn on<T: Transaction>(
+    async fn run<T: Transaction>(
         &self,
         queue: Queue<'_, T>,
-        mine: Option<Entry>,
-    ) -> Result<Outcome<Released>> {
-        queue.release(self.0, mine).await
+        own: Option<Entry>,
+    ) -> Result<TransactionEnd<Released>> {
+        queue.release(self.0, own).await
     }
 }
 
-pub(super) struct Revoking<'a> {
+pub(super) struct RevokeOperation<'a> {
     pub(super) lock: &'a LockName,
     pub(super) id: ClaimId,
     pub(super) how: Revoke,
 }
 
-impl Work for Revoking<'_> {
+impl LockOperation for RevokeOperation<'_> {
     type Answer = Revoked;
 
     fn lock(&self) -> &LockName {
@@ -104,19 +105,23 @@ impl Work for Revoking<'_> {
         self.id
     }
 
-    fn never_used(&self) -> Option<Revoked> {
+    fn without_row(&self) -> Option<Revoked> {
         Some(Revoked::NotHeld)
     }
 
-    async fn on<T: Transaction>(&self, queue: Queue<'_, T>, mine: Option<Entry>) -> Result<Outcome<Revoked>> {
-        queue.revoke(self.id, mine, self.how).await
+    async fn run<T: Transaction>(
+        &self,
+        queue: Queue<'_, T>,
+        own: Option<Entry>,
+    ) -> Result<TransactionEnd<Revoked>> {
+        queue.revoke(self.id, own, self.how).await
     }
 }
 
-/// Removes dead entries from a queue.
-pub(super) struct Tidying<'a>(pub(super) &'a LockName);
+/// Removes expired entries from a queue.
+pub(super) struct TidyOperation<'a>(pub(super) &'a LockName);
 
-impl Work for Tidying<'_> {
+impl LockOperation for TidyOperation<'_> {
     type Answer = ();
 
     fn lock(&self) -> &LockName {
@@ -128,11 +133,11 @@ impl Work for Tidying<'_> {
         ClaimId::from_bytes([0; 16])
     }
 
-    fn never_used(&self) -> Option<()> {
+    fn without_row(&self) -> Option<()> {
         Some(())
     }
 
-    async fn on<T: Transaction>(&self, queue: Queue<'_, T>, _: Option<Entry>) -> Result<Outcome<()>> {
+    async fn run<T: Transaction>(&self, queue: Queue<'_, T>, _: Option<Entry>) -> Result<TransactionEnd<()>> {
         queue.tidy().await
     }
 }

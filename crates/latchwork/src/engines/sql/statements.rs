@@ -1,13 +1,15 @@
-//! The statements that every database spells in the same way. `$1` is the first value, `{lock}` and `{claim}` are the tables,
-//! `{now}` is the database's clock in microseconds when it is looked at, and not when the statement began.
+//! The SQL that all databases have in common. `$1` is the first value, `{lock}` and `{claim}` are the tables.
+//! `{now}` is the database's clock in microseconds at the moment when the expression is evaluated, not when the
+//! statement began.
 
-use super::database::Statement;
+use super::statement::Statement;
 
 const ENTRY: &str =
     "ticket, id, channel, mode, permits, token, hand_over, expires, since, revoked, note, owner";
 const HOLDER: &str = "id, expires, since, revoked, note, owner";
 
-/// A statement for the tables that begin with `table`; `own`: how this database spells it, if it is not like the others.
+/// The SQL of a statement for the tables whose names begin with `table`. `own` is the SQL of this database, where it
+/// differs.
 pub(in crate::engines) fn text(statement: Statement, own: Option<&str>, table: &str, now: &str) -> String {
     own.unwrap_or_else(|| common(statement))
         .replace("{lock}", &format!("{table}_lock"))
@@ -19,7 +21,7 @@ pub(in crate::engines) fn text(statement: Statement, own: Option<&str>, table: &
 
 fn common(statement: Statement) -> &'static str {
     match statement {
-        Statement::ReleaseFree => include_str!("release_free.sql"),
+        Statement::ReleaseUncontended => include_str!("release_uncontended.sql"),
         Statement::LockRow => {
             "SELECT token, contended, ticket, {holder} FROM {lock} WHERE name = $1 FOR UPDATE"
         }
@@ -31,23 +33,23 @@ fn common(statement: Statement) -> &'static str {
             "UPDATE {lock} SET token = $2, id = $3, expires = $4, since = $5, note = $6, owner = $7, revoked = 0 \
              WHERE name = $1"
         }
-        Statement::Find => "SELECT {entry} FROM {claim} WHERE name = $1 AND id = $2",
-        // Locked: a holder renews without having locked the row of the lock.
-        Statement::Page => {
+        Statement::FindEntry => "SELECT {entry} FROM {claim} WHERE name = $1 AND id = $2",
+        // FOR UPDATE: a holder renews its entry without a lock on the row of the lock.
+        Statement::ReadPage => {
             "SELECT {entry} FROM {claim} WHERE name = $1 AND ticket > $2 ORDER BY ticket LIMIT $3 FOR UPDATE"
         }
-        Statement::Ahead => {
+        Statement::CountAhead => {
             "SELECT count(*) FROM (SELECT 1 FROM {claim} WHERE name = $1 AND ticket > 0 AND ticket < $2 LIMIT 1000) AS ahead"
         }
-        Statement::Enrol => {
+        Statement::InsertEntry => {
             "INSERT INTO {claim} (name, {entry}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
         }
-        Statement::Leave => "DELETE FROM {claim} WHERE name = $1 AND ticket = $2",
-        Statement::Grant => {
+        Statement::DeleteEntry => "DELETE FROM {claim} WHERE name = $1 AND ticket = $2",
+        Statement::GrantEntry => {
             "UPDATE {claim} SET token = $3, expires = $4, since = $5 WHERE name = $1 AND ticket = $2"
         }
-        Statement::Look => include_str!("look.sql"),
-        Statement::RenewFree => {
+        Statement::Poll => include_str!("poll.sql"),
+        Statement::RenewUncontended => {
             "UPDATE {lock} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND contended = 0 AND revoked = 0 \
              AND expires > {now}"
         }
@@ -55,7 +57,7 @@ fn common(statement: Statement) -> &'static str {
             "UPDATE {claim} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token <> 0 AND revoked = 0 \
              AND expires > {now}"
         }
-        Statement::RevokeFree => {
+        Statement::RevokeUncontended => {
             "UPDATE {lock} SET revoked = 1, id = CASE WHEN $3 = 1 THEN NULL ELSE id END WHERE name = $1 AND id = $2"
         }
         Statement::RevokeQueued => {
@@ -63,19 +65,19 @@ fn common(statement: Statement) -> &'static str {
              ticket = CASE WHEN $3 = 1 THEN -token ELSE ticket END, expires = CASE WHEN $3 = 1 THEN 0 ELSE expires END \
              WHERE name = $1 AND id = $2"
         }
-        Statement::ListFree => {
+        Statement::ListUncontended => {
             "SELECT {now}, name, token, {holder} FROM {lock} WHERE name BETWEEN $1 AND $2 AND contended = 0 \
              AND id IS NOT NULL ORDER BY name"
         }
         Statement::ListQueued => {
             "SELECT {now}, name, {entry} FROM {claim} WHERE name BETWEEN $1 AND $2 ORDER BY name, ticket"
         }
-        Statement::Touch => {
+        Statement::Heartbeat => {
             "UPDATE {claim} SET expires = {now} + $3 WHERE name = $1 AND id = $2 AND token = 0"
         }
         Statement::OwnRow => "SELECT token FROM {lock} WHERE name = $1 AND id = $2 FOR UPDATE SKIP LOCKED",
         Statement::OwnEntry => "SELECT token FROM {claim} WHERE name = $1 AND id = $2 FOR UPDATE SKIP LOCKED",
-        // Each database has its own words for these.
+        // Each database has its own SQL for these.
         _ => "",
     }
 }

@@ -1,5 +1,5 @@
--- Whether a table can be shared: transactions, and a unique key on the name alone and the whole of it. Without the key two could insert, and
--- both would hold.
+-- Whether a table can be shared: it needs transactions, and a unique key on the name alone, without a prefix
+-- length. Without that key two clients could insert a row for one name, and both would hold the lock.
 SELECT EXISTS (SELECT 1 FROM information_schema.tables
         WHERE table_schema = {schema} AND table_name = '{name}' AND engine = 'InnoDB')
     AND EXISTS (SELECT index_name FROM information_schema.statistics

@@ -3,7 +3,7 @@
 use super::com_stmt_prepare::StatementId;
 use super::packet_reader::put_lenenc_int;
 use super::resultset_row::MYSQL_TYPE_LONGLONG;
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue;
 
 pub(super) const COM_STMT_EXECUTE: u8 = 0x17;
 const CURSOR_TYPE_NO_CURSOR: u8 = 0;
@@ -23,13 +23,13 @@ pub(in crate::engines::mysql) enum MysqlParam<'a> {
     Text(&'a str),
 }
 
-impl<'a> From<&'a Value> for MysqlParam<'a> {
-    fn from(value: &'a Value) -> Self {
+impl<'a> From<&'a SqlValue> for MysqlParam<'a> {
+    fn from(value: &'a SqlValue) -> Self {
         match value {
-            Value::Null => Self::Null,
-            Value::Int(number) => Self::Int(*number),
-            Value::Bytes(bytes) => Self::Bytes(bytes),
-            Value::Text(text) => Self::Text(text),
+            SqlValue::Null => Self::Null,
+            SqlValue::Int(number) => Self::Int(*number),
+            SqlValue::Bytes(bytes) => Self::Bytes(bytes),
+            SqlValue::Text(text) => Self::Text(text),
         }
     }
 }
@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_statement_goes_with_its_gaps_its_kinds_and_its_values() {
         let mut packet = Vec::new();
-        let values = [Value::Null, Value::Int(1), Value::Bytes(vec![7; 3]), Value::Text("a".to_owned())];
+        let values =
+            [SqlValue::Null, SqlValue::Int(1), SqlValue::Bytes(vec![7; 3]), SqlValue::Text("a".to_owned())];
         put_com_stmt_execute(&mut packet, StatementId(5), &values.each_ref().map(MysqlParam::from));
         let head = [COM_STMT_EXECUTE, 5, 0, 0, 0, 0, 1, 0, 0, 0];
         let kinds = [

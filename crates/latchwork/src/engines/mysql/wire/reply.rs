@@ -1,7 +1,7 @@
 //! The reply to a command.
 
 use super::com_stmt_prepare::StatementId;
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue;
 
 /// The reply to a command.
 #[derive(Debug, Default)]
@@ -19,22 +19,22 @@ pub(in crate::engines::mysql) struct Reply {
 /// Rows, the values of one behind those of the other.
 #[derive(Debug, Default)]
 pub(in crate::engines::mysql) struct ResultRows {
-    pub(super) values: Vec<Value>,
+    pub(super) values: Vec<SqlValue>,
     /// The number of columns.
     pub(super) width: usize,
 }
 
 impl ResultRows {
-    pub(in crate::engines::mysql) fn iter(&self) -> impl Iterator<Item = &[Value]> {
+    pub(in crate::engines::mysql) fn iter(&self) -> impl Iterator<Item = &[SqlValue]> {
         self.values.chunks(self.width.max(1))
     }
 
-    pub(in crate::engines::mysql) fn first(&self) -> Option<&[Value]> {
+    pub(in crate::engines::mysql) fn first(&self) -> Option<&[SqlValue]> {
         self.iter().next()
     }
 
     /// A vector for each row.
-    pub(in crate::engines::mysql) fn to_vecs(&self) -> Vec<Vec<Value>> {
-        self.iter().map(<[Value]>::to_vec).collect()
+    pub(in crate::engines::mysql) fn to_vecs(&self) -> Vec<Vec<SqlValue>> {
+        self.iter().map(<[SqlValue]>::to_vec).collect()
     }
 }

@@ -9,7 +9,7 @@ use super::ok_packet::{self, ok_packet};
 use super::packet_reader::{PacketReader, protocol_error};
 use super::reply::Reply;
 use super::resultset_row::{binary_row, text_row};
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue;
 
 /// The maximum size of a response: far more than any statement of an engine returns. It bounds the memory that
 /// a hostile server can take.
@@ -66,7 +66,7 @@ impl PartialResponse {
         columns: &mut Vec<ColumnDefinition>,
     ) -> Result<Option<Result<Reply, WireError>>, WireError> {
         let width = if let NextPacket::Row = self.next { columns.len() } else { 1 };
-        self.size += payload.len() + width * size_of::<Value>();
+        self.size += payload.len() + width * size_of::<SqlValue>();
         if self.size > MAX_RESPONSE {
             return Err(WireError::ended(&format!("a response of more than {} MB", MAX_RESPONSE >> 20)));
         }
@@ -155,7 +155,10 @@ mod tests {
         row.extend([0xff, 0xff]);
         let packets: [&[u8]; 8] = [&[4], &long, &tiny, &small, &bytes, &end, &row, &end];
         let reply = response(ResponseTo::ComStmtExecute, &packets).expect("rows");
-        assert_eq!(reply.rows.to_vecs(), [[Value::Int(-2), Value::Int(-1), Value::Int(255), Value::Null]]);
+        assert_eq!(
+            reply.rows.to_vecs(),
+            [[SqlValue::Int(-2), SqlValue::Int(-1), SqlValue::Int(255), SqlValue::Null]]
+        );
     }
 
     #[test]
@@ -163,7 +166,7 @@ mod tests {
         let (small, done) = (column_of(0x01, 0x20), [0xfe, 0, 0, 2, 0, 0, 0]);
         let rows: [&[u8]; 4] = [&[1], &small, &[0, 0, 7], &done];
         let reply = response_with(true, ResponseTo::ComStmtExecute, &rows).expect("a row");
-        assert_eq!(reply.rows.to_vecs(), [[Value::Int(7)]]);
+        assert_eq!(reply.rows.to_vecs(), [[SqlValue::Int(7)]]);
         let none: [&[u8]; 3] = [&[1], &small, &done];
         let reply = response_with(true, ResponseTo::ComQuery, &none).expect("no row");
         assert!(reply.rows.first().is_none());

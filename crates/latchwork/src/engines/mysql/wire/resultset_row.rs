@@ -3,7 +3,7 @@
 use super::WireError;
 use super::column_definition::ColumnDefinition;
 use super::packet_reader::{PacketReader, protocol_error};
-use crate::engines::sql::Value;
+use crate::engines::sql::SqlValue;
 
 /// `NULL` in a row of text.
 const TEXT_NULL: u8 = 0xfb;
@@ -27,16 +27,16 @@ const MYSQL_TYPE_JSON: u8 = 0xf5;
 pub(super) fn text_row(
     payload: &[u8],
     columns: &[ColumnDefinition],
-    row: &mut Vec<Value>,
+    row: &mut Vec<SqlValue>,
 ) -> Result<(), WireError> {
     let mut reader = PacketReader(payload);
     for _ in columns {
         row.push(match reader.0.split_first() {
             Some((&TEXT_NULL, rest)) => {
                 reader.0 = rest;
-                Value::Null
+                SqlValue::Null
             }
-            _ => Value::Bytes(reader.lenenc_string()?.to_vec()),
+            _ => SqlValue::Bytes(reader.lenenc_string()?.to_vec()),
         });
     }
     Ok(())
@@ -49,31 +49,31 @@ pub(super) fn text_row(
 pub(super) fn binary_row(
     payload: &[u8],
     columns: &[ColumnDefinition],
-    row: &mut Vec<Value>,
+    row: &mut Vec<SqlValue>,
 ) -> Result<(), WireError> {
     let mut reader = PacketReader(payload.strip_prefix(&[0]).ok_or_else(protocol_error)?);
     // The first two bits of the bitmap are reserved.
     let null_bitmap = reader.bytes((columns.len() + 2).div_ceil(8))?;
     let is_null = |index: usize| null_bitmap[(index + 2) / 8] & 1 << ((index + 2) % 8) != 0;
     for (index, column) in columns.iter().enumerate() {
-        row.push(if is_null(index) { Value::Null } else { binary_value(&mut reader, column)? });
+        row.push(if is_null(index) { SqlValue::Null } else { binary_value(&mut reader, column)? });
     }
     Ok(())
 }
 
 /// Integers and bytes. No statement of an engine returns times or floating-point numbers.
-fn binary_value(reader: &mut PacketReader<'_>, column: &ColumnDefinition) -> Result<Value, WireError> {
+fn binary_value(reader: &mut PacketReader<'_>, column: &ColumnDefinition) -> Result<SqlValue, WireError> {
     let length = match column.column_type {
         MYSQL_TYPE_TINY => 1,
         MYSQL_TYPE_SHORT | MYSQL_TYPE_YEAR => 2,
         MYSQL_TYPE_LONG | MYSQL_TYPE_INT24 => 4,
         MYSQL_TYPE_LONGLONG => 8,
         MYSQL_TYPE_DECIMAL | MYSQL_TYPE_VARCHAR | MYSQL_TYPE_BIT | MYSQL_TYPE_JSON.. => {
-            return Ok(Value::Bytes(reader.lenenc_string()?.to_vec()));
+            return Ok(SqlValue::Bytes(reader.lenenc_string()?.to_vec()));
         }
         other => return Err(WireError::ended(&format!("a column of the unsupported type {other:#x}"))),
     };
     let number = reader.fixed_int(length)? as i64;
     let unused_bits = 64 - 8 * length as u32;
-    Ok(Value::Int(if column.is_unsigned { number } else { number << unused_bits >> unused_bits }))
+    Ok(SqlValue::Int(if column.is_unsigned { number } else { number << unused_bits >> unused_bits }))
 }

@@ -1,3 +1,3 @@
--- This connection: number, since when it is there, whether its server follows another.
+-- This connection: backend number, start time, whether the server is a standby.
 SELECT pid::bigint, (extract(epoch FROM backend_start) * 1000000)::bigint, pg_is_in_recovery()
 FROM pg_stat_activity WHERE pid = pg_backend_pid()

@@ -1,5 +1,5 @@
--- Takes the lock $1 if it is free, and draws a token of the name $2. A row with it, or none.
--- The row '' has the floor: no forgotten name had a token above it.
+-- Takes the lock $1 if it is free, and draws a token for the name $2. Returns the token, or no row if the lock is busy.
+-- The row '' stores the floor: no forgotten name had a token above it.
 WITH tried AS MATERIALIZED (SELECT pg_try_advisory_lock($1) AS held)
 INSERT INTO {fence} AS f (name, token)
 SELECT $2, greatest({now}, (SELECT token + 1 FROM {fence} WHERE name = '')) FROM tried WHERE held

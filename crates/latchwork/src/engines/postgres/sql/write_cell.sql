@@ -1,5 +1,6 @@
--- Writes a cell if it is what was seen, and tells its watchers. $1 name, $2 value (NULL: deleted), $3 the version that was seen
--- (0: not set), $4 channel. Its version; no row: it is another.
+-- Writes a cell if its version is $3, and notifies its watchers. $1 name, $2 value (NULL: delete), $3 the
+-- expected version (0: not set), $4 channel. Returns the new version, or no row if the cell has another
+-- version.
 WITH written AS (
     INSERT INTO {cell} AS c (name, version, value)
     SELECT $1, {now}, $2 WHERE $3 = 0 OR EXISTS (SELECT 1 FROM {cell} WHERE name = $1)

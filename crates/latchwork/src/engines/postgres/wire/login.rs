@@ -1,4 +1,4 @@
-//! Connecting, and proving who we are. That is the driver's work, on a stream that it is lent.
+//! Connecting and authentication. The driver does both, on a stream that is lent to it.
 
 use std::io;
 use std::pin::Pin;
@@ -22,13 +22,13 @@ use crate::net::tls::server_name;
 use crate::net::tls_failure::TlsFailure;
 use crate::poison::lock_ignoring_poison;
 
-/// Asks for TLS: the length of this, and a number that stands for it.
-const ENCRYPT: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+/// The message `SSLRequest`: its length, and its code.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// A connection that the driver owns.
 type Connected = (Client, tokio_postgres::Connection<Bounded<Box<dyn ByteStream>>, NoTlsStream>);
 
-/// Connects, for callers that let the driver handle the connection.
+/// Connects, for callers that leave the connection to the driver.
 pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<Connected, WireError> {
     let (host, port) = &options.address;
     let socket = dial(host, *port).await?;
@@ -40,7 +40,7 @@ pub(in crate::engines::postgres) async fn connect(options: &Options) -> Result<C
     connecting.await.map_err(|error| WireError::from(&error))
 }
 
-/// A stream on which nothing is under way.
+/// Connects and authenticates. Returns the stream with no message under way.
 pub(super) async fn log_in(options: &Options) -> Result<Box<dyn ByteStream>, WireError> {
     let (host, port) = &options.address;
     let socket = Socket::connect(host, *port).await?;
@@ -48,8 +48,9 @@ pub(super) async fn log_in(options: &Options) -> Result<Box<dyn ByteStream>, Wir
         None => Box::new(socket),
         Some(tls) => encrypt(socket, tls, host).await?,
     };
-    let lent = Lent(Arc::new(Mutex::new(Some(stream))));
-    // Dropped as they are: they have read to the end of the greeting, and neither says goodbye unless somebody moves it.
+    let lent = LentStream(Arc::new(Mutex::new(Some(stream))));
+    // Both results are dropped. The handshake is read to its end, and the driver sends no Terminate without being
+    // polled.
     let connecting = options.config.connect_raw(Bounded::new(lent.clone()), NoTls);
     drop(connecting.await.map_err(|error| WireError::from(&error))?);
     let stream = lock_ignoring_poison(&lent.0).take();
@@ -61,8 +62,8 @@ async fn encrypt(
     tls: &Arc<ClientConfig>,
     host: &str,
 ) -> Result<Box<dyn ByteStream>, WireError> {
-    socket.write_all(&ENCRYPT).await?;
-    // Nothing but this may stand before the handshake: what is read with it would be taken for encrypted.
+    socket.write_all(&SSL_REQUEST).await?;
+    // Exactly one byte: bytes read beyond it would be taken for a part of the TLS handshake.
     if socket.read_u8().await? != b'S' {
         let why = "the server does not support TLS; use postgres:// instead of postgres+tls:// to send everything \
                    unencrypted";
@@ -71,11 +72,11 @@ async fn encrypt(
     Ok(Box::new(TlsConnector::from(tls.clone()).connect(server_name(host)?, socket).await?))
 }
 
-/// A stream that is taken back when the driver has done its part.
+/// A stream that the driver uses for the handshake, and that is taken back after it.
 #[derive(Clone)]
-struct Lent(Arc<Mutex<Option<Box<dyn ByteStream>>>>);
+struct LentStream(Arc<Mutex<Option<Box<dyn ByteStream>>>>);
 
-impl Lent {
+impl LentStream {
     fn with<T>(
         &self,
         use_it: impl FnOnce(Pin<&mut dyn ByteStream>) -> Poll<io::Result<T>>,
@@ -87,7 +88,7 @@ impl Lent {
     }
 }
 
-impl AsyncRead for Lent {
+impl AsyncRead for LentStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -97,7 +98,7 @@ impl AsyncRead for Lent {
     }
 }
 
-impl AsyncWrite for Lent {
+impl AsyncWrite for LentStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.with(|stream| stream.poll_write(context, bytes))
     }

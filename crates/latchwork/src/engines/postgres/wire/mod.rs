@@ -1,7 +1,7 @@
-//! The protocol of PostgreSQL, as far as session locks need it: prepared statements with their values, many under way at once.
+//! The part of PostgreSQL's protocol that session locks need: prepared statements with parameters, pipelined.
 //!
-//! Every lock that is kept for a connection is asked for on one that lives long and has little to say. The driver that rows use
-//! logs in here as well, and is done then: through it a request would cost half as much again.
+//! Session locks use a few long-lived connections with small messages. The driver that rows use connects and
+//! authenticates here as well, but does no more: through it a request would take half as long again.
 
 mod login;
 mod message;
@@ -11,26 +11,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) use self::login::connect;
-pub(super) use self::message::{Kind, MOST, Param, Prepared, Reply, Row, WireError};
-use self::message::{Talk, put_execute, put_prepare, put_query};
+pub(super) use self::message::{
+    MAX_MESSAGE, NOT_POSTGRES, ParamType, Reply, ReplyRow, StatementName, StatementParam, WireError,
+    reply_too_long,
+};
+use self::message::{PostgresCodec, put_execute, put_prepare, put_query};
 use super::options::Options;
 use crate::engines::sql::session::Moving;
 use crate::net::pipeline::{PendingReply, Pipeline};
 
-/// A connection. It never comes back to life: whoever finds it closed opens another. It ends when nobody has it any more.
-pub(super) struct Wire {
-    pipeline: Arc<Pipeline<Talk>>,
+/// A connection. Once closed it stays closed; its users open another. It ends when it is dropped.
+pub(super) struct AdvisoryWire {
+    pipeline: Arc<Pipeline<PostgresCodec>>,
+    /// The number of statements prepared so far.
     prepared: AtomicU32,
 }
 
-impl Wire {
-    /// Connects, encrypts if that was asked for, and logs in. Moves on the runtime it is called on, or as `moving` has it.
+impl AdvisoryWire {
+    /// Connects, with TLS if the options ask for it, and authenticates. The connection is driven by the runtime of
+    /// the caller, or by `moving`.
     ///
     /// # Errors
-    /// Nothing was asked then.
+    /// If that fails. No request was sent then.
     pub(super) async fn open(options: &Options, moving: Option<&Arc<Moving>>) -> Result<Self, WireError> {
         let stream = login::log_in(options).await?;
-        let (pipeline, read_task) = Pipeline::with_read_task(Talk, tokio::io::split(stream));
+        let (pipeline, read_task) = Pipeline::with_read_task(PostgresCodec, tokio::io::split(stream));
         match moving {
             Some(moving) => moving.start(read_task),
             None => drop(tokio::spawn(read_task)),
@@ -42,40 +47,41 @@ impl Wire {
         self.pipeline.is_closed()
     }
 
-    /// Commands without values, in which nothing may stand that somebody else wrote. They are on their way when this returns, and
-    /// carried out whether the answer is waited for or not; so are those below. What comes back is text.
+    /// Sends commands without parameters, which must not contain text from outside. As with the methods below, they
+    /// are sent when this returns, and carried out even if the future is dropped. The values in the reply are text.
     pub(super) fn query(&self, text: &str) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
-        answer(self.pipeline.clone(), self.ask(|out| put_query(out, text)))
+        reply(self.pipeline.clone(), self.send(|out| put_query(out, text)))
     }
 
-    /// Makes a statement known to the server.
+    /// Prepares a statement.
     pub(super) fn prepare(
         &self,
         text: &str,
-        kinds: &[Kind],
-    ) -> impl Future<Output = Result<Prepared, WireError>> + Send + use<> {
-        let prepared = Prepared(self.prepared.fetch_add(1, Ordering::Relaxed));
-        let asked = answer(self.pipeline.clone(), self.ask(|out| put_prepare(out, prepared, text, kinds)));
-        async move { asked.await.map(|_| prepared) }
+        types: &[ParamType],
+    ) -> impl Future<Output = Result<StatementName, WireError>> + Send + use<> {
+        let name = StatementName(self.prepared.fetch_add(1, Ordering::Relaxed));
+        let reply = reply(self.pipeline.clone(), self.send(|out| put_prepare(out, name, text, types)));
+        async move { reply.await.map(|_| name) }
     }
 
-    /// Sends a statement with its values. What comes back is as the server keeps it.
+    /// Executes a statement with its parameters. The values in the reply are binary.
     pub(super) fn execute(
         &self,
-        statement: Prepared,
-        values: &[Param<'_>],
+        statement: StatementName,
+        params: &[StatementParam<'_>],
     ) -> impl Future<Output = Result<Reply, WireError>> + Send + use<> {
-        answer(self.pipeline.clone(), self.ask(|out| put_execute(out, statement, values)))
+        reply(self.pipeline.clone(), self.send(|out| put_execute(out, statement, params)))
     }
 
-    /// Carried out also if nobody waits for the answer: that is what makes an answer that is missing harmless.
+    /// Sends a request, which is carried out even if its reply is not awaited: so a request after an unanswered one has
+    /// a known effect.
     ///
     /// # Errors
-    /// It was not sent.
-    fn ask(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<PendingReply<PostgresReply>, WireError> {
+    /// If it was not sent.
+    fn send(&self, put: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<PendingReply<PostgresReply>, WireError> {
         let mut request = Vec::new();
         if !put(&mut request) {
-            return Err(Talk::too_long());
+            return Err(PostgresCodec::request_too_long());
         }
         let replies = self.pipeline.send_all_kept(&request, [()]);
         let reply = replies.and_then(|mut replies| replies.pop());
@@ -85,9 +91,9 @@ impl Wire {
 
 type PostgresReply = Result<Reply, WireError>;
 
-async fn answer(
-    pipeline: Arc<Pipeline<Talk>>,
-    asked: Result<PendingReply<PostgresReply>, WireError>,
+async fn reply(
+    pipeline: Arc<Pipeline<PostgresCodec>>,
+    pending: Result<PendingReply<PostgresReply>, WireError>,
 ) -> PostgresReply {
-    asked?.await.unwrap_or_else(|_| Err(WireError::Ended(pipeline.reason())))
+    pending?.await.unwrap_or_else(|_| Err(WireError::Ended(pipeline.reason())))
 }

@@ -1,36 +1,39 @@
-//! What an operator sees, and can do. Names are hashed: a lock can be looked at by its name, and by nothing else.
+//! The verbs `inspect` and `revoke`. Names are hashed, so a lock can only be inspected by its name.
 
-use super::{Backend, Connection, Seen, Server, Sessions};
+use super::{Backend, Participant, SessionConnection, SessionEngine, SessionStore};
 use crate::engine::{ClaimId, ClaimState, Filter, Foreign, LockState, Revoke, Revoked};
 use crate::{Error, ErrorKind, Result};
 
-impl<S: Server> Sessions<S> {
+impl<S: SessionStore> SessionEngine<S> {
     pub(in crate::engines) async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         let Filter::Name(name) = filter else {
             return Err(
                 self.unsupported("its server knows only hashes of names; ask for one lock by its name")
             );
         };
-        let line = self.0.common().await?;
-        let seen = line.ask(line.connection.seen(self.0.office.key(name))).await?;
+        let leased = self.0.common().await?;
+        let participants = leased.request(leased.connection.participants(self.0.pool.key(name))).await?;
         let mut lock = LockState::new(name.clone());
-        for seen in seen {
-            match seen.is_held {
-                true => lock.holders.push(state_of(&seen)),
-                false => lock.waiters.push(state_of(&seen)),
+        for participant in participants {
+            match participant.is_holder {
+                true => lock.holders.push(state_of(&participant)),
+                false => lock.waiters.push(state_of(&participant)),
             }
         }
-        let is_there = !lock.holders.is_empty() || !lock.waiters.is_empty();
-        Ok(is_there.then_some(lock).into_iter().collect())
+        let is_used = !lock.holders.is_empty() || !lock.waiters.is_empty();
+        Ok(is_used.then_some(lock).into_iter().collect())
     }
 
     pub(in crate::engines) async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let line = self.0.common().await?;
-        let now = line.ask(line.connection.seen(self.0.office.key(&lock.name))).await?;
-        let is_named =
-            |seen: &&Seen| seen.is_held && lock.holders.iter().any(|holder| holder.id == id_of(seen.backend));
-        for seen in now.iter().filter(is_named) {
-            how.check(&state_of(seen)).map_err(|error| error.about(&lock.name))?;
+        let leased = self.0.common().await?;
+        let participants =
+            leased.request(leased.connection.participants(self.0.pool.key(&lock.name))).await?;
+        let is_named = |participant: &&Participant| {
+            let id = id_of(participant.backend);
+            participant.is_holder && lock.holders.iter().any(|holder| holder.id == id)
+        };
+        for participant in participants.iter().filter(is_named) {
+            how.check(&state_of(participant)).map_err(|error| error.about(&lock.name))?;
         }
         if how == Revoke::AtLeaseEnd {
             let why =
@@ -39,15 +42,17 @@ impl<S: Server> Sessions<S> {
         }
         let mut done = Revoked::NotHeld;
         for holder in &lock.holders {
-            let still = now.iter().find(|seen| seen.is_held && id_of(seen.backend) == holder.id);
-            let is_ended = match still.map(|still| still.backend) {
+            let current = participants
+                .iter()
+                .find(|participant| participant.is_holder && id_of(participant.backend) == holder.id);
+            let is_ended = match current.map(|participant| participant.backend) {
                 None => false,
-                // It could not answer that it ended itself.
-                Some(backend) if backend == line.connection.backend() => {
-                    line.close();
+                // The server could not send a reply on the connection that it ends.
+                Some(backend) if backend == leased.connection.backend() => {
+                    leased.close();
                     true
                 }
-                Some(backend) => line.ask(line.connection.end(backend)).await?,
+                Some(backend) => leased.request(leased.connection.terminate(backend)).await?,
             };
             if is_ended {
                 done = Revoked::Done;
@@ -57,21 +62,21 @@ impl<S: Server> Sessions<S> {
     }
 
     fn unsupported(&self, why: &str) -> Error {
-        let engine = self.0.office.server.engine();
+        let engine = self.0.pool.store.engine();
         Error::new(ErrorKind::Unsupported, format!("{engine}: {why}"))
     }
 }
 
-/// What the server tells of a claim.
-pub(super) fn state_of(seen: &Seen) -> ClaimState {
-    let mut state = ClaimState::new(id_of(seen.backend));
-    state.note = seen.note.clone();
+/// The state of a claim, as far as the server knows it.
+pub(super) fn state_of(participant: &Participant) -> ClaimState {
+    let mut state = ClaimState::new(id_of(participant.backend));
+    state.note = participant.note.clone();
     let foreign = |name: &String| Box::new(Foreign::named("connection", name).bound_to_session(true));
-    state.foreign = seen.stranger.as_ref().map(foreign);
+    state.foreign = participant.foreign.as_ref().map(foreign);
     state
 }
 
-/// The server knows no claims, only connections.
+/// An id for a connection: the server does not know claims.
 fn id_of(backend: Backend) -> ClaimId {
     let [mut bytes, since] =
         [backend.number, backend.since].map(|number| u128::from(number as u64).to_be_bytes());

@@ -1,5 +1,6 @@
-//! What moves a connection: a task on the runtime that opened it, so that no request changes threads; and the client's own
-//! thread, while somebody elsewhere asks or that runtime stands still.
+//! Drives a connection. A task on the runtime that opened it does so, so that no request changes threads. The
+//! client's own thread does so while a request comes from another runtime, because the first one may be
+//! blocked, and after that runtime has ended.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -8,41 +9,43 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::{self, Handle};
 
-use super::connection::Ended;
+use super::session_store::CloseHook;
 use crate::net::own_thread::OwnThread;
 use crate::poison::lock_ignoring_poison;
 
-/// What reads and writes, until the connection ends. It must be [fit](super::Socket) to be polled on any runtime.
-type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The future that reads and writes until the connection ends. Its socket must allow polling on any runtime, as
+/// [`Socket`](super::Socket) does.
+type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection on the move.
+/// A connection that different runtimes can drive.
 pub(in crate::engines) struct Moving {
-    state: Mutex<State>,
+    state: Mutex<MovingState>,
     thread: OwnThread,
 }
 
-struct State {
-    /// `None` before it begins, and when it is over.
-    driving: Option<Driving>,
-    /// Told when it is over.
-    ended: Option<Ended>,
-    /// The runtime that moves it if nobody else must.
+struct MovingState {
+    /// `None` before the start and after the end.
+    driver: Option<DriverFuture>,
+    /// Dropped when the connection has ended.
+    close_hook: Option<CloseHook>,
+    /// The runtime that drives it while no request comes from elsewhere.
     home: Option<runtime::Id>,
-    /// Wakes the task there.
+    /// Wakes the task on the home runtime.
     resident: Option<Waker>,
-    /// The task on the thread, by its number, while it does the work.
+    /// The number of the task on the client's thread, while that task drives the connection.
     visitor: Option<u64>,
     visitor_waker: Option<Waker>,
+    /// The number of visitors so far.
     visitors: u64,
-    /// Requests from other runtimes that are under way.
+    /// The number of requests under way from other runtimes.
     visits: usize,
 }
 
 impl Moving {
-    pub(super) fn new(thread: OwnThread, ended: Ended) -> Arc<Self> {
-        let state = State {
-            driving: None,
-            ended: Some(ended),
+    pub(super) fn new(thread: OwnThread, close_hook: CloseHook) -> Arc<Self> {
+        let state = MovingState {
+            driver: None,
+            close_hook: Some(close_hook),
             home: None,
             resident: None,
             visitor: None,
@@ -53,24 +56,25 @@ impl Moving {
         Arc::new(Self { state: Mutex::new(state), thread })
     }
 
-    /// Lets a connection do its work from now on, on this runtime.
-    pub(in crate::engines) fn start(self: &Arc<Self>, driving: impl Future<Output = ()> + Send + 'static) {
+    /// Starts to drive the connection, on this runtime.
+    pub(in crate::engines) fn start(self: &Arc<Self>, driver: impl Future<Output = ()> + Send + 'static) {
         let mut state = lock_ignoring_poison(&self.state);
-        state.driving = Some(Box::pin(driving));
+        state.driver = Some(Box::pin(driver));
         state.home = Some(Handle::current().id());
         drop(state);
         tokio::spawn(Resident(self.clone()));
     }
 
-    /// Ends it at once, whatever is under way on it.
+    /// Ends the connection at once, even with requests under way.
     pub(super) fn end(&self) {
-        let over = lock_ignoring_poison(&self.state).take();
-        over.tell();
+        let ended = lock_ignoring_poison(&self.state).take();
+        ended.close();
     }
 
-    /// Nobody asks anything any more. It says goodbye even if its runtime stands still; but waits for no answer that is missing.
-    pub(super) fn leave(self: &Arc<Self>, is_unheard: bool) {
-        if is_unheard {
+    /// The last user is gone. The connection is terminated properly, even while its runtime is blocked. With an
+    /// unanswered request it is ended without waiting for the reply.
+    pub(super) fn leave(self: &Arc<Self>, has_unanswered: bool) {
+        if has_unanswered {
             let moving = self.clone();
             drop(self.thread.spawn(async move { moving.end() }));
         } else {
@@ -78,20 +82,21 @@ impl Moving {
         }
     }
 
-    /// Waits for an answer, and sees to it that somebody brings it in. Asked at every turn: a request that nobody waits for any
-    /// more goes on on another runtime, and the one that it began on may stand still from then on.
-    pub(super) async fn moved<T>(self: &Arc<Self>, asking: impl Future<Output = T>) -> T {
-        let (mut visit, mut asking) = (None, pin!(asking));
+    /// Runs a request, and ensures that the connection is driven meanwhile. Checked at every poll: a request
+    /// whose caller is gone continues on another runtime, and the runtime on which it began may be blocked from
+    /// then on.
+    pub(super) async fn moved<T>(self: &Arc<Self>, request: impl Future<Output = T>) -> T {
+        let (mut visit, mut request) = (None, pin!(request));
         poll_fn(|context| {
             if visit.is_none() {
                 visit = self.visit();
             }
-            asking.as_mut().poll(context)
+            request.as_mut().poll(context)
         })
         .await
     }
 
-    /// For a request that is under way: `Some` if it comes from another runtime than its own, which may stand still.
+    /// Begins a visit for a request, if it comes from another runtime than the home runtime, which may be blocked.
     fn visit(self: &Arc<Self>) -> Option<Visit<'_>> {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         self.begin_visit(here).then(|| Visit(self))
@@ -99,9 +104,9 @@ impl Moving {
 
     fn begin_visit(self: &Arc<Self>, here: Option<runtime::Id>) -> bool {
         let mut state = lock_ignoring_poison(&self.state);
-        // The thread never stands still.
+        // The client's own thread is never blocked.
         let is_at_home = state.home == here || state.home == Some(self.thread.id());
-        if is_at_home || state.driving.is_none() {
+        if is_at_home || state.driver.is_none() {
             return false;
         }
         state.visits += 1;
@@ -113,44 +118,44 @@ impl Moving {
         true
     }
 
-    /// On its own runtime, unless somebody needs the thread for it.
+    /// Drives the connection on its home runtime, unless a visit is under way.
     fn poll_at_home(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = lock_ignoring_poison(&self.state);
-        keep(&mut state.resident, context.waker());
-        if state.visits > 0 && state.driving.is_some() {
+        store_waker(&mut state.resident, context.waker());
+        if state.visits > 0 && state.driver.is_some() {
             return Poll::Pending;
         }
-        // Taken back: nobody but this is woken from here on.
+        // Taken back from the visitor: from here on only this task is woken.
         if state.visitor.take().is_some() {
             state.visitor_waker.take().into_iter().for_each(Waker::wake);
         }
-        let over = state.drive(context);
+        let ended = state.drive(context);
         drop(state);
-        over.map(Over::tell)
+        ended.map(EndedConnection::close)
     }
 
-    /// On the thread, for as long as nobody takes it back: its runtime may stand still.
+    /// Drives the connection on the client's thread until the home runtime takes it back, which may be blocked.
     fn poll_as_visitor(&self, number: u64, context: &mut Context<'_>) -> Poll<()> {
         let mut state = lock_ignoring_poison(&self.state);
         if state.visitor != Some(number) {
             return Poll::Ready(());
         }
-        keep(&mut state.visitor_waker, context.waker());
-        let over = state.drive(context);
+        store_waker(&mut state.visitor_waker, context.waker());
+        let ended = state.drive(context);
         drop(state);
-        over.map(Over::tell)
+        ended.map(EndedConnection::close)
     }
 
-    /// Its runtime has ended.
+    /// The home runtime has ended.
     fn lose_home(self: &Arc<Self>) {
         let mut state = lock_ignoring_poison(&self.state);
-        if state.driving.is_none() {
+        if state.driver.is_none() {
             return;
         }
         if state.home == Some(self.thread.id()) {
-            let over = state.take();
+            let ended = state.take();
             drop(state);
-            return over.tell();
+            return ended.close();
         }
         state.home = Some(self.thread.id());
         drop(state);
@@ -158,41 +163,42 @@ impl Moving {
     }
 }
 
-impl State {
-    fn drive(&mut self, context: &mut Context<'_>) -> Poll<Over> {
-        match self.driving.as_mut().map(|driving| driving.as_mut().poll(context)) {
+impl MovingState {
+    fn drive(&mut self, context: &mut Context<'_>) -> Poll<EndedConnection> {
+        match self.driver.as_mut().map(|driver| driver.as_mut().poll(context)) {
             Some(Poll::Pending) => Poll::Pending,
             _ => Poll::Ready(self.take()),
         }
     }
 
-    fn take(&mut self) -> Over {
+    fn take(&mut self) -> EndedConnection {
         for task in [self.resident.take(), self.visitor_waker.take()] {
             task.into_iter().for_each(Waker::wake);
         }
-        Over { ended: self.ended.take(), _driving: self.driving.take() }
+        EndedConnection { close_hook: self.close_hook.take(), _driver: self.driver.take() }
     }
 }
 
-fn keep(place: &mut Option<Waker>, waker: &Waker) {
-    if !place.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-        *place = Some(waker.clone());
+fn store_waker(slot: &mut Option<Waker>, waker: &Waker) {
+    if !slot.as_ref().is_some_and(|stored| stored.will_wake(waker)) {
+        *slot = Some(waker.clone());
     }
 }
 
-/// A connection that has ended. Told when nothing is locked: holders first, then whoever waits for an answer.
-struct Over {
-    ended: Option<Ended>,
-    _driving: Option<Driving>,
+/// A connection that has ended. Dropped when no mutex is locked. The holders of locks learn of it first, and then the
+/// callers that wait for replies.
+struct EndedConnection {
+    close_hook: Option<CloseHook>,
+    _driver: Option<DriverFuture>,
 }
 
-impl Over {
-    fn tell(self) {
-        drop(self.ended);
+impl EndedConnection {
+    fn close(self) {
+        drop(self.close_hook);
     }
 }
 
-/// A request from another runtime.
+/// A request from another runtime than the home runtime.
 pub(super) struct Visit<'a>(&'a Moving);
 
 impl Drop for Visit<'_> {
@@ -205,7 +211,7 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// The task on the runtime that opened it.
+/// The task on the home runtime.
 struct Resident(Arc<Moving>);
 
 impl Future for Resident {
@@ -222,7 +228,7 @@ impl Drop for Resident {
     }
 }
 
-/// The task on the thread.
+/// The task on the client's thread.
 struct Visitor {
     moving: Arc<Moving>,
     number: u64,

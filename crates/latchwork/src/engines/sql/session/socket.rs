@@ -1,4 +1,4 @@
-//! A socket that is heard on whichever runtime asks.
+//! A socket that can be polled on any runtime.
 
 use std::io;
 use std::pin::Pin;
@@ -10,31 +10,31 @@ use tokio::runtime::{self, Handle};
 
 use crate::net::dial::dial;
 
-/// A socket. A runtime that stands still hears nothing, so whoever polls this takes it over to its own.
+/// A socket that registers itself with the runtime on which it is polled, because its last runtime may be blocked.
 pub(in crate::engines) struct Socket {
-    /// Missing only if it could not be taken over.
+    /// `None` only after it could not be registered.
     stream: Option<TcpStream>,
     runtime: runtime::Id,
 }
 
 impl Socket {
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub(in crate::engines) async fn connect(host: &str, port: u16) -> io::Result<Self> {
         let stream = dial(host, port).await?.into_std()?;
-        // Heard from here on: who connects may have begun on another runtime.
+        // Registered with this runtime: the connecting task may have started on another one.
         Ok(Self { stream: Some(TcpStream::from_std(stream)?), runtime: Handle::current().id() })
     }
 
-    fn is_here(&self) -> bool {
+    fn is_registered_here(&self) -> bool {
         Handle::try_current().is_ok_and(|runtime| runtime.id() == self.runtime)
     }
 
-    fn here(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn on_this_runtime(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         let here = Handle::try_current().map_err(io::Error::other)?.id();
         if self.runtime != here {
-            let taken = self.stream.take().map(TcpStream::into_std).transpose()?;
-            self.stream = taken.map(TcpStream::from_std).transpose()?;
+            let deregistered = self.stream.take().map(TcpStream::into_std).transpose()?;
+            self.stream = deregistered.map(TcpStream::from_std).transpose()?;
             self.runtime = here;
         }
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
@@ -47,7 +47,7 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.here()?.poll_read(context, buffer)
+        self.on_this_runtime()?.poll_read(context, buffer)
     }
 }
 
@@ -57,16 +57,16 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if !self.is_here() {
-            // A task of another runtime writes for itself, and leaves the socket to the runtime that reads.
+        if !self.is_registered_here() {
+            // A task of another runtime writes directly, and leaves the socket registered with the runtime that reads.
             let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
             if let Ok(written) = stream.try_write(bytes) {
                 return Poll::Ready(Ok(written));
             }
-            // The reader is woken, and takes the socket back from here.
+            // Wakes the reader, which registers the socket with its runtime again.
             context.waker().wake_by_ref();
         }
-        self.here()?.poll_write(context, bytes)
+        self.on_this_runtime()?.poll_write(context, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -74,6 +74,6 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.here()?.poll_shutdown(context)
+        self.on_this_runtime()?.poll_shutdown(context)
     }
 }

@@ -1,47 +1,47 @@
-//! Forgetting tokens of names that were not used for a day. A lock may be held meanwhile: its holder knows its
+//! Forgets tokens of names that were not used for a day. A lock may be held meanwhile: its holder knows its
 //! token, and the next token is above the floor.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::super::sweep::{Names, sweep_if_due};
-use super::line::Line;
-use super::office::Office;
-use super::{Connection, Server};
+use super::leased_connection::LeasedConnection;
+use super::session_pool::SessionPool;
+use super::{SessionConnection, SessionStore};
+use crate::engines::sql::sweep::{SweepTable, sweep_if_due};
 
-/// How long the question whether a sweep is due may take.
-const DUE_LIMIT: Duration = Duration::from_secs(5);
+/// How long the check whether a sweep is due may take.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
 
-/// The names in the table of tokens.
-struct Tokens<S: Server> {
-    database: S::Tokens,
-    office: Weak<Office<S>>,
+/// The table of tokens.
+struct FenceTable<S: SessionStore> {
+    store: S::Tokens,
+    pool: Weak<SessionPool<S>>,
 }
 
-impl<S: Server> Names for Tokens<S> {
-    type Database = S::Tokens;
+impl<S: SessionStore> SweepTable for FenceTable<S> {
+    type Store = S::Tokens;
 
-    fn database(&self) -> &S::Tokens {
-        &self.database
+    fn store(&self) -> &S::Tokens {
+        &self.store
     }
 
     fn is_needed(&self) -> bool {
-        self.office.strong_count() > 0
+        self.pool.strong_count() > 0
     }
 }
 
-impl<S: Server> Office<S> {
-    /// Sweeps in the background if a sweep is due. That is asked on a connection that is there. The sweep
-    /// itself opens another one, so that no lock waits for it.
-    pub(super) fn sweep_if_due(self: &Arc<Self>, line: Arc<Line<S::Connection>>) {
-        let tokens = Tokens { database: self.server.tokens(), office: Arc::downgrade(self) };
-        let (thread, patient) = (self.thread.clone(), self.thread.clone());
+impl<S: SessionStore> SessionPool<S> {
+    /// Sweeps in the background if a sweep is due. The check uses an open connection. The sweep itself opens
+    /// another one, so that no lock waits for it.
+    pub(super) fn sweep_if_due(self: &Arc<Self>, leased: Arc<LeasedConnection<S::Connection>>) {
+        let table = FenceTable { store: self.store.tokens(), pool: Arc::downgrade(self) };
+        let (thread, timer) = (self.thread.clone(), self.thread.clone());
         drop(thread.spawn(async move {
-            let asking = line.ask(line.connection.is_sweep_due());
-            let is_due = patient.in_time(DUE_LIMIT, asking).await;
-            drop(line);
+            let check = leased.request(leased.connection.is_sweep_due());
+            let is_due = timer.in_time(CHECK_LIMIT, check).await;
+            drop(leased);
             if let Some(Ok(true)) = is_due {
-                sweep_if_due(tokens).await;
+                sweep_if_due(table).await;
             }
         }));
     }

@@ -1,8 +1,0 @@
--- Rows that are there: $1 name or its beginning, $2 age in us. Name, holder, how long it lasts, token, since, note.
-SELECT l.unique_mutex, l.holder_id, TIMESTAMPDIFF(MICROSECOND, SYSDATE(6), l.create_time + INTERVAL $2 MICROSECOND),
-    t.token, t.since, t.note
-FROM {table} AS l
-LEFT JOIN {table}_token AS t ON t.unique_mutex = CAST(CONVERT(l.unique_mutex USING utf8mb4) AS BINARY)
-    AND t.holder_id = CAST(TRIM(TRAILING '!' FROM CONVERT(l.holder_id USING utf8mb4)) AS BINARY)
-WHERE {which}
-ORDER BY CAST(CONVERT(l.unique_mutex USING utf8mb4) AS BINARY)

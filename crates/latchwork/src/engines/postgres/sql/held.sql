@@ -1,7 +1,0 @@
--- Rows that are there: $1 name or its beginning, $2 age in us. Name, holder, how long it lasts, token, since, note.
-SELECT convert_to(l.unique_mutex, 'UTF8'), convert_to(l.holder_id, 'UTF8'), {left}, t.token, t.since, convert_to(t.note, 'UTF8')
-FROM {table} AS l
-LEFT JOIN {table}_token AS t
-    ON t.unique_mutex = l.unique_mutex COLLATE "C" AND t.holder_id = rtrim(l.holder_id, '!') COLLATE "C"
-WHERE {which}
-ORDER BY l.unique_mutex COLLATE "C"
