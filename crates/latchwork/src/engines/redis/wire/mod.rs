@@ -1,45 +1,45 @@
-//! RESP3, Redis' protocol, as far as locks need it.
+//! RESP3, the protocol of Redis, as far as locks need it.
 
-mod begun;
 mod command;
+mod partial_reply;
 mod reader;
-mod value;
+mod reply;
 
-pub(super) use self::begun::Begun;
 pub(super) use self::command::{Arg, Command};
-pub(super) use self::value::{Value, read};
+pub(super) use self::partial_reply::PartialReply;
+pub(super) use self::reply::{Reply, parse};
 
-/// The longest reply that is read. Ours are far shorter: whoever lists locks does it in steps.
-pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
+/// The maximum length of a reply, in bytes. The engine's own are far shorter: it lists locks in steps.
+pub(super) const MAX_REPLY: usize = 64 * 1024 * 1024;
 
-/// Why there is no answer, or a bad one.
+/// Why a request has no reply, or an error as its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WireError {
-    /// The server said no: a code, and words.
+    /// An error reply: a code, and a message.
     Refused(String),
-    /// It does not speak the protocol. Without its words: it may repeat what it was sent, and that is a password.
+    /// The server does not speak RESP3. Its message is left out: it may repeat the request, which has the
+    /// password.
     TooOld,
-    /// It has no database of this number, in its words.
+    /// The server does not have the database with this number. With the server's message.
     NoDatabase(String),
-    /// The connection ended, or there was none.
-    Ended(String),
-    /// Nothing was heard for too long.
+    /// The connection was closed, or could not be opened.
+    Closed(String),
+    /// No reply arrived in time.
     TimedOut(String),
 }
 
 impl WireError {
-    /// The first word of what the server said.
+    /// The code of an error reply: its first word.
     pub(super) fn code(&self) -> Option<&str> {
         match self {
-            Self::Refused(words) => words.split(' ').next(),
-            Self::TooOld | Self::NoDatabase(_) | Self::Ended(_) | Self::TimedOut(_) => None,
+            Self::Refused(message) => message.split(' ').next(),
+            Self::TooOld | Self::NoDatabase(_) | Self::Closed(_) | Self::TimedOut(_) => None,
         }
     }
 
-    /// What it says.
-    pub(super) fn words(&self) -> &str {
+    pub(super) fn message(&self) -> &str {
         match self {
-            Self::Refused(why) | Self::NoDatabase(why) | Self::Ended(why) | Self::TimedOut(why) => why,
+            Self::Refused(why) | Self::NoDatabase(why) | Self::Closed(why) | Self::TimedOut(why) => why,
             Self::TooOld => "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command",
         }
     }
@@ -47,12 +47,12 @@ impl WireError {
 
 impl std::fmt::Display for WireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.words())
+        f.write_str(self.message())
     }
 }
 
 impl From<std::io::Error> for WireError {
     fn from(error: std::io::Error) -> Self {
-        Self::Ended(error.to_string())
+        Self::Closed(error.to_string())
     }
 }
