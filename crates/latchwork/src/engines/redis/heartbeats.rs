@@ -172,7 +172,8 @@ mod tests {
     #[tokio::test]
     async fn a_collector_that_is_dropped_leaves_no_claim_waiting() {
         let heartbeats = Heartbeats::default();
-        let mut collector = Box::pin(heartbeats.join(&claim(), 2));
+        let first = claim();
+        let mut collector = Box::pin(heartbeats.join(&first, 2));
         assert!(is_pending(&mut collector).await);
         let (due, answered) = heartbeats.join(&claim(), 9).await;
         assert!(due.is_empty());

@@ -55,6 +55,7 @@ pub(super) const NUMBERS: [(&str, usize); 21] = [
 #[cfg(test)]
 mod tests {
     use super::super::*;
+    use super::TOKEN_LEN;
 
     /// A script with a position of its own would read other bytes than the rest once the layout had a version
     /// 2.
