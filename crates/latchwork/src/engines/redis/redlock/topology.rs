@@ -50,7 +50,7 @@ impl Topology {
         let mut warnings: Vec<_> =
             self.masters.iter().flat_map(|master| master.session().warnings()).collect();
         warnings.dedup();
-        if self.masters.len() % 2 == 0 {
+        if self.masters.len().is_multiple_of(2) {
             let masters = self.masters.len();
             let fewer = masters - 1;
             warnings.push(format!(

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_says_how_many_and_how_long() {
+    fn a_command_has_the_number_and_the_lengths_of_its_arguments() {
         let mut command = Command::of(&["SET", "k"]);
         command.arg(&b"a\r\n\0"[..]).arg(&0_u64).arg(&u64::MAX).arg("");
         command.parts(&[b"{", b"", b"k}"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_spelled_out_with_the_same_arguments() {
+    fn eval_has_the_keys_and_arguments_of_evalsha() {
         let mut by_digest = Command::evalsha("abc", 1, 10);
         by_digest.arg("key").arg(&7_u64);
         let mut by_text = by_digest.with_source("return 1");

@@ -119,7 +119,7 @@ mod tests {
 
     /// A reply that arrives in pieces is the same as one that arrives at once, wherever it is cut.
     #[test]
-    fn every_kind_is_read_and_a_part_of_it_is_not() {
+    fn every_type_is_parsed_and_a_part_of_it_is_not() {
         let kinds: [(&str, Reply); 17] = [
             ("_\r\n", Reply::Nil),
             ("$-1\r\n", Reply::Nil),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_and_takes_no_memory() {
+    fn malformed_replies_are_refused_and_take_no_memory() {
         let nested = "*1\r\n".repeat(99);
         for malformed in
             ["HTTP/1.1 400\r\n", "\r\n", ":x\r\n", "$-2\r\n", "$1\r\nab\r\n", ":1\rx", nested.as_str()]
@@ -186,7 +186,7 @@ mod tests {
     /// Such as the reply for a lock with thousands of waiters: scanned from its first byte with each piece,
     /// it would take a thousand times as long.
     #[test]
-    fn what_comes_in_many_pieces_is_looked_at_a_few_times_and_no_more() {
+    fn a_reply_in_many_pieces_is_scanned_a_few_times_and_no_more() {
         let waiters = "*3\r\n$4\r\nname\r\n|1\r\n+ttl\r\n:9\r\n:12345\r\n*1\r\n+ok\r\n".repeat(10_000);
         let all = ["*10000\r\n", &waiters].concat();
         let line = ["+", &"x".repeat(MAX_LINE - 1), "\r\n"].concat();
@@ -208,7 +208,7 @@ mod tests {
     /// Any bytes, in any pieces, are a reply or an error, without a panic, and the same as if they had
     /// arrived at once.
     #[test]
-    fn no_bytes_make_it_panic_and_no_cut_changes_what_they_are() {
+    fn no_bytes_cause_a_panic_and_no_cut_changes_the_reply() {
         let words = [
             "*2\r\n",
             "*3\r\n",
