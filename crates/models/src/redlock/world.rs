@@ -6,8 +6,8 @@ use stateright::{Model, Property};
 
 use super::master::{Answer, Attempt, Master, Request};
 use super::state::{ALL, CLIENTS, Client, Lane, MASTERS, Masters, Phase, Seen, Sent, State, parts};
-use super::tally::{Decision, Said, Tally};
-use super::votes::{Outcome, Votes};
+use super::tally::{ClaimVote, Decision, Tally};
+use super::votes::{VoteResult, Votes};
 
 /// What may go wrong, once, at any moment, on any master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +160,11 @@ impl World {
         }
     }
 
-    fn said(&self, answer: Answer, raised_to: Option<u8>) -> Said {
+    fn said(&self, answer: Answer, raised_to: Option<u8>) -> ClaimVote {
         match (answer, raised_to) {
-            (_, Some(to)) if self.mutant == Some(Mutant::NotExactly) => Said::Ours(u64::from(to)),
-            (Answer::Ours(token), _) => Said::Ours(u64::from(token)),
-            (Answer::Done | Answer::NotOurs, _) => Said::Silent,
+            (_, Some(to)) if self.mutant == Some(Mutant::NotExactly) => ClaimVote::Ours(u64::from(to)),
+            (Answer::Ours(token), _) => ClaimVote::Ours(u64::from(token)),
+            (Answer::Done | Answer::NotOurs, _) => ClaimVote::Silent,
         }
     }
 
@@ -275,7 +275,7 @@ impl Model for World {
                     acts.push(Act::Release(client));
                     if renewing.is_some() && state.now < *until {
                         let is_kept = |heard: &Masters| {
-                            self.votes(state, client, *heard).judge(MASTERS) == Outcome::Kept
+                            self.votes(state, client, *heard).judge(MASTERS) == VoteResult::Kept
                         };
                         let heard = parts(state.answered(client)).filter(is_kept);
                         acts.extend(heard.map(|heard| Act::Judge(client, heard)));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scene::{LOCK, LONG, SOON, Scene, now, pairs, pause, take};
-use super::scripts::RELEASE;
+use super::scripts::{REDLOCK_RELEASE, source};
 
 /// Longer than a machine with other work takes for an answer.
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
@@ -56,7 +56,7 @@ async fn a_late_master_that_forgot_the_claim_is_not_asked_for_it_behind_its_rele
     scene.until_keys(LOCK, 0, SOON).await;
     let late = &scene.masters[0];
     late.command(&["SCRIPT", "FLUSH"]);
-    late.command(&["SCRIPT", "LOAD", RELEASE]);
+    late.command(&["SCRIPT", "LOAD", &source(REDLOCK_RELEASE)]);
     let (by_digest, by_text) = (late.calls(&["evalsha"]), late.calls(&["eval"]));
     scene.proxies[0].delay(Duration::from_millis(400));
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");

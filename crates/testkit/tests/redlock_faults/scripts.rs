@@ -10,13 +10,16 @@ const FENCE: &str = "fence";
 const FIRST_TOKEN: u64 = 1_700_000_000_000_000;
 const TTL: &str = "600000";
 
-const CLAIM: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_claim.lua");
-const RAISE: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_raise.lua");
-const HEAL: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_heal.lua");
-/// The text that the engine inserts into these scripts.
-const NEXT_TOKEN: &str = include_str!("../../../latchwork/src/engines/redis/lua/next_token.lua");
-pub(crate) const RELEASE: &str = include_str!("../../../latchwork/src/engines/redis/lua/redlock_release.lua");
-const RENEW: &str = include_str!("../../../latchwork/src/engines/redis/lua/renew.lua");
+#[allow(dead_code, reason = "the engine has more scripts")]
+#[path = "../../../latchwork/src/engines/redis/lua/mod.rs"]
+mod lua;
+
+/// A script as the engine sends it.
+pub(crate) fn source(parts: &[&str]) -> String {
+    lua::compose(parts, 0, 10_000)
+}
+
+pub(crate) use self::lua::REDLOCK_RELEASE;
 
 fn token(small: u8) -> String {
     (FIRST_TOKEN + u64::from(small)).to_string()
@@ -31,13 +34,15 @@ fn value(attempt: Attempt) -> [String; 2] {
 fn run(server: &RedisServer, attempt: Attempt, request: Request) -> Reply {
     let [value, member] = value(attempt);
     let (script, args) = match request {
-        Request::Claim(proposed) => (CLAIM, vec![value, member, TTL.to_owned(), token(proposed)]),
-        Request::Raise(to) => (RAISE, vec![value, member, token(to)]),
-        Request::Heal(of) => (HEAL, vec![value, member, token(of), TTL.to_owned()]),
-        Request::Renew => (RENEW, vec![value, TTL.to_owned()]),
-        Request::Release => (RELEASE, vec![value, String::new()]),
+        Request::Claim(proposed) => {
+            (lua::REDLOCK_CLAIM, vec![value, member, TTL.to_owned(), token(proposed)])
+        }
+        Request::Raise(to) => (lua::REDLOCK_RAISE, vec![value, member, token(to)]),
+        Request::Heal(of) => (lua::REDLOCK_HEAL, vec![value, member, token(of), TTL.to_owned()]),
+        Request::Renew => (lua::RENEW, vec![value, TTL.to_owned()]),
+        Request::Release => (REDLOCK_RELEASE, vec![value, String::new()]),
     };
-    let script = script.replace("--{{next_token}}", NEXT_TOKEN);
+    let script = source(script);
     let mut words = vec!["EVAL", &script, "2", KEY, FENCE];
     words.extend(args.iter().map(String::as_str));
     server.command(&words)

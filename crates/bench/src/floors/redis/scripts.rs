@@ -9,34 +9,25 @@ use crate::Result;
 use crate::args::Job;
 use crate::contend::AsyncLock;
 
+#[allow(dead_code, reason = "the floor sends two of the scripts")]
+#[path = "../../../../latchwork/src/engines/redis/lua/mod.rs"]
+mod lua;
+
 /// The engine's script to claim, put together as it does it.
 pub(crate) fn claim_script() -> String {
-    compose(&[
-        include_str!("../../../../latchwork/src/engines/redis/lua/take_set.lua"),
-        include_str!("../../../../latchwork/src/engines/redis/lua/claim.lua"),
-        include_str!("../../../../latchwork/src/engines/redis/lua/queue.lua"),
-    ])
+    lua::compose(lua::CLAIM_SET, GAP_MS, MOST_WAITERS)
 }
 
 /// The same to release.
 pub(crate) fn release_script() -> String {
-    compose(&[include_str!("../../../../latchwork/src/engines/redis/lua/release.lua")])
-}
-
-fn compose(parts: &[&str]) -> String {
-    let hand_over = include_str!("../../../../latchwork/src/engines/redis/lua/hand_over.lua");
-    let sharing = include_str!("../../../../latchwork/src/engines/redis/lua/sharing.lua");
-    let next_token = include_str!("../../../../latchwork/src/engines/redis/lua/next_token.lua");
-    let text = parts.concat().replace("--{{hand_over}}", hand_over).replace("--{{sharing}}", sharing);
-    let text = text.replace("--{{next_token}}", next_token);
-    text.replace("{{gap}}", GAP).replace("{{most}}", MOST_WAITERS)
+    lua::compose(lua::RELEASE, GAP_MS, MOST_WAITERS)
 }
 
 /// The arguments of a claim with the library's defaults: ttl, wait lease.
 const TERMS: [&str; 2] = ["30000", "3000"];
 /// What the engine's defaults put into the scripts.
-const GAP: &str = "0";
-const MOST_WAITERS: &str = "10000";
+const GAP_MS: u128 = 0;
+const MOST_WAITERS: u32 = 10_000;
 
 /// What all tasks of the process share.
 struct Shared {

@@ -1,32 +1,32 @@
-//! Cells: a string each beside the keys of locks, written by a script that compares versions.
+//! Cells: each is a string beside the keys of locks, written by a script that compares versions.
 
 use std::time::Duration;
 
 use super::Redis;
 use super::connection::Connection;
 use super::keys::Keys;
-use super::reply::protocol_error;
+use super::script_replies::protocol_error;
 use super::scripts::Script;
-use super::wire::{Command, Value};
+use super::wire::{Command, Reply};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{LockName, Result};
 
-/// How many digits a version has.
+/// Digits of a version.
 const DIGITS: usize = 16;
-/// Before the key of a cell, in the name of the channel where its watchers listen.
+/// Before the key of a cell, in the name of the channel for its watchers.
 pub(super) const CHANNEL: &str = "latchwork:cell:";
 
 impl Redis {
     async fn read_cell(&self, connection: &Connection, key: &str) -> Result<CellState> {
         match connection.command(Command::of(&["GET", key]), self.options()).await? {
-            Value::Nil => Ok(CellState::ABSENT),
-            Value::BulkString(stored) => parse(&stored),
+            Reply::Nil => Ok(CellState::ABSENT),
+            Reply::BulkString(stored) => parse(&stored),
             _ => Err(protocol_error()),
         }
     }
 }
 
-/// The version, and the value behind a sign that it is set.
+/// Parses the version, `=` or `-`, and the value.
 fn parse(stored: &[u8]) -> Result<CellState> {
     let (digits, rest) = stored.split_at_checked(DIGITS).ok_or_else(protocol_error)?;
     match rest {
@@ -41,7 +41,8 @@ fn version(digits: &[u8]) -> Result<Version> {
 }
 
 impl Cells for Redis {
-    /// Changes are told, except while the connection is being opened anew, or by a replica that took over.
+    /// The server publishes changes, except while the connection is being reopened, or if it is a replica
+    /// that was promoted.
     fn look_in(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
@@ -68,9 +69,9 @@ impl Cells for Redis {
         }
         command.parts(&[CHANNEL.as_bytes(), key.as_bytes()]);
         match connection.call(Script::CellWrite, command, self.options()).await? {
-            Value::Int(0) => Ok(Written::Changed),
-            Value::BulkString(_) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
-            Value::BulkString(digits) => Ok(Written::Done(version(&digits)?)),
+            Reply::Int(0) => Ok(Written::Changed),
+            Reply::BulkString(_) if value.is_none() => Ok(Written::Done(Version::ABSENT)),
+            Reply::BulkString(digits) => Ok(Written::Done(version(&digits)?)),
             _ => Err(protocol_error()),
         }
     }
@@ -81,8 +82,8 @@ impl Cells for Redis {
         let channel = [CHANNEL, &key].concat();
         let listen = connection.subscribe(&channel, self.options());
         let look = async { Ok(self.read_cell(&connection, &key).await?.version != seen) };
-        let (leaves, left) = (connection.clone(), channel.clone());
-        let end = move || async move { leaves.unsubscribe(&left).await };
+        let (unsubscriber, unsubscribed) = (connection.clone(), channel.clone());
+        let end = move || async move { unsubscriber.unsubscribe(&unsubscribed).await };
         connection.cells.until_told(&channel, listen, look, end).await
     }
 }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_is_read_back_and_all_else_refused() {
+    fn stored_cells_are_parsed_and_other_values_refused() {
         for (stored, state) in [
             (&b"0000000000000007=a=b"[..], CellState::new(Version::new(7), b"a=b".to_vec())),
             (b"0000000000000007=", CellState::new(Version::new(7), Vec::new())),

@@ -1,15 +1,15 @@
-//! One connection: commands, and the wake-ups that the server pushes.
+//! One connection: the handshake, commands and scripts, subscriptions and key tracking.
 
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::failure::{Failure, code, not_greeted, not_selected, refused, unanswered};
+use super::errors::{Failure, code, connect_error, handshake_error, request_error, select_error};
 use super::heartbeats::Heartbeats;
-use super::options::{Login, Options};
+use super::options::Options;
 use super::push::PushCodec;
-use super::scripts::Script;
-use super::wire::{Command, Value, WireError};
+use super::scripts::{Digests, Script};
+use super::wire::{Command, Reply, WireError};
 use crate::engines::cell_subscriptions::CellSubscriptions;
 use crate::engines::waiter_table::WaiterTable;
 use crate::net::abandon::AbandonGuard;
@@ -18,24 +18,20 @@ use crate::net::per_runtime::Closable;
 use crate::net::pipeline::{PendingReply, Pipeline};
 use crate::{Error, Result};
 
-/// A connection to the server. It never comes back to life: whoever finds it closed opens another.
+/// A connection to the server. Once closed it stays closed; its users open another.
 pub(super) struct Connection {
     pipeline: Pipeline<PushCodec>,
-    /// In the order of the scripts.
-    shas: Vec<String>,
-    /// Of those that few need.
-    shared_shas: OnceCell<Vec<String>>,
-    /// Of the claims that wait on this runtime: another that nobody drives must not hold them up.
+    digests: Digests,
+    /// Of [`Script::SHARED`], once they are loaded.
+    shared_digests: OnceCell<Digests>,
+    /// Of the claims that wait on this runtime: claims of a runtime that is not driven must not hold them up.
     pub(super) heartbeats: Heartbeats,
-    /// What it said of cells that are watched.
     pub(super) cells: Arc<CellSubscriptions>,
+    /// Set once this connection is subscribed to the client's channel.
     listening: OnceCell<()>,
-    /// Whether the server tells of changes to keys that it was asked to.
+    /// Whether the server tracks keys for this connection.
     tracking: OnceCell<bool>,
 }
-
-/// What came of a request, before anybody thought about what it means.
-type Asked<T> = std::result::Result<T, WireError>;
 
 impl Closable for Connection {
     fn is_closed(&self) -> bool {
@@ -44,18 +40,18 @@ impl Closable for Connection {
 }
 
 impl Connection {
-    /// Connects, and asks the server about itself.
+    /// Connects, authenticates and loads the scripts. Also returns the server's INFO.
     pub(super) async fn open(options: &Options, waiters: &Arc<WaiterTable>) -> Result<(Self, String)> {
         let cells = Arc::<CellSubscriptions>::default();
-        let hearing = PushCodec { waiters: waiters.clone(), cells: cells.clone() };
-        let connected = in_time(async { Ok(options.address.connect(hearing).await?) }).await;
-        let pipeline = connected.map_err(|wire_error| refused(&wire_error, options))?;
-        let greeted = in_time(greet(&pipeline, options)).await;
-        let (info, shas) = greeted.map_err(|wire_error| refused(&wire_error, options))?;
+        let codec = PushCodec { waiters: waiters.clone(), cells: cells.clone() };
+        let connected = in_time(async { Ok(options.endpoint.connect(codec).await?) }).await;
+        let pipeline = connected.map_err(|wire_error| connect_error(&wire_error, options))?;
+        let greeted = in_time(handshake(&pipeline, options)).await;
+        let (info, digests) = greeted.map_err(|wire_error| connect_error(&wire_error, options))?;
         let connection = Self {
             pipeline,
-            shas,
-            shared_shas: OnceCell::new(),
+            digests,
+            shared_digests: OnceCell::new(),
             heartbeats: Heartbeats::default(),
             cells,
             listening: OnceCell::new(),
@@ -64,36 +60,34 @@ impl Connection {
         Ok((connection, info))
     }
 
-    /// Makes sure that the server knows the scripts of claims that hold together with others. Not before one is needed: a
-    /// connection should cost those nothing who have none.
+    /// Loads the scripts of claims that hold together with others, unless that is done. Not before one is
+    /// needed: clients without such claims should not pay for them with every connection.
     ///
     /// # Errors
-    /// If it cannot be told. Nothing was done then.
-    pub(super) async fn learn_to_share(&self, options: &Options) -> Result<()> {
-        let learn = || async {
+    /// If they cannot be loaded. Nothing was done then.
+    pub(super) async fn load_shared_scripts(&self, options: &Options) -> Result<()> {
+        let load = || async {
             let guard = AbandonGuard::retire(|| self.pipeline.retire());
-            let shas = ask_all(&self.pipeline, load(Script::SHARED, options)).await.map(texts);
+            let replies = send_all(&self.pipeline, load_commands(&Script::SHARED, options)).await;
             guard.answered();
-            shas
+            replies.map(|replies| Digests::new(&Script::SHARED, replies.into_iter().map(text)))
         };
-        let learnt = self.shared_shas.get_or_try_init(learn).await;
-        learnt.map(|_| ()).map_err(|wire_error| refused(&wire_error, options))
+        let loaded = self.shared_digests.get_or_try_init(load).await;
+        loaded.map(drop).map_err(|wire_error| connect_error(&wire_error, options))
     }
 
-    fn sha(&self, script: Script) -> &str {
-        match (script as usize).checked_sub(Script::FIRST_SHARED) {
-            None => &self.shas[script as usize],
-            Some(number) => &self.shared_shas.get().expect("whoever shares has learnt to")[number],
-        }
+    fn digest(&self, script: Script) -> &str {
+        let shared = || self.shared_digests.get()?.get(script);
+        self.digests.get(script).or_else(shared).expect("scripts are loaded before they are called")
     }
 
-    /// Whether the server's messages to this client arrive here.
+    /// Whether this connection is subscribed to the client's channel.
     pub(super) fn is_listening(&self) -> bool {
         self.listening.initialized()
     }
 
-    /// Makes sure that the server's messages to this client arrive here. Before a claim may be queued: a message to
-    /// nobody is lost, and its receiver taken for dead.
+    /// Subscribes to the client's channel, unless that is done. Before a claim may be queued: a message to a
+    /// channel without a subscriber is lost, and the claim taken for dead.
     pub(super) async fn listen(&self, channel: &str, options: &Options) -> Result<()> {
         let subscribe = || async {
             let guard = AbandonGuard::retire(|| self.pipeline.retire());
@@ -102,206 +96,212 @@ impl Connection {
             subscribed.map(drop)
         };
         let listening = self.listening.get_or_try_init(subscribe).await;
-        listening.map(|_| ()).map_err(|wire_error| refused(&wire_error, options))
+        listening.map(drop).map_err(|wire_error| connect_error(&wire_error, options))
     }
 
-    /// Makes sure that what is said on the channel of a cell arrives here.
+    /// Subscribes to the channel of a cell.
     pub(super) async fn subscribe(&self, channel: &str, options: &Options) -> Result<()> {
-        let subscribed = self.ask_while_wanted(&mut Command::of(&["SUBSCRIBE", channel])).await;
-        subscribed.map(drop).map_err(|wire_error| refused(&wire_error, options))
+        let subscribed = self.send_cancellable(&mut Command::of(&["SUBSCRIBE", channel])).await;
+        subscribed.map(drop).map_err(|wire_error| connect_error(&wire_error, options))
     }
 
-    /// Nobody wants to hear any more what is said there. A user who may not say so goes on hearing it.
+    /// Unsubscribes from the channel of a cell. If the user lacks the permission, the messages keep arriving.
     pub(super) async fn unsubscribe(&self, channel: &str) {
         let _ = self.send(&mut Command::of(&["UNSUBSCRIBE", channel])).await;
     }
 
-    /// Asks the server to tell of the next change of `key`, and returns whether it is there now. `None` if the server does
-    /// not do that, or does not let this user: then somebody has to look.
-    pub(super) async fn watch(&self, key: &str) -> Option<bool> {
-        let track = || async {
+    /// Asks the server to push the next change of `key`, and returns whether the key exists now. `None` if
+    /// the server cannot track keys, or does not let this user: then the key has to be polled.
+    pub(super) async fn track(&self, key: &str) -> Option<bool> {
+        let enable = || async {
             self.send(&mut Command::of(&["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"])).await.is_ok()
         };
-        if !*self.tracking.get_or_init(track).await {
+        if !*self.tracking.get_or_init(enable).await {
             return None;
         }
-        // The first is about the next command of this connection, whosever that is.
-        let look = vec![Command::of(&["CLIENT", "CACHING", "YES"]), Command::of(&["EXISTS", key])];
+        // CACHING applies to the next command of this connection, so no other may come between.
+        let commands = vec![Command::of(&["CLIENT", "CACHING", "YES"]), Command::of(&["EXISTS", key])];
         let guard = AbandonGuard::retire(|| self.pipeline.retire());
-        let looked = ask_all(&self.pipeline, look).await;
+        let replies = send_all(&self.pipeline, commands).await;
         guard.answered();
-        match looked.ok()?.pop()? {
-            Value::Int(count) => Some(count > 0),
+        match replies.ok()?.pop()? {
+            Reply::Int(count) => Some(count > 0),
             _ => None,
         }
     }
 
-    /// Starts a call of `script`, one of those of its options, with `keys` keys to come.
+    /// Starts a call of `script`, which must be loaded. The caller appends `keys` keys, and then arguments.
     pub(super) fn script(&self, script: Script, keys: usize, bytes: usize) -> Command {
-        Command::script(self.sha(script), keys, bytes)
+        Command::evalsha(self.digest(script), keys, bytes)
     }
 
-    /// Calls a script. A server that forgot it (SCRIPT FLUSH, a restart) did nothing, and is asked again with the text: in
-    /// one step, or it could forget in between.
+    /// Calls a script. A server that lost it (SCRIPT FLUSH, a restart) did nothing, and is sent the source
+    /// instead: with SCRIPT LOAD and another EVALSHA it could lose the script in between.
     pub(super) async fn call(
         &self,
         script: Script,
         mut command: Command,
         options: &Options,
-    ) -> Result<Value> {
-        match self.call_known(script, &mut command, options).await? {
-            Some(answer) => Ok(answer),
-            // Boxed, because it is rare, and all requests would be as large.
-            None => Box::pin(self.call_spelled_out(script, &command, options)).await,
+    ) -> Result<Reply> {
+        match self.call_by_digest(script, &mut command, options).await? {
+            Some(reply) => Ok(reply),
+            // Boxed, because it is rare and would make the future of every request as large.
+            None => Box::pin(self.call_by_source(script, &command, options)).await,
         }
     }
 
-    /// Calls a script that the server knows; `None` if it forgot it. It is sent when this is first polled.
-    pub(super) async fn call_known(
+    /// Calls a script by EVALSHA; `None` if the server lost it. Sent when this is first polled.
+    pub(super) async fn call_by_digest(
         &self,
         script: Script,
         command: &mut Command,
         options: &Options,
-    ) -> Result<Option<Value>> {
-        match self.ask(script, command).await {
+    ) -> Result<Option<Reply>> {
+        match self.send_script(script, command).await {
             Err(wire_error) if wire_error.code() == Some("NOSCRIPT") => Ok(None),
-            answer => answer.map(Some).map_err(|wire_error| self.failed(&wire_error, options)),
+            reply => reply.map(Some).map_err(|wire_error| self.failed(&wire_error, options)),
         }
     }
 
-    /// The same call with the script's text. It is sent when this is first polled.
-    pub(super) async fn call_spelled_out(
+    /// Calls a script by EVAL with its source. Sent when this is first polled.
+    pub(super) async fn call_by_source(
         &self,
         script: Script,
         command: &Command,
         options: &Options,
-    ) -> Result<Value> {
-        let mut command = command.spelled_out(&script.source(options));
-        self.ask(script, &mut command).await.map_err(|wire_error| self.failed(&wire_error, options))
+    ) -> Result<Reply> {
+        let mut command = command.with_source(&script.source(options));
+        let reply = self.send_script(script, &mut command).await;
+        reply.map_err(|wire_error| self.failed(&wire_error, options))
     }
 
     /// Sends any other command.
-    pub(super) async fn command(&self, mut command: Command, options: &Options) -> Result<Value> {
-        let answer = self.ask_while_wanted(&mut command).await;
-        answer.map_err(|wire_error| self.failed(&wire_error, options))
+    pub(super) async fn command(&self, mut command: Command, options: &Options) -> Result<Reply> {
+        let reply = self.send_cancellable(&mut command).await;
+        reply.map_err(|wire_error| self.failed(&wire_error, options))
     }
 
-    async fn ask(&self, script: Script, command: &mut Command) -> Asked<Value> {
-        // Who looks, or writes a cell, is not one whom the core let wait for as long as it may take.
+    async fn send_script(&self, script: Script, command: &mut Command) -> Result<Reply, WireError> {
+        // Inspecting and cell writes have no deadline of the core, and may be cancelled at any time.
         if matches!(script, Script::Inspect | Script::CellWrite) {
-            return self.ask_while_wanted(command).await;
+            return self.send_cancellable(command).await;
         }
         let guard = AbandonGuard::retire(|| self.pipeline.retire());
-        let answer = self.send(command).await;
+        let reply = self.send(command).await;
         guard.answered();
-        answer
+        reply
     }
 
     /// For callers that may cancel at any time.
-    async fn ask_while_wanted(&self, command: &mut Command) -> Asked<Value> {
+    async fn send_cancellable(&self, command: &mut Command) -> Result<Reply, WireError> {
         let guard = AbandonGuard::retire_if_slow(|| self.pipeline.retire());
-        let answer = self.send(command).await;
+        let reply = self.send(command).await;
         guard.answered();
-        answer
+        reply
     }
 
-    async fn send(&self, command: &mut Command) -> Asked<Value> {
-        let answered = self.pipeline.send(command.packed(), ()).ok_or_else(|| ended(&self.pipeline))?;
-        answer(&self.pipeline, answered).await
+    async fn send(&self, command: &mut Command) -> Result<Reply, WireError> {
+        let pending = self.pipeline.send(command.packed(), ()).ok_or_else(|| closed(&self.pipeline))?;
+        receive(&self.pipeline, pending).await
     }
 
     fn failed(&self, wire_error: &WireError, options: &Options) -> Error {
         let failure = Failure::of(wire_error);
-        // A master that was demoted stays so: another may have its address by now, and whoever connects finds out.
+        // A demoted master stays demoted. Another server may have its address by now, which a new connection
+        // finds.
         if failure == Failure::Broken || code(wire_error) == Some("READONLY") {
             self.pipeline.retire();
         }
-        unanswered(failure, wire_error, options)
+        request_error(failure, wire_error, options)
     }
 }
 
-/// Logs in, and asks all that has to be known, in one round trip.
-async fn greet(pipeline: &Pipeline<PushCodec>, options: &Options) -> Asked<(String, Vec<String>)> {
-    let Login { user, password, database } = &options.login;
+/// Authenticates, reads INFO and loads the scripts, in one round trip.
+async fn handshake(
+    pipeline: &Pipeline<PushCodec>,
+    options: &Options,
+) -> Result<(String, Digests), WireError> {
+    let password = &options.user.password;
     let mut hello = Command::of(&["HELLO", "3"]);
     if let Some(password) = password {
-        hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(&password[..]);
+        hello.arg("AUTH").arg(options.user.name()).arg(&password[..]);
     }
-    let name = |what, value| Command::of(&["CLIENT", "SETINFO", what, value]);
-    let mut greeting = vec![hello];
-    greeting.extend([name("LIB-NAME", "latchwork"), name("LIB-VER", env!("CARGO_PKG_VERSION"))]);
-    // Only if it is another than everybody begins with: a user may not be let.
-    greeting.extend((*database > 0).then(|| Command::of(&["SELECT", &database.to_string()])));
-    greeting.push(Command::of(&["INFO"]));
-    greeting.extend(load(Script::of(options), options));
-    let mut answers = send_all(pipeline, greeting)?.into_iter();
-    let mut next = async || match answers.next() {
-        Some(answered) => answer(pipeline, answered).await.map(Some),
+    let set_info = |attribute, value| Command::of(&["CLIENT", "SETINFO", attribute, value]);
+    let mut commands = vec![hello];
+    commands.extend([set_info("LIB-NAME", "latchwork"), set_info("LIB-VER", env!("CARGO_PKG_VERSION"))]);
+    // Only for another database than the initial one: the user may lack the permission.
+    let has_select = options.database > 0;
+    commands.extend(has_select.then(|| Command::of(&["SELECT", &options.database.to_string()])));
+    commands.push(Command::of(&["INFO"]));
+    let scripts = Script::of(options);
+    commands.extend(load_commands(scripts, options));
+    let mut pending = submit(pipeline, commands)?.into_iter();
+    let mut next = async || match pending.next() {
+        Some(pending) => receive(pipeline, pending).await.map(Some),
         None => Ok(None),
     };
-    next().await.map_err(|wire_error| not_greeted(wire_error, password.is_some()))?;
+    next().await.map_err(|wire_error| handshake_error(wire_error, password.is_some()))?;
     for _ in ["LIB-NAME", "LIB-VER"] {
-        // For people to read: an older server does not know it, and a user may not be let.
-        if let Err(wire_error @ (WireError::Ended(_) | WireError::TimedOut(_))) = next().await {
+        // For people to read: an older server does not know it, and the user may lack the permission.
+        if let Err(wire_error @ (WireError::Closed(_) | WireError::TimedOut(_))) = next().await {
             return Err(wire_error);
         }
     }
-    if *database > 0 {
-        next().await.map_err(not_selected)?;
+    if has_select {
+        next().await.map_err(select_error)?;
     }
     let info = next().await?.map(text).unwrap_or_default();
-    let mut shas = Vec::new();
-    while let Some(sha) = next().await? {
-        shas.push(text(sha));
+    let mut digests = Vec::new();
+    while let Some(digest) = next().await? {
+        digests.push(text(digest));
     }
-    Ok((info, shas))
+    Ok((info, Digests::new(scripts, digests)))
 }
 
-fn load(scripts: &[Script], options: &Options) -> Vec<Command> {
+fn load_commands(scripts: &[Script], options: &Options) -> Vec<Command> {
     scripts.iter().map(|script| Command::of(&["SCRIPT", "LOAD", &script.source(options)])).collect()
 }
 
-/// Sends these without any other between them.
-fn send_all(pipeline: &Pipeline<PushCodec>, mut commands: Vec<Command>) -> Asked<Vec<PendingReply<Value>>> {
+/// Sends these commands with no other between them.
+fn submit(
+    pipeline: &Pipeline<PushCodec>,
+    mut commands: Vec<Command>,
+) -> Result<Vec<PendingReply<Reply>>, WireError> {
     let count = commands.len();
     let bytes = commands.iter_mut().flat_map(|command| command.packed().iter().copied());
     pipeline
         .send_all(&bytes.collect::<Vec<_>>(), std::iter::repeat_n((), count))
-        .ok_or_else(|| ended(pipeline))
+        .ok_or_else(|| closed(pipeline))
 }
 
-async fn ask_all(pipeline: &Pipeline<PushCodec>, commands: Vec<Command>) -> Asked<Vec<Value>> {
-    let mut answers = Vec::with_capacity(commands.len());
-    for answered in send_all(pipeline, commands)? {
-        answers.push(answer(pipeline, answered).await?);
+async fn send_all(pipeline: &Pipeline<PushCodec>, commands: Vec<Command>) -> Result<Vec<Reply>, WireError> {
+    let mut replies = Vec::with_capacity(commands.len());
+    for pending in submit(pipeline, commands)? {
+        replies.push(receive(pipeline, pending).await?);
     }
-    Ok(answers)
+    Ok(replies)
 }
 
-async fn answer(pipeline: &Pipeline<PushCodec>, answered: PendingReply<Value>) -> Asked<Value> {
-    match answered.await {
-        Ok(Value::Refused(why)) => Err(WireError::Refused(why)),
-        Ok(answer) => Ok(answer),
-        Err(_) => Err(ended(pipeline)),
+async fn receive(pipeline: &Pipeline<PushCodec>, pending: PendingReply<Reply>) -> Result<Reply, WireError> {
+    match pending.await {
+        Ok(Reply::Error(why)) => Err(WireError::Refused(why)),
+        Ok(reply) => Ok(reply),
+        Err(_) => Err(closed(pipeline)),
     }
 }
 
-fn ended(pipeline: &Pipeline<PushCodec>) -> WireError {
-    WireError::Ended(pipeline.reason())
+fn closed(pipeline: &Pipeline<PushCodec>) -> WireError {
+    WireError::Closed(pipeline.reason())
 }
 
-async fn in_time<T>(asking: impl Future<Output = Asked<T>>) -> Asked<T> {
+async fn in_time<T>(attempt: impl Future<Output = Result<T, WireError>>) -> Result<T, WireError> {
     let late = || WireError::TimedOut(format!("no answer within {:?}", deadline::CONNECT));
-    tokio::time::timeout(deadline::CONNECT, asking).await.unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout(deadline::CONNECT, attempt).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn texts(values: Vec<Value>) -> Vec<String> {
-    values.into_iter().map(text).collect()
-}
-
-fn text(value: Value) -> String {
+fn text(value: Reply) -> String {
     match value {
-        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Reply::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         _ => String::new(),
     }
 }

@@ -26,15 +26,15 @@ impl Endpoint {
     /// Connects. Nothing is sent yet.
     ///
     /// # Errors
-    /// The error of the system, or why the certificate is not trusted.
-    pub(super) async fn connect<P: Codec>(&self, protocol: P) -> Result<Pipeline<P>, ConnectionError> {
+    /// The operating system's error, or why the certificate is not trusted.
+    pub(super) async fn connect<C: Codec>(&self, codec: C) -> Result<Pipeline<C>, ConnectionError> {
         Ok(match self {
-            Self::Tcp { host, port } => Pipeline::over(protocol, dial(host, *port).await?.into_split()),
+            Self::Tcp { host, port } => Pipeline::over(codec, dial(host, *port).await?.into_split()),
             Self::Tls { host, port, config } => {
                 let stream = handshake(config, server_name(host)?, dial(host, *port).await?).await?;
-                Pipeline::over(protocol, tokio::io::split(stream))
+                Pipeline::over(codec, tokio::io::split(stream))
             }
-            Self::Unix(path) => Pipeline::over(protocol, UnixStream::connect(path).await?.into_split()),
+            Self::Unix(path) => Pipeline::over(codec, UnixStream::connect(path).await?.into_split()),
         })
     }
 }

@@ -1,18 +1,22 @@
 //! `scheme=getset`: the oldest recipe, with the expiry time as the value, for services that still use it.
 //!
-//! Clients' clocks decide who holds: one that is ahead steals, one that is behind waits too long. A client that runs the
-//! recipe's three commands one after the other moves the expiry of whoever was faster, which this engine takes for a
-//! loss. There is no queue and no token. It never shares a key with the other schemes: their values are no times.
+//! A claim sets the key to the end of its lease if the key is missing, or if its value is a time that has
+//! passed. The clients' clocks decide: a client whose clock is ahead takes held locks, and one whose clock is
+//! behind waits too long. A client that sends the three commands of the recipe one after the other moves the
+//! expiry of a faster client, which this engine takes for a loss. There is no queue and no token. Keys are
+//! never shared with the other schemes, whose values are no times.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::claim::{FIRST_POLL, MAX_POLL};
+use super::millis;
 use super::options::{Options, Scheme};
+use super::script_replies::protocol_error;
 use super::scripts::Script;
 use super::session::Session;
-use super::wire::{Command, Value};
-use super::{SILENT_FIRST, SILENT_LONGEST, millis, reply};
+use super::wire::{Command, Reply};
 use crate::clock::{self, Clock};
 use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Foreign, Grant, Lifetime, LockState, Mode,
@@ -25,15 +29,15 @@ use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Loss, Promis
 const WARNING: &str = "scheme=getset lets the clocks of all clients decide who holds: one that is ahead steals locks. It \
                        has no queue and no tokens. Use scheme=set as soon as every service that shares the lock can";
 
-/// Notes of holders that leave no name.
+/// The notes of holders, none of which is a name.
 const NO_NAME: &str = "a client that leaves no name";
 const NO_TIME: &str = "a value that is no time";
 const NO_VALUE: &str = "a client that is not latchwork";
-/// The type of a key whose type this user may not ask.
+/// The type of a key if the user lacks the permission for TYPE.
 const UNKNOWN: &str = "key of another type";
 
-/// How many values of one claim are remembered, for want of a reply.
-const MOST_VALUES: usize = 16;
+/// The maximum number of values of one claim whose replies were lost.
+const MAX_VALUES: usize = 16;
 
 /// The engine of the GETSET recipe.
 #[derive(Clone)]
@@ -43,25 +47,25 @@ pub struct GetSet {
 
 struct Shared {
     session: Session,
-    claims: Mutex<HashMap<ClaimId, Asked>>,
+    claims: Mutex<HashMap<ClaimId, SentValues>>,
 }
 
-/// What a claim asked for.
+/// The values that a claim sent.
 #[derive(Clone, Default)]
-struct Asked {
-    /// The values of this claim that may stand in the key, which is all that says whose it is: one, or also those whose
-    /// replies were lost. None once the server said that another's stands there: that of a rival who asked in the same
-    /// millisecond looks like our own.
+struct SentValues {
+    /// The values of this claim that the key may have, which is the only sign of its holder: one, and those
+    /// whose replies were lost. Empty once the server replied that the key has another value: a rival's value
+    /// of the same millisecond looks like our own.
     values: Vec<u64>,
-    /// How often it was asked in vain.
-    vainly: u32,
+    /// How often the lock was held.
+    busy: u32,
 }
 
-impl Asked {
-    /// A value that is about to be sent: a lost reply must not make the release forget it.
-    fn sends(&mut self, value: u64) {
+impl SentValues {
+    /// Adds a value before it is sent, so that a release after a lost reply has it.
+    fn push(&mut self, value: u64) {
         self.values.push(value);
-        let too_many = self.values.len().saturating_sub(MOST_VALUES);
+        let too_many = self.values.len().saturating_sub(MAX_VALUES);
         self.values.drain(..too_many);
     }
 }
@@ -125,23 +129,23 @@ impl GetSet {
         [&self.shared.session.options.prefix, name.as_str()].concat()
     }
 
-    /// What was asked for so far; and `value` is asked for next. Nothing is remembered of a claim that was released.
-    fn asks(&self, id: ClaimId, value: u64) -> Vec<u64> {
+    /// Returns the values that were sent before, and adds `value`. A released claim has none.
+    fn push_value(&self, id: ClaimId, value: u64) -> Vec<u64> {
         let mut claims = lock_ignoring_poison(&self.shared.claims);
-        let Some(asked) = claims.get_mut(&id) else { return Vec::new() };
-        let before = asked.values.clone();
-        asked.sends(value);
+        let Some(sent) = claims.get_mut(&id) else { return Vec::new() };
+        let before = sent.values.clone();
+        sent.push(value);
         before
     }
 
-    /// The server said which value of this claim stands in the key, if any does.
-    fn answered(&self, id: ClaimId, value: Option<u64>) {
-        if let Some(asked) = lock_ignoring_poison(&self.shared.claims).get_mut(&id) {
-            asked.values = value.into_iter().collect();
+    /// Keeps only the value that the key has, by the server's reply, if it is this claim's.
+    fn settle(&self, id: ClaimId, value: Option<u64>) {
+        if let Some(sent) = lock_ignoring_poison(&self.shared.claims).get_mut(&id) {
+            sent.values = value.into_iter().collect();
         }
     }
 
-    async fn call(&self, script: Script, keys: &[String], values: &[u64]) -> Result<Value> {
+    async fn call(&self, script: Script, keys: &[String], values: &[u64]) -> Result<Reply> {
         let connection = self.shared.session.connection().await?;
         let mut command = connection.script(script, keys.len(), 64 * keys.len());
         for key in keys {
@@ -154,11 +158,11 @@ impl GetSet {
     }
 
     fn busy(&self, claim: &Claim, free_in: i64) -> Busy {
-        self.answered(claim.id, None);
+        self.settle(claim.id, None);
         let mut claims = lock_ignoring_poison(&self.shared.claims);
-        let asked = claims.entry(claim.id).or_default();
-        let pause = (SILENT_FIRST * (1 << asked.vainly.min(8))).min(SILENT_LONGEST);
-        asked.vainly = asked.vainly.saturating_add(1);
+        let sent = claims.entry(claim.id).or_default();
+        let pause = (FIRST_POLL * (1 << sent.busy.min(8))).min(MAX_POLL);
+        sent.busy = sent.busy.saturating_add(1);
         if claim.wait_lease.is_zero() {
             claims.remove(&claim.id);
         }
@@ -191,26 +195,26 @@ impl Engine for GetSet {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let now = wall_millis();
-        let value = ends(now, claim);
+        let value = lease_end(now, claim);
         lock_ignoring_poison(&self.shared.claims).entry(claim.id).or_default();
-        let before = self.asks(claim.id, value);
+        let before = self.push_value(claim.id, value);
         let values = [&[now, value], &before[..]].concat();
         let answer = self.call(Script::Claim, &[self.key(&claim.name)], &values).await;
         if answer.as_ref().is_err_and(|error| error.effect() == Effect::None) && before.is_empty() {
-            // Nothing was done, so nobody will release it.
+            // Nothing was done, so no release follows.
             lock_ignoring_poison(&self.shared.claims).remove(&claim.id);
         }
         match answer? {
-            Value::Int(-2) => {
-                self.answered(claim.id, Some(value));
+            Reply::Int(-2) => {
+                self.settle(claim.id, Some(value));
                 Ok(Verdict::Granted(Grant { token: None, valid: Valid::For(claim.ttl) }))
             }
-            Value::Int(free_in) => Ok(Verdict::Busy(self.busy(claim, free_in))),
-            _ => Err(reply::protocol_error()),
+            Reply::Int(free_in) => Ok(Verdict::Busy(self.busy(claim, free_in))),
+            _ => Err(protocol_error()),
         }
     }
 
-    /// Nobody tells anybody: the core asks again.
+    /// The server pushes nothing: the core claims again.
     async fn wait(&self, _: &Claim, _: &Busy) -> Result<Wake> {
         std::future::pending().await
     }
@@ -218,36 +222,36 @@ impl Engine for GetSet {
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
         let now = wall_millis();
         let keys: Vec<_> = claims.iter().map(|claim| self.key(&claim.name)).collect();
-        let new: Vec<_> = claims.iter().map(|claim| ends(now, claim)).collect();
+        let new: Vec<_> = claims.iter().map(|claim| lease_end(now, claim)).collect();
         let mut values = Vec::with_capacity(3 * claims.len());
         for (claim, new) in claims.iter().zip(&new) {
-            let old = self.asks(claim.id, *new);
+            let old = self.push_value(claim.id, *new);
             values.extend([*new, old.len() as u64]);
             values.extend(old);
         }
         let answers = match self.call(Script::Renew, &keys, &values).await {
-            Ok(Value::Array(answers)) if answers.len() == claims.len() => answers,
-            Ok(_) => return claims.iter().map(|_| Err(reply::protocol_error())).collect(),
+            Ok(Reply::Array(answers)) if answers.len() == claims.len() => answers,
+            Ok(_) => return claims.iter().map(|_| Err(protocol_error())).collect(),
             Err(error) => return claims.iter().map(|_| Err(error.again())).collect(),
         };
-        let read = |((answer, claim), new): ((Value, &Arc<Claim>), u64)| {
-            let is_kept = answer == Value::Int(1);
-            self.answered(claim.id, is_kept.then_some(new));
+        let read = |((answer, claim), new): ((Reply, &Arc<Claim>), u64)| {
+            let is_kept = answer == Reply::Int(1);
+            self.settle(claim.id, is_kept.then_some(new));
             Ok(if is_kept { Renewal::Kept(Valid::For(claim.ttl)) } else { Renewal::Lost(Loss::Removed) })
         };
         answers.into_iter().zip(claims).zip(new).map(read).collect()
     }
 
-    /// The server says nothing of a claim that nobody asks about.
+    /// The server pushes nothing about held claims.
     async fn lost_hints(&self) -> Vec<ClaimId> {
         std::future::pending().await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released> {
-        let asked = lock_ignoring_poison(&self.shared.claims).get(&claim.id).cloned().unwrap_or_default();
-        let answer = self.call(Script::Release, &[self.key(&claim.name)], &asked.values).await?;
+        let sent = lock_ignoring_poison(&self.shared.claims).get(&claim.id).cloned().unwrap_or_default();
+        let answer = self.call(Script::Release, &[self.key(&claim.name)], &sent.values).await?;
         lock_ignoring_poison(&self.shared.claims).remove(&claim.id);
-        Ok(if answer == Value::Int(1) { Released::Freed } else { Released::NotHeld })
+        Ok(if answer == Reply::Int(1) { Released::Freed } else { Released::NotHeld })
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -256,16 +260,16 @@ impl Engine for GetSet {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let mut state = LockState::new(name.clone());
-        state.holders.extend(self.found(name).await?.and_then(|found| self.holder(&found)));
+        state.holders.extend(self.content(name).await?.and_then(|content| self.holder(&content)));
         Ok(if state.holders.is_empty() { Vec::new() } else { vec![state] })
     }
 
     async fn revoke(&self, lock: &LockState, how: Revoke) -> Result<Revoked> {
-        let Some(found) = self.found(&lock.name).await? else { return Ok(Revoked::NotHeld) };
-        let now = self.holder(&found).filter(|now| lock.holders.iter().any(|was| was.id == now.id));
+        let Some(content) = self.content(&lock.name).await? else { return Ok(Revoked::NotHeld) };
+        let now = self.holder(&content).filter(|now| lock.holders.iter().any(|was| was.id == now.id));
         let Some(now) = now else { return Ok(Revoked::NotHeld) };
         how.check(&now).map_err(|error| error.about(&lock.name))?;
-        let Found::Value(value) = found else { return Ok(Revoked::NotHeld) };
+        let KeyContent::String(value) = content else { return Ok(Revoked::NotHeld) };
         if how == Revoke::AtLeaseEnd {
             let message = "scheme=getset cannot refuse a renewal; take the lock away now instead";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -274,7 +278,7 @@ impl Engine for GetSet {
         let mut command = connection.script(Script::Release, 1, 128);
         command.arg(&self.key(&lock.name)[..]).arg(&value[..]);
         match connection.call(Script::Release, command, &self.shared.session.options).await? {
-            Value::Int(1) => Ok(Revoked::Done),
+            Reply::Int(1) => Ok(Revoked::Done),
             _ => Ok(Revoked::NotHeld),
         }
     }
@@ -285,42 +289,42 @@ impl Engine for GetSet {
 }
 
 impl GetSet {
-    /// The value of the key.
-    async fn found(&self, name: &LockName) -> Result<Option<Found>> {
-        match self.ask("GET", name).await {
-            Ok(Value::BulkString(value)) => Ok(Some(Found::Value(value))),
+    async fn content(&self, name: &LockName) -> Result<Option<KeyContent>> {
+        match self.send("GET", name).await {
+            Ok(Reply::BulkString(value)) => Ok(Some(KeyContent::String(value))),
             Ok(_) => Ok(None),
-            Err(error) if error.message().contains("WRONGTYPE") => self.other(name).await.map(Some),
+            Err(error) if error.message().contains("WRONGTYPE") => self.other_type(name).await.map(Some),
             Err(error) => Err(error),
         }
     }
 
-    /// A key that is no string.
-    async fn other(&self, name: &LockName) -> Result<Found> {
-        let kind = match self.ask("TYPE", name).await {
-            Ok(Value::Status(kind)) => kind,
-            // The user may not ask.
+    async fn other_type(&self, name: &LockName) -> Result<KeyContent> {
+        let kind = match self.send("TYPE", name).await {
+            Ok(Reply::SimpleString(kind)) => kind,
+            // The user lacks the permission.
             Err(error) if error.kind() == ErrorKind::Denied => UNKNOWN.to_owned(),
-            Ok(_) => return Err(reply::protocol_error()),
+            Ok(_) => return Err(protocol_error()),
             Err(error) => return Err(error),
         };
-        match self.ask("PTTL", name).await? {
-            Value::Int(left) => Ok(Found::Other(kind, u64::try_from(left).ok().map(Duration::from_millis))),
-            _ => Err(reply::protocol_error()),
+        match self.send("PTTL", name).await? {
+            Reply::Int(left) => {
+                Ok(KeyContent::OtherType(kind, u64::try_from(left).ok().map(Duration::from_millis)))
+            }
+            _ => Err(protocol_error()),
         }
     }
 
-    async fn ask(&self, command: &str, name: &LockName) -> Result<Value> {
+    async fn send(&self, command: &str, name: &LockName) -> Result<Reply> {
         let (session, command) = (&self.shared.session, Command::of(&[command, &self.key(name)]));
         session.connection().await?.command(command, &session.options).await
     }
 
-    /// The holder, if this is what stands in the key. `None` if its time has come. All clients write times,
-    /// so it is a claim of ours only if this client remembers that it wrote it.
-    fn holder(&self, found: &Found) -> Option<ClaimState> {
-        let value = match found {
-            Found::Value(value) => &value[..],
-            Found::Other(kind, left) => {
+    /// The holder of a key with this content; `None` if its time has passed. All clients write times, so the
+    /// claim is of this library only if this client remembers the value.
+    fn holder(&self, content: &KeyContent) -> Option<ClaimState> {
+        let value = match content {
+            KeyContent::String(value) => &value[..],
+            KeyContent::OtherType(kind, left) => {
                 let mut holder = ClaimState::new(stranger_id(kind.as_bytes()));
                 (holder.note, holder.expires_in) = (Note::new(NO_VALUE), *left);
                 holder.foreign = Some(Box::new(Foreign::not_a_lock(kind.clone())));
@@ -334,8 +338,8 @@ impl GetSet {
             None => None,
         };
         let claims = lock_ignoring_poison(&self.shared.claims);
-        let is_ours = |asked: &Asked| time.is_some_and(|time| asked.values.contains(&time));
-        let ours = claims.iter().find(|(_, asked)| is_ours(asked)).map(|(id, _)| *id);
+        let is_ours = |sent: &SentValues| time.is_some_and(|time| sent.values.contains(&time));
+        let ours = claims.iter().find(|(_, sent)| is_ours(sent)).map(|(id, _)| *id);
         drop(claims);
         let mut holder = ClaimState::new(ours.unwrap_or_else(|| stranger_id(value)));
         holder.note = Note::new(if time.is_some() { NO_NAME } else { NO_TIME });
@@ -345,19 +349,19 @@ impl GetSet {
     }
 }
 
-/// The value of a key.
-enum Found {
-    Value(Vec<u8>),
-    /// Of another type, and when it expires.
-    Other(String, Option<Duration>),
+/// The content of a key.
+enum KeyContent {
+    String(Vec<u8>),
+    /// The key's type, and the time until it expires.
+    OtherType(String, Option<Duration>),
 }
 
-/// The clients' own clock, which is what this recipe is about.
+/// The clock of this machine, by which the recipe decides.
 fn wall_millis() -> u64 {
     clock::wall_micros() / 1_000
 }
 
-/// When a lease that begins now ends: not before the ttl is over, though both are told in whole milliseconds.
-fn ends(now: u64, claim: &Claim) -> u64 {
+/// The end of a lease that begins now. Whole milliseconds, and not before the ttl has passed.
+fn lease_end(now: u64, claim: &Claim) -> u64 {
     now + millis(claim.ttl) + 1
 }

@@ -1,4 +1,4 @@
-//! The properties of a server, from its INFO.
+//! The properties of a server, from its reply to INFO.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::options::Options;
 use crate::{Error, ErrorKind, Result};
 
 /// The oldest version with everything the scripts need (`SET ... GET`).
-const OLDEST: (u32, u32) = (6, 2);
+const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// A server, as its INFO describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,8 @@ pub(super) struct ServerInfo {
     pub(super) is_durable: bool,
     version: String,
     is_replica: bool,
-    evicts: Option<String>,
+    /// Its maxmemory-policy, if that can evict locks.
+    eviction_policy: Option<String>,
 }
 
 impl ServerInfo {
@@ -30,48 +31,51 @@ impl ServerInfo {
             match key {
                 "run_id" => server.run_id = value.to_owned(),
                 "redis_version" => server.version = value.to_owned(),
-                // Whole seconds of the wall clock: one that has hardly begun counts in full.
+                // Whole seconds of the wall clock: a second that has just begun counts in full.
                 "uptime_in_seconds" => {
                     server.uptime = Duration::from_secs(value.parse::<u64>().unwrap_or(0).saturating_sub(1));
                 }
                 "aof_enabled" => server.is_durable = value == "1",
                 "role" => server.is_replica = value == "slave",
                 "maxmemory" => max_memory = value != "0",
-                "maxmemory_policy" => server.evicts = (value != "noeviction").then(|| value.to_owned()),
+                "maxmemory_policy" => {
+                    server.eviction_policy = (value != "noeviction").then(|| value.to_owned())
+                }
                 _ => {}
             }
         }
-        server.evicts = server.evicts.filter(|_| max_memory);
+        server.eviction_policy = server.eviction_policy.filter(|_| max_memory);
         server
     }
 
     /// # Errors
-    /// [`ErrorKind::Unsupported`] for a server that is too old, [`ErrorKind::Unreachable`] for a replica: it may become
-    /// the master.
+    /// [`ErrorKind::Unsupported`] for a server that is too old, [`ErrorKind::Unreachable`] for a replica,
+    /// which may become the master.
     pub(super) fn check(&self, options: &Options) -> Result<()> {
-        let place = &options.place;
+        let shown_as = &options.shown_as;
         let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version < OLDEST {
-            let message = format!("redis at {place} is version {:?}; it must be 6.2 or newer", self.version);
+        if version < MIN_VERSION {
+            let message =
+                format!("redis at {shown_as} is version {:?}; it must be 6.2 or newer", self.version);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if self.is_replica {
-            let message = format!("redis at {place} is a replica, which grants no locks; name the master");
+            let message = format!("redis at {shown_as} is a replica, which grants no locks; name the master");
             return Err(Error::new(ErrorKind::Unreachable, message));
         }
         Ok(())
     }
 
-    /// What a user should change.
+    /// Settings of the server that its administrator should change.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let evicts = |policy: &String| {
+        let warning = |policy: &String| {
             format!(
                 "this server may evict locks (maxmemory-policy {policy}): a lock that is held can be granted to \
                  another; set maxmemory-policy noeviction"
             )
         };
-        self.evicts.iter().map(evicts).collect()
+        self.eviction_policy.iter().map(warning).collect()
     }
 }
 

@@ -1,22 +1,22 @@
-//! Where a lock lives: the key that other clients share, and the keys beside it that only we use.
+//! The keys of a lock: the one that other clients share, and those beside it that only this library uses.
 
 use super::wire::Command;
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// In every key of ours beside the shared one. The number is the layout's version.
+/// Part of every key beside the shared one. The number is the version of the layout.
 const MARK: &str = ":latchwork1:";
 
-/// The keys of one lock. They are written straight into a command: most are needed once.
+/// The keys of one lock. They are written straight into a command, because most are needed once.
 #[derive(Clone, Copy)]
 pub(super) struct Keys<'a> {
     prefix: &'a str,
     name: &'a str,
-    /// Whether a cluster would hash only a part of the shared key.
+    /// Whether a cluster hashes only a part of the shared key.
     is_tagged: bool,
 }
 
-/// The keys beside the shared one. Scripts make two more from the queue's, which ends with h or l instead of q: those who hold
-/// together need them, and few locks have such.
+/// The keys beside the shared one. For claims that hold together, scripts derive two more from the queue's:
+/// they end with h and l instead of q.
 #[derive(Clone, Copy)]
 enum Side {
     Queue,
@@ -26,9 +26,9 @@ enum Side {
 }
 
 impl Side {
-    /// What follows the shared key, of which all decides the slot, or only its tag. Not the same, or "{a}" and "a" would
-    /// share a queue.
-    fn ends(self) -> (&'static str, &'static str) {
+    /// The suffixes of a shared key without and with a hash tag. They differ, or "{a}" and "a" would share a
+    /// queue.
+    fn suffixes(self) -> (&'static str, &'static str) {
         match self {
             Self::Queue => ("}:latchwork1:q", ":latchwork1:tq"),
             Self::Waiters => ("}:latchwork1:w", ":latchwork1:tw"),
@@ -44,7 +44,7 @@ impl<'a> Keys<'a> {
     pub(super) fn of(prefix: &'a str, name: &'a LockName) -> Result<Self> {
         let mut keys = Self { prefix, name: name.as_str(), is_tagged: false };
         if prefix.is_empty() && !name.as_str().bytes().any(|byte| matches!(byte, b':' | b'{')) {
-            return Ok(keys); // Neither a mark nor a tag can be in it: most names are so plain.
+            return Ok(keys); // Neither the mark nor a hash tag can be in it. Most names are so plain.
         }
         let holder = keys.holder();
         if holder.contains(MARK) {
@@ -55,18 +55,18 @@ impl<'a> Keys<'a> {
         Ok(keys)
     }
 
-    /// The plain string that other clients set as well.
+    /// The key that other clients set as well, a plain string.
     pub(super) fn holder(&self) -> String {
         [self.prefix, self.name].concat()
     }
 
-    /// Writes the same.
+    /// Writes [`Self::holder`].
     pub(super) fn write_holder(&self, command: &mut Command) {
         command.parts(&[self.prefix.as_bytes(), self.name.as_bytes()]);
     }
 
-    /// Writes all four, in the order in which the scripts take them: holder, queue, waiters by the end of their wait
-    /// lease, fence.
+    /// Writes all four, in the order in which the scripts take them: holder, queue, waiters by the end of
+    /// their wait lease, fence.
     pub(super) fn write(&self, command: &mut Command) {
         self.write_holder(command);
         for key in [Side::Queue, Side::Waiters, Side::Fence] {
@@ -74,41 +74,41 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Writes that of waiters by the end of their wait lease.
+    /// Writes the key of the waiters by the end of their wait lease.
     pub(super) fn write_waiters(&self, command: &mut Command) {
         command.parts(&self.side(Side::Waiters).map(str::as_bytes));
     }
 
-    /// Writes the newest token's, which also says whom it was granted to.
+    /// Writes the key of the newest token and the member it was granted to.
     pub(super) fn write_fence(&self, command: &mut Command) {
         command.parts(&self.side(Side::Fence).map(str::as_bytes));
     }
 
-    /// Where the cell of this name is, which has nothing to do with the lock.
+    /// The key of the cell with this name, which is independent of the lock.
     pub(super) fn cell(&self) -> String {
         self.side(Side::Cell).concat()
     }
 
-    /// About how many bytes all four are.
+    /// The approximate length of all four.
     pub(super) fn bytes(&self) -> usize {
         4 * (self.prefix.len() + self.name.len() + 16)
     }
 
     /// A key beside the shared one, in parts.
     fn side(&self, key: Side) -> [&'a str; 4] {
-        let (whole, tagged) = key.ends();
+        let (whole, tagged) = key.suffixes();
         match self.is_tagged {
             true => ["", self.prefix, self.name, tagged],
             false => ["{", self.prefix, self.name, whole],
         }
     }
 
-    /// Finds every fence, and little else.
+    /// Matches every fence, and few other keys.
     pub(super) fn fence_pattern() -> String {
         ["*", MARK, "*f"].concat()
     }
 
-    /// The lock that a fence belongs to.
+    /// The lock to which a fence belongs.
     pub(super) fn name_of(prefix: &str, fence: &[u8]) -> Option<LockName> {
         let side = std::str::from_utf8(fence).ok()?.strip_suffix('f')?;
         let holder = match side.strip_suffix('t') {
@@ -119,7 +119,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Whether a cluster would hash only what stands in the first braces.
+/// Whether a cluster hashes only the text in the first braces.
 fn has_hash_tag(key: &str) -> bool {
     key.split_once('{').and_then(|(_, rest)| rest.find('}')).is_some_and(|length| length > 0)
 }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_named() {
+    fn keys_are_written_as_they_are_named() {
         for name in ["a", "{a}"] {
             let name = LockName::new(name).unwrap();
             let keys = Keys::of("", &name).unwrap();

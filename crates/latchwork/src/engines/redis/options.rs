@@ -1,4 +1,4 @@
-//! What a URL says: where the server is, and how to lock on it.
+//! The options of a URL.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const KNOWN: [&str; 11] = [
     "quarantine",
     "scheme",
 ];
-const PORT: u16 = 6379;
+const DEFAULT_PORT: u16 = 6379;
 
 /// How a free lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,36 +34,43 @@ pub(super) enum Scheme {
     Set,
     /// `SETNX` and `PEXPIRE` in one script, on the same keys.
     Setnx,
-    /// `SETNX`, `GET`, `GETSET` with the time of expiry as the value, on keys of its own.
+    /// `SETNX`, `GET`, `GETSET` with the expiry time as the value, on keys of its own.
     GetSet,
-    /// `SET NX PX` on one of several masters, a majority of which decides.
+    /// `SET NX PX` on one of several masters, of which a majority decides.
     Redlock,
 }
 
-/// Who this is to the server, and where its keys are.
-pub(super) struct Login {
-    pub(super) user: Option<String>,
+/// The user as whom a connection authenticates.
+pub(super) struct AclUser {
+    pub(super) name: Option<String>,
     pub(super) password: Option<String>,
-    pub(super) database: u16,
+}
+
+impl AclUser {
+    /// The name that the server uses.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("default")
+    }
 }
 
 /// A server, and how to lock on it.
 pub(super) struct Options {
-    pub(super) address: Endpoint,
-    /// The same, as it may be shown.
-    pub(super) place: String,
-    pub(super) login: Login,
+    pub(super) endpoint: Endpoint,
+    /// The endpoint as errors and status show it.
+    pub(super) shown_as: String,
+    pub(super) user: AclUser,
+    pub(super) database: u16,
     /// Before every lock's name.
     pub(super) prefix: String,
     pub(super) scheme: Scheme,
     pub(super) quarantine: Quarantine,
     pub(super) max_ttl: Duration,
     pub(super) max_waiters: u32,
-    /// For how long a released lock that others wait for stays free, so that clients that poll get it too. Zero: it is
-    /// handed to the first waiter.
+    /// For how long a released lock with waiters stays free, so that clients that poll can take it as well.
+    /// Zero: it is handed to the first waiter.
     pub(super) gap: Duration,
-    /// The masters that are counted together with this one.
-    pub(super) roster: Option<Arc<DistinctMasters>>,
+    /// The other masters of a `redlock://` URL.
+    pub(super) distinct_masters: Option<Arc<DistinctMasters>>,
 }
 
 impl Options {
@@ -71,13 +78,14 @@ impl Options {
     /// [`ErrorKind::Invalid`], naming the option, what it takes and never its value.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
-        let (address, place) = address(url)?;
+        let (endpoint, shown_as) = endpoint(url)?;
         let (quarantine, max_ttl) = Quarantine::of(url)?;
         let wakes = choice(url, "handover", &[("direct", false), ("wake", true)])?;
         Ok(Self {
-            address,
-            place,
-            login: login(url)?,
+            endpoint,
+            shown_as,
+            user: user(url)?,
+            database: database(url)?,
             prefix: url.option("prefix").unwrap_or_default().to_owned(),
             scheme: choice(
                 url,
@@ -92,12 +100,12 @@ impl Options {
                 (false, None) => Duration::ZERO,
                 (false, Some(_)) => return Err(invalid(url, "gap= goes with handover=wake".to_owned())),
             },
-            roster: None,
+            distinct_masters: None,
         })
     }
 }
 
-fn address(url: &EngineUrl) -> Result<(Endpoint, String)> {
+fn endpoint(url: &EngineUrl) -> Result<(Endpoint, String)> {
     let tls = tls(url)?.map(Arc::new);
     if url.scheme() == "redis+unix" {
         let path = PathBuf::from(url.path());
@@ -107,8 +115,8 @@ fn address(url: &EngineUrl) -> Result<(Endpoint, String)> {
                 "takes the path of a socket; write redis+unix:/run/redis.sock".to_owned(),
             ));
         }
-        let place = path.display().to_string();
-        return Ok((Endpoint::Unix(path), place));
+        let shown_as = path.display().to_string();
+        return Ok((Endpoint::Unix(path), shown_as));
     }
     let mut hosts = url.hosts();
     let host = hosts.next().unwrap_or("127.0.0.1");
@@ -116,28 +124,29 @@ fn address(url: &EngineUrl) -> Result<(Endpoint, String)> {
         let why = "takes one server; for a majority of several independent ones there is redlock://";
         return Err(invalid(url, why.to_owned()));
     }
-    let (host, port) = host_and_port(host, PORT)
+    let (host, port) = host_and_port(host, DEFAULT_PORT)
         .ok_or_else(|| invalid(url, "the port must be a number from 1 to 65535".to_owned()))?;
-    let place = format!("{host}:{port}");
-    let address = match tls {
+    let shown_as = format!("{host}:{port}");
+    let endpoint = match tls {
         Some(config) => Endpoint::Tls { host, port, config },
         None => Endpoint::Tcp { host, port },
     };
-    Ok((address, place))
+    Ok((endpoint, shown_as))
 }
 
-fn login(url: &EngineUrl) -> Result<Login> {
-    let path =
-        (url.scheme() != "redis+unix").then(|| url.path().trim_matches('/')).filter(|db| !db.is_empty());
-    let database = path.or(url.option("db")).map(|db| {
-        let no_number = || invalid(url, "the database is no number; write redis://host/0 or db=0".to_owned());
-        db.parse().map_err(|_| no_number())
-    });
-    let (user, password) = (url.user().map(str::to_owned), url.password().map(str::to_owned));
-    // It is not shown: it may be meant as the password.
-    if user.is_some() && password.is_none() {
+fn user(url: &EngineUrl) -> Result<AclUser> {
+    let (name, password) = (url.user().map(str::to_owned), url.password().map(str::to_owned));
+    // The name is not shown: it may be meant as the password.
+    if name.is_some() && password.is_none() {
         let why = "a user without a password; write redis://user:password@host, or redis://:password@host";
         return Err(invalid(url, why.to_owned()));
     }
-    Ok(Login { user, password, database: database.transpose()?.unwrap_or_default() })
+    Ok(AclUser { name, password })
+}
+
+fn database(url: &EngineUrl) -> Result<u16> {
+    let path =
+        (url.scheme() != "redis+unix").then(|| url.path().trim_matches('/')).filter(|db| !db.is_empty());
+    let Some(db) = path.or(url.option("db")) else { return Ok(0) };
+    db.parse().map_err(|_| invalid(url, "the database is no number; write redis://host/0 or db=0".to_owned()))
 }

@@ -1,61 +1,61 @@
-//! What the server says without being asked.
+//! Messages that the server pushes.
 
 use std::sync::Arc;
 
 use super::cells::CHANNEL;
-use super::wire::{self, Value};
+use super::lua::layout::ID_LEN;
+use super::wire::{self, PartialReply, Reply};
 use crate::engine::ClaimId;
 use crate::engines::cell_subscriptions::CellSubscriptions;
 use crate::engines::waiter_table::{Notification, WaiterTable};
 use crate::net::pipeline::Codec;
 
-/// Whom it is for.
+/// Parses replies, and delivers pushed messages to waiting claims and watched cells.
 pub(super) struct PushCodec {
     pub(super) waiters: Arc<WaiterTable>,
-    /// What is said of cells that are watched.
     pub(super) cells: Arc<CellSubscriptions>,
 }
 
 impl Codec for PushCodec {
-    type Reply = Value;
+    type Reply = Reply;
     type Expected = ();
-    type ParseProgress = wire::Begun;
+    type ParseProgress = PartialReply;
 
-    const MAX_UNREAD: usize = wire::LONGEST_REPLY;
+    const MAX_UNREAD: usize = wire::MAX_REPLY;
 
     fn decode(
         &self,
         bytes: &mut &[u8],
-        begun: &mut wire::Begun,
+        partial: &mut PartialReply,
         _expected: impl FnOnce() -> Option<()>,
-    ) -> Result<Option<Value>, String> {
-        let read = wire::read(bytes, begun)
+    ) -> Result<Option<Reply>, String> {
+        let parsed = wire::parse(bytes, partial)
             .map_err(|why| format!("the server sent a reply that cannot be parsed: {why}"))?;
-        let Some((reply, length)) = read else { return Ok(None) };
+        let Some((reply, length)) = parsed else { return Ok(None) };
         *bytes = &bytes[length..];
         Ok(Some(reply))
     }
 
-    fn take_push(&self, reply: Value) -> Option<Value> {
-        let Value::Push(said) = &reply else { return Some(reply) };
-        match &said[..] {
-            [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(message)]
+    fn take_push(&self, reply: Reply) -> Option<Reply> {
+        let Reply::Push(parts) = &reply else { return Some(reply) };
+        match &parts[..] {
+            [Reply::BulkString(kind), Reply::BulkString(channel), Reply::BulkString(message)]
                 if kind == b"message" =>
             {
-                self.told(channel, message);
+                self.message(channel, message);
                 None
             }
-            [Value::BulkString(kind), keys] if kind == b"invalidate" => {
-                self.changed(keys);
+            [Reply::BulkString(kind), keys] if kind == b"invalidate" => {
+                self.invalidated(keys);
                 None
             }
-            // How many channels there are now: the answer to whoever subscribed.
-            [Value::BulkString(kind), ..] if kind.ends_with(b"subscribe") => Some(reply),
+            // The reply to SUBSCRIBE or UNSUBSCRIBE: the number of channels.
+            [Reply::BulkString(kind), ..] if kind.ends_with(b"subscribe") => Some(reply),
             _ => None,
         }
     }
 
-    /// Maybe some news went with it: everybody asks.
+    /// Messages may be lost with the connection: every waiter and every watcher looks again.
     fn on_retired(&self) {
         self.waiters.recheck_all();
         self.cells.tell_all();
@@ -63,33 +63,33 @@ impl Codec for PushCodec {
 }
 
 impl PushCodec {
-    fn told(&self, channel: &[u8], message: &[u8]) {
+    fn message(&self, channel: &[u8], message: &[u8]) {
         if channel.starts_with(CHANNEL.as_bytes()) {
             self.cells.tell(&String::from_utf8_lossy(channel));
-        } else if let Some((id, news)) = read_message(message) {
-            self.waiters.deliver(id, news);
+        } else if let Some((id, notification)) = parse_message(message) {
+            self.waiters.deliver(id, notification);
         }
     }
 
-    /// Keys that [`Connection::watch`](super::connection::Connection::watch) asked about.
-    fn changed(&self, keys: &Value) {
+    /// Keys that [`Connection::track`](super::connection::Connection::track) asked about.
+    fn invalidated(&self, keys: &Reply) {
         match keys {
-            Value::Array(keys) => {
+            Reply::Array(keys) => {
                 let keys = keys.iter().filter_map(|key| match key {
-                    Value::BulkString(key) => Some(key),
+                    Reply::BulkString(key) => Some(key),
                     _ => None,
                 });
                 keys.for_each(|key| self.waiters.changed(key));
             }
-            // All of them: the database was flushed.
+            // Null means all keys: the database was flushed.
             _ => self.waiters.recheck_all(),
         }
     }
 }
 
 /// A claim's id, and its token if it was granted.
-fn read_message(message: &[u8]) -> Option<(ClaimId, Notification)> {
-    let (id, token) = message.split_at_checked(32)?;
+fn parse_message(message: &[u8]) -> Option<(ClaimId, Notification)> {
+    let (id, token) = message.split_at_checked(ID_LEN)?;
     let id = super::record::parse_id(id)?;
     match token {
         [] => Some((id, Notification::Recheck)),

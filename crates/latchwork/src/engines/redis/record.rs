@@ -1,30 +1,33 @@
-//! How a claim is written down on the server: `id channel mode owner LF note`, behind its token if it was granted. The mode
-//! is `x`, alone; `w`, a writer; `r`, a reader; `p3`, one of three permits. Only those alone have owners.
+//! How a claim is written on the server: `id channel mode owner LF note`, behind its token if it was granted.
+//! The mode is `x`, exclusive; `w`, a writer; `r`, a reader; `p3`, one of three permits. Only exclusive
+//! claims have owners. [`layout`] has the lengths.
 
 use std::time::{Duration, SystemTime};
 
+use super::lua::layout::{self, CHANNEL_LEN, ID_LEN, TOKEN_LEN};
 use super::wire::{Arg, Command};
 use crate::engine::{Claim, ClaimState, Foreign, Mode, Note};
-use crate::engines::claim_id_hex::{ID, stranger_id};
+use crate::engines::claim_id_hex::{self, stranger_id};
 pub(super) use crate::engines::claim_id_hex::{digits, parse_id};
 use crate::{OwnerId, clock};
 
-/// Digits of a token.
-const TOKEN: usize = 16;
-const CHANNEL: usize = 16;
-/// A claim with this mode is alone, and may have an owner.
-const ALONE: &str = "x";
+const _: () = assert!(ID_LEN == claim_id_hex::ID);
 
-/// The session's own channel, without its prefix.
-pub(super) fn draw_channel() -> String {
-    clock::random_bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect()
+/// A claim in this mode may have an owner.
+const EXCLUSIVE: &[u8] = &[layout::MODE_EXCLUSIVE];
+const WRITE: &[u8] = &[layout::MODE_WRITE];
+const READ: &[u8] = &[layout::MODE_READ];
+const PERMIT: &[u8] = &[layout::MODE_PERMIT];
+
+/// The random id of a session's channel. It follows [`layout::CHANNEL_PREFIX`].
+pub(super) fn random_channel_id() -> String {
+    clock::random_bytes::<{ CHANNEL_LEN / 2 }>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What follows the id of a claim; with the channel of its session.
+/// A member without its id: of this claim, for the channel with this id.
 pub(super) struct Tail<'a>(pub(super) &'a Claim, pub(super) &'a str);
 
 impl Tail<'_> {
-    /// All of it.
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.in_parts(|parts| parts.concat())
     }
@@ -33,13 +36,13 @@ impl Tail<'_> {
         let Self(claim, channel) = self;
         let (channel, note) = (channel.as_bytes(), claim.note.as_str().as_bytes());
         match (claim.mode, &claim.owner) {
-            (Mode::Exclusive, None) => read(&[channel, b"x\n", note]),
+            (Mode::Exclusive, None) => read(&[channel, EXCLUSIVE, b"\n", note]),
             (Mode::Exclusive, Some(owner)) => {
-                read(&[channel, ALONE.as_bytes(), owner.as_str().as_bytes(), b"\n", note])
+                read(&[channel, EXCLUSIVE, owner.as_str().as_bytes(), b"\n", note])
             }
-            (Mode::Write, _) => read(&[channel, b"w\n", note]),
-            (Mode::Read, _) => read(&[channel, b"r\n", note]),
-            (Mode::Permit { of }, _) => read(&[channel, b"p", of.to_string().as_bytes(), b"\n", note]),
+            (Mode::Write, _) => read(&[channel, WRITE, b"\n", note]),
+            (Mode::Read, _) => read(&[channel, READ, b"\n", note]),
+            (Mode::Permit { of }, _) => read(&[channel, PERMIT, of.to_string().as_bytes(), b"\n", note]),
         }
     }
 }
@@ -50,22 +53,27 @@ impl Arg for Tail<'_> {
     }
 }
 
-/// A waiting claim as it stands in the queue.
-pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> {
-    let (id, rest) = member.split_at_checked(ID)?;
-    let (mode, tail) = rest.get(CHANNEL..)?.split_at_checked(ALONE.len())?;
+/// The claim of a member. `since`: its arrival in the queue, or its token, which is the time of its grant.
+pub(super) fn parse_member(member: &[u8], since: Option<u64>) -> Option<ClaimState> {
+    let (id, rest) = member.split_at_checked(ID_LEN)?;
+    let (mode, tail) = rest.get(CHANNEL_LEN..)?.split_at_checked(EXCLUSIVE.len())?;
     let (owner, note) = split_tail(tail);
     let mut state = ClaimState::new(parse_id(id)?);
-    state.permits = owner.as_ref().filter(|_| mode == b"p").and_then(|number| number.as_str().parse().ok());
-    let owner = owner.filter(|_| mode == ALONE.as_bytes());
-    (state.owner, state.note, state.since) = (owner, note, arrived.map(wall));
+    state.permits = owner.as_ref().filter(|_| mode == PERMIT).and_then(|number| number.as_str().parse().ok());
+    let owner = owner.filter(|_| mode == EXCLUSIVE);
+    (state.owner, state.note, state.since) = (owner, note, since.map(wall));
     Some(state)
 }
 
-/// The newest token, if the fence is there.
-pub(super) fn token(fence: &[u8]) -> Option<u64> {
-    let digits: &[u8; TOKEN] = fence.first_chunk()?;
+/// The token at the start of a fence; `None` if the fence is missing.
+pub(super) fn parse_token(fence: &[u8]) -> Option<u64> {
+    let digits: &[u8; TOKEN_LEN] = fence.first_chunk()?;
     digits.iter().try_fold(0, |token, digit| Some(token * 10 + u64::from(decimal(*digit)?)))
+}
+
+/// A token as scripts take it.
+pub(super) fn token_digits(token: u64) -> Vec<u8> {
+    format!("{token:0TOKEN_LEN$}").into_bytes()
 }
 
 fn decimal(digit: u8) -> Option<u8> {
@@ -74,24 +82,26 @@ fn decimal(digit: u8) -> Option<u8> {
 
 /// The owner in a fence, if its grant had one.
 pub(super) fn owner(fence: &[u8]) -> Option<OwnerId> {
-    fence.get(TOKEN..).and_then(|member| waiter(member, None)).and_then(|state| state.owner)
+    fence.get(TOKEN_LEN..).and_then(|member| parse_member(member, None)).and_then(|state| state.owner)
 }
 
-/// The holder: `value` is the value of the shared key, `fence` the newest grant of ours. A value that this grant
-/// does not name is another program's, whatever it looks like: the ids of others have the form of ours (redis-py's
-/// are UUIDs in hex).
+/// The holder: `value` is the value of the shared key, `fence` the newest grant of ours. A value that this
+/// grant does not name is another program's, whatever it looks like: the ids of others have the form of ours
+/// (redis-py's are UUIDs in hex).
 pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     let expires_in = u64::try_from(free_in).ok().map(Duration::from_millis);
-    if is_granted_to_one_of(fence, value)
-        && let Some(state) = sharer(fence, free_in)
+    if is_grant_of_shared(fence, value)
+        && let Some(state) = shared_holder(fence, free_in)
     {
         return state;
     }
     let first_value = without_attempt(value);
-    let granted = is_granted_to(fence, first_value).then(|| waiter(&fence[TOKEN..], token(fence))).flatten();
+    let token = parse_token(fence);
+    let granted =
+        is_granted_to(fence, first_value).then(|| parse_member(&fence[TOKEN_LEN..], token)).flatten();
     let mut state = granted.map_or_else(
         || ClaimState { foreign: Some(Box::new(Foreign::new("string", value))), ..stranger(first_value) },
-        |state| ClaimState { token: token(fence), ..state },
+        |state| ClaimState { token, ..state },
     );
     if value.starts_with(b"!") {
         state.note = revoked(&state.note);
@@ -100,38 +110,45 @@ pub(super) fn holder(value: &[u8], fence: &[u8], free_in: i64) -> ClaimState {
     state
 }
 
-/// One of those who hold together, or who did: its member, behind its token.
-pub(super) fn sharer(grant: &[u8], lease_left: i64) -> Option<ClaimState> {
-    let (token, member) = (token(grant)?, grant.get(TOKEN..)?);
-    let state = waiter(member.strip_prefix(b"!").unwrap_or(member), Some(token))?;
+/// A claim that holds together with others, or did. `grant` is its token and its member.
+pub(super) fn shared_holder(grant: &[u8], lease_left: i64) -> Option<ClaimState> {
+    let (token, member) = (parse_token(grant)?, grant.get(TOKEN_LEN..)?);
+    let state = parse_member(member.strip_prefix(b"!").unwrap_or(member), Some(token))?;
     let note = if member.starts_with(b"!") { revoked(&state.note) } else { state.note };
     let expires_in = u64::try_from(lease_left).ok().map(Duration::from_millis);
     Some(ClaimState { token: Some(token), note, expires_in, ..state })
 }
 
-/// The id of a member that may be revoked, and the rest.
-pub(super) fn split(member: &[u8]) -> (&[u8], &[u8]) {
+/// The id of a member, which may be marked as revoked, and its tail.
+pub(super) fn split_member(member: &[u8]) -> (&[u8], &[u8]) {
     let member = member.strip_prefix(b"!").unwrap_or(member);
-    member.split_at(ID.min(member.len()))
+    member.split_at(ID_LEN.min(member.len()))
 }
 
-/// What those hold as for whom this value stands in the shared key: `r`, or `p` and the number of permits. `None` if it is one
-/// holder's. The scripts read it in the same way.
+/// The kind of the holders for which this value stands in the shared key: `r`, or `p` and the number of
+/// permits. `None` if it stands for one holder. The scripts read it in the same way.
 pub(super) fn shared_as(value: &[u8]) -> Option<&[u8]> {
-    let (kind, id) = value.split_at_checked(value.len().checked_sub(ID + 1)?)?;
-    let number = kind.strip_prefix(b"r").or_else(|| kind.strip_prefix(b"p"))?;
-    let is_one = number.iter().all(u8::is_ascii_digit) && id[0] == b':' && parse_id(&id[1..]).is_some();
-    is_one.then_some(kind)
+    let (kind, id) = value.split_at_checked(value.len().checked_sub(ID_LEN + 1)?)?;
+    let number = kind.strip_prefix(READ).or_else(|| kind.strip_prefix(PERMIT))?;
+    let is_shared = number.iter().all(u8::is_ascii_digit) && id[0] == b':' && parse_id(&id[1..]).is_some();
+    is_shared.then_some(kind)
 }
 
 /// The number of permits in `p3`.
 pub(super) fn permits(kind: &[u8]) -> Option<u32> {
-    std::str::from_utf8(kind).ok()?.strip_prefix('p')?.parse().ok()
+    std::str::from_utf8(kind.strip_prefix(PERMIT)?).ok()?.parse().ok()
 }
 
-/// Whether the newest grant of ours is one of those for whom this value stands in the shared key.
-pub(super) fn is_granted_to_one_of(fence: &[u8], value: &[u8]) -> bool {
-    let mode = fence.get(TOKEN + ID + CHANNEL..).and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+/// Whether the newest grant of ours is the one that stands in the shared key.
+pub(super) fn is_granted_to(fence: &[u8], value: &[u8]) -> bool {
+    fence.get(TOKEN_LEN..TOKEN_LEN + ID_LEN) == Some(value.strip_prefix(b"!").unwrap_or(value))
+}
+
+/// Whether the newest grant of ours is one of the holders for which this value stands in the shared key.
+fn is_grant_of_shared(fence: &[u8], value: &[u8]) -> bool {
+    let mode = fence
+        .get(TOKEN_LEN + ID_LEN + CHANNEL_LEN..)
+        .and_then(|rest| rest.split(|byte| *byte == b'\n').next());
     shared_as(value).is_some() && shared_as(value) == mode
 }
 
@@ -139,19 +156,15 @@ fn revoked(note: &Note) -> Note {
     Note::new(&format!("{} (revoked)", note.as_str()))
 }
 
-/// Whether the newest grant of ours is the one that stands in the shared key.
-pub(super) fn is_granted_to(fence: &[u8], value: &[u8]) -> bool {
-    fence.get(TOKEN..TOKEN + ID) == Some(value.strip_prefix(b"!").unwrap_or(value))
-}
-
-/// The value of a claim that asked a majority more than once, `<id>-<attempt>`, as that of its first attempt.
+/// The value of a claim that was sent to a majority more than once, `<id>-<attempt>`, as that of its first
+/// attempt.
 fn without_attempt(value: &[u8]) -> &[u8] {
-    let at = ID + usize::from(value.starts_with(b"!"));
+    let at = ID_LEN + usize::from(value.starts_with(b"!"));
     let is_attempt = value.get(at) == Some(&b'-') && value[at + 1..].iter().all(u8::is_ascii_digit);
     if is_attempt { &value[..at] } else { value }
 }
 
-/// A holder of another kind. Its value is not shown: who knows it can release the lock.
+/// A holder of another kind. Its value is not shown, because knowing it is enough to release the lock.
 fn stranger(value: &[u8]) -> ClaimState {
     let mut state = ClaimState::new(stranger_id(value));
     state.note = Note::new("a client that is not latchwork");
@@ -186,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_share_are_read_and_nothing_else_is_taken_for_them() {
+    fn the_holders_of_a_shared_lock_are_read_and_no_other_value_is_taken_for_them() {
         let id = "a".repeat(32);
         assert_eq!(shared_as(format!("r:{id}").as_bytes()), Some(&b"r"[..]));
         assert_eq!(shared_as(format!("p12:{id}").as_bytes()).and_then(permits), Some(12));
@@ -196,7 +209,7 @@ mod tests {
             assert_eq!(shared_as(value.as_bytes()), None, "{value}");
         }
         let grant = format!("1794800386713116!{id}{}p3\nnote", "c".repeat(16));
-        let revoked = sharer(grant.as_bytes(), 5).expect("a grant");
+        let revoked = shared_holder(grant.as_bytes(), 5).expect("a grant");
         assert_eq!((revoked.token, revoked.note.as_str()), (Some(1_794_800_386_713_116), "note (revoked)"));
         assert_eq!(revoked.owner, None, "a number is no owner");
     }

@@ -1,35 +1,42 @@
-//! The scripts: each verb is one, so that nothing can happen between its steps.
+//! The scripts: one per verb, so that no other command can come between its steps.
 
+use super::lua;
 use super::options::{Options, Scheme};
+use crate::engine::Mode;
 
-const CLAIM: &str = include_str!("lua/claim.lua");
-/// The end of every claim that may have to wait.
-const QUEUE: &str = include_str!("lua/queue.lua");
-
-/// A verb's script.
-#[derive(Clone, Copy, Debug)]
+/// The script of a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
     Claim,
-    Beat,
+    Heartbeat,
     Release,
     Renew,
     Inspect,
     Revoke,
     CellWrite,
+    // Those of Redlock.
     Raise,
     Heal,
-    Share,
-    Leave,
+    // Those of claims that hold together with others.
+    ClaimShared,
+    ReleaseShared,
     RenewShared,
     RevokeShared,
 }
 
 impl Script {
-    /// In the order in which they are declared: those of every scheme, then those of Redlock, then those of claims that hold
-    /// together with others.
-    const ALL: [Self; 13] = [
+    const BASIC: [Self; 7] = [
         Self::Claim,
-        Self::Beat,
+        Self::Heartbeat,
+        Self::Release,
+        Self::Renew,
+        Self::Inspect,
+        Self::Revoke,
+        Self::CellWrite,
+    ];
+    const REDLOCK: [Self; 9] = [
+        Self::Claim,
+        Self::Heartbeat,
         Self::Release,
         Self::Renew,
         Self::Inspect,
@@ -37,48 +44,73 @@ impl Script {
         Self::CellWrite,
         Self::Raise,
         Self::Heal,
-        Self::Share,
-        Self::Leave,
-        Self::RenewShared,
-        Self::RevokeShared,
     ];
-    /// The first of those that few connections need.
-    pub(super) const FIRST_SHARED: usize = Self::Share as usize;
-    /// Those that few connections need.
-    pub(super) const SHARED: &'static [Self] = Self::ALL.split_at(Self::FIRST_SHARED).1;
+    /// The scripts that a connection loads when it is first used for readers or permits. Few connections are.
+    pub(super) const SHARED: [Self; 4] =
+        [Self::ClaimShared, Self::ReleaseShared, Self::RenewShared, Self::RevokeShared];
 
-    /// The scripts that every connection with these options needs.
+    /// The scripts that every connection with these options loads.
     pub(super) fn of(options: &Options) -> &'static [Self] {
-        &Self::ALL[..if options.scheme == Scheme::Redlock { 9 } else { 7 }]
+        if options.scheme == Scheme::Redlock { &Self::REDLOCK } else { &Self::BASIC }
     }
 
-    /// Its text. Of the options only numbers get into it, and nothing of a lock: that travels as KEYS and ARGV.
+    /// The script that claims in this mode.
+    pub(super) fn for_claim(mode: Mode) -> Self {
+        if is_shared(mode) { Self::ClaimShared } else { Self::Claim }
+    }
+
+    /// The script that releases a claim in this mode.
+    pub(super) fn for_release(mode: Mode) -> Self {
+        if is_shared(mode) { Self::ReleaseShared } else { Self::Release }
+    }
+
+    /// Whether this is one of [`Self::SHARED`].
+    pub(super) fn is_shared(self) -> bool {
+        Self::SHARED.contains(&self)
+    }
+
+    /// The Lua source.
     pub(super) fn source(self, options: &Options) -> String {
-        let parts: &[&str] = match (self, options.scheme) {
-            (Self::Claim, Scheme::Set) => &[include_str!("lua/take_set.lua"), CLAIM, QUEUE],
-            (Self::Claim, Scheme::Setnx) => &[include_str!("lua/take_setnx.lua"), CLAIM, QUEUE],
-            (Self::Claim, Scheme::GetSet) => &[include_str!("lua/getset_claim.lua")],
-            (Self::Release, Scheme::GetSet) => &[include_str!("lua/getset_release.lua")],
-            (Self::Renew, Scheme::GetSet) => &[include_str!("lua/getset_renew.lua")],
-            (Self::Claim, Scheme::Redlock) => &[include_str!("lua/redlock_claim.lua")],
-            (Self::Release, Scheme::Redlock) => &[include_str!("lua/redlock_release.lua")],
-            (Self::Raise, _) => &[include_str!("lua/redlock_raise.lua")],
-            (Self::Heal, _) => &[include_str!("lua/redlock_heal.lua")],
-            (Self::CellWrite, _) => &[include_str!("lua/cell_write.lua")],
-            (Self::Beat, _) => &[include_str!("lua/beat.lua")],
-            (Self::Release, _) => &[include_str!("lua/release.lua")],
-            (Self::Renew, _) => &[include_str!("lua/renew.lua")],
-            (Self::Inspect, _) => &[include_str!("lua/inspect.lua")],
-            (Self::Revoke, _) => &[include_str!("lua/revoke.lua")],
-            (Self::Share, _) => &[include_str!("lua/share.lua"), QUEUE],
-            (Self::Leave, _) => &[include_str!("lua/leave.lua")],
-            (Self::RenewShared, _) => &[include_str!("lua/renew_shared.lua")],
-            (Self::RevokeShared, _) => &[include_str!("lua/revoke_shared.lua")],
+        let parts = match (self, options.scheme) {
+            (Self::Claim, Scheme::Set) => lua::CLAIM_SET,
+            (Self::Claim, Scheme::Setnx) => lua::CLAIM_SETNX,
+            (Self::Claim, Scheme::GetSet) => lua::GETSET_CLAIM,
+            (Self::Claim, Scheme::Redlock) => lua::REDLOCK_CLAIM,
+            (Self::Release, Scheme::GetSet) => lua::GETSET_RELEASE,
+            (Self::Release, Scheme::Redlock) => lua::REDLOCK_RELEASE,
+            (Self::Release, Scheme::Set | Scheme::Setnx) => lua::RELEASE,
+            (Self::Renew, Scheme::GetSet) => lua::GETSET_RENEW,
+            (Self::Renew, _) => lua::RENEW,
+            (Self::Heartbeat, _) => lua::HEARTBEAT,
+            (Self::Inspect, _) => lua::INSPECT,
+            (Self::Revoke, _) => lua::REVOKE,
+            (Self::CellWrite, _) => lua::CELL_WRITE,
+            (Self::Raise, _) => lua::REDLOCK_RAISE,
+            (Self::Heal, _) => lua::REDLOCK_HEAL,
+            (Self::ClaimShared, _) => lua::CLAIM_SHARED,
+            (Self::ReleaseShared, _) => lua::RELEASE_SHARED,
+            (Self::RenewShared, _) => lua::RENEW_SHARED,
+            (Self::RevokeShared, _) => lua::REVOKE_SHARED,
         };
-        let text = parts.concat().replace("--{{hand_over}}", include_str!("lua/hand_over.lua"));
-        let text = text.replace("--{{sharing}}", include_str!("lua/sharing.lua"));
-        let text = text.replace("--{{next_token}}", include_str!("lua/next_token.lua"));
-        let text = text.replace("{{gap}}", &options.gap.as_millis().to_string());
-        text.replace("{{most}}", &options.max_waiters.to_string())
+        lua::compose(parts, options.gap.as_millis(), options.max_waiters)
+    }
+}
+
+/// Whether other claims may hold beside one in this mode. A writer's key is like that of an exclusive claim.
+pub(super) fn is_shared(mode: Mode) -> bool {
+    matches!(mode, Mode::Read | Mode::Permit { .. })
+}
+
+/// The digests by which a server knows scripts.
+pub(super) struct Digests(Vec<(Script, String)>);
+
+impl Digests {
+    /// From the replies to SCRIPT LOAD, in the order of `scripts`.
+    pub(super) fn new(scripts: &[Script], digests: impl IntoIterator<Item = String>) -> Self {
+        Self(scripts.iter().copied().zip(digests).collect())
+    }
+
+    pub(super) fn get(&self, script: Script) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == script).map(|(_, digest)| digest.as_str())
     }
 }

@@ -1,10 +1,12 @@
-//! What the handles of one client share: its connections, its mailbox, and what it knows of the server.
+//! The state that the handles of one client share: its connections, its waiting claims, and the server's
+//! history.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::connection::Connection;
 use super::info::ServerInfo;
+use super::lua::layout::CHANNEL_PREFIX;
 use super::options::Options;
 use super::record;
 use crate::Result;
@@ -13,38 +15,36 @@ use crate::engines::waiter_table::WaiterTable;
 use crate::net::per_runtime::PerRuntime;
 use crate::poison::lock_ignoring_poison;
 
-/// Before every channel.
-const CHANNELS: &str = "latchwork:";
-
 /// One client's session with one server.
 pub(super) struct Session {
     pub(super) options: Options,
     pub(super) waiters: Arc<WaiterTable>,
-    /// Where the server sends what is for this client: `latchwork:` and its own digits.
+    /// The channel to which the server publishes messages for this client.
     channel: String,
     connections: PerRuntime<Connection>,
-    known: Mutex<Known>,
+    history: Mutex<ServerHistory>,
 }
 
+/// The restarts and the settings of the server, as far as this client has seen them.
 #[derive(Default)]
-struct Known {
+struct ServerHistory {
     lives: Lives,
     warnings: Vec<String>,
 }
 
 impl Session {
     pub(super) fn new(options: Options) -> Self {
-        let channel = [CHANNELS, &record::draw_channel()].concat();
+        let channel = [CHANNEL_PREFIX, &record::random_channel_id()].concat();
         Self {
             options,
             waiters: Arc::default(),
             channel,
             connections: PerRuntime::default(),
-            known: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
-    /// The connection of this runtime, opened if it has none that works.
+    /// The connection of this runtime, opened if there is none that works.
     ///
     /// # Errors
     /// If the server cannot be reached or used. Nothing was sent then.
@@ -56,19 +56,23 @@ impl Session {
         let (connection, info) = Connection::open(&self.options, &self.waiters).await?;
         let server = ServerInfo::of(&info);
         server.check(&self.options)?;
-        if let Some(roster) = &self.options.roster {
-            roster.admit(&self.options.place, &server.run_id)?;
+        if let Some(distinct_masters) = &self.options.distinct_masters {
+            distinct_masters.admit(&self.options.shown_as, &server.run_id)?;
         }
-        // Whoever waits must be heard of without a gap: the old connection goes when this one listens.
+        // Waiting claims must be reachable without a gap: the old connection is replaced once this one has
+        // subscribed.
         if self.waiters.waiting() > 0 {
             connection.listen(&self.channel, &self.options).await?;
         }
-        lock_ignoring_poison(&self.known).saw(&server, &self.options);
+        lock_ignoring_poison(&self.history).connected(&server, &self.options);
         Ok(connection)
     }
 
-    /// The same, where the server's messages to this client arrive.
-    pub(super) async fn listening_link(&self) -> Result<Arc<Connection>> {
+    /// The connection of this runtime, subscribed to this client's channel.
+    ///
+    /// # Errors
+    /// As [`Self::connection`].
+    pub(super) async fn listening_connection(&self) -> Result<Arc<Connection>> {
         let connection = self.connection().await?;
         if !connection.is_listening() {
             Box::pin(connection.listen(&self.channel, &self.options)).await?;
@@ -76,24 +80,24 @@ impl Session {
         Ok(connection)
     }
 
-    /// This client's own digits in the name of its channel.
-    pub(super) fn mark(&self) -> &str {
-        &self.channel[CHANNELS.len()..]
+    /// The id in the name of this client's channel.
+    pub(super) fn channel_id(&self) -> &str {
+        &self.channel[CHANNEL_PREFIX.len()..]
     }
 
-    /// How long the server must not be asked for locks yet.
+    /// How long the server must not grant locks yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
-        lock_ignoring_poison(&self.known).lives.quarantine()
+        lock_ignoring_poison(&self.history).lives.quarantine()
     }
 
-    /// What a user should know of this server.
+    /// Warnings about the server's settings.
     pub(super) fn warnings(&self) -> Vec<String> {
-        lock_ignoring_poison(&self.known).warnings.clone()
+        lock_ignoring_poison(&self.history).warnings.clone()
     }
 }
 
-impl Known {
-    fn saw(&mut self, server: &ServerInfo, options: &Options) {
+impl ServerHistory {
+    fn connected(&mut self, server: &ServerInfo, options: &Options) {
         self.warnings = server.warnings();
         let rule = (options.quarantine, options.max_ttl);
         self.lives.met(&server.run_id, server.uptime, !server.is_durable, rule);

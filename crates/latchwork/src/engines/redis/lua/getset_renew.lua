@@ -1,5 +1,5 @@
--- KEYS the keys. ARGV for each: the new value, how many values this claim may have set, and those
--- ->   for each: 1 | 0 it is another's by now
+-- KEYS the keys. ARGV for each: the new value, how many values this claim may have set, and these values
+-- ->   for each: 1 | 0 another claim has the key by now
 local answers, at = {}, 1
 for i = 1, #KEYS do
   local value, last = redis.pcall('GET', KEYS[i]), at + 1 + ARGV[at + 1]

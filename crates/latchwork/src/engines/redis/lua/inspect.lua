@@ -1,11 +1,12 @@
--- KEYS four for each lock, as in claim. ARGV 1 most waiters to show, and most of those who hold together
+-- KEYS four for each lock, as in claim. ARGV 1 the maximum number of waiters, and of shared holders, in the
+--      reply
 -- ->   for each lock: {holder, ms until the key is free, fence, {waiting member, arrival in us, ...},
 --      {member that holds together with others, token, ms until its lease ends, ...},
---      the key's type if it is no string or an empty one, or ''}
+--      the key's type if it is not a string or an empty one, or ''}
 local call, locks = redis.call, {}
 local now = call('TIME')
 local ms = math.floor((now[1] * 1000000 + now[2]) / 1000)
---{{sharing}}
+--{{shared}}
 for at = 1, #KEYS, 4 do
   local both = call('MGET', KEYS[at], KEYS[at + 3])
   local free_in, waiters = call('PTTL', KEYS[at]), {}
@@ -20,13 +21,13 @@ for at = 1, #KEYS, 4 do
   if holder == '' and free_in ~= -2 then
     holder, kind = '?', 'string'
     if not both[1] then
-      kind = redis.pcall('TYPE', KEYS[at]) -- pcall: a user may not be let.
+      kind = redis.pcall('TYPE', KEYS[at]) -- pcall: the user may lack the permission.
       kind = kind['ok'] or 'key of another type'
     end
   end
   local holders = {}
   if shared_as(holder) then
-    local T, L = together(KEYS[at + 1])
+    local T, L = shared_keys(KEYS[at + 1])
     local shown = call('ZRANGE', T, 0, ARGV[1] - 1, 'WITHSCORES')
     for i = 1, #shown, 2 do
       local left = (call('ZSCORE', L, shown[i]) or 0) - ms

@@ -7,85 +7,85 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::node::Node;
+use super::master::Master;
 use crate::Result;
 use crate::clock::{Clock, Moment};
 
-/// How long an answer is waited for that nobody counts any more: whoever needs longer gets a new connection.
-const LATE: Duration = Duration::from_secs(2);
+/// How long a reply that no longer counts is waited for. A master that takes longer gets a new connection.
+const LATE_LIMIT: Duration = Duration::from_secs(2);
 
-/// What the masters were asked, and who has not answered.
+/// A request to several masters, and the replies that are outstanding.
 ///
-/// All of it happens in the task that asks. With a task for each master, every answer would wake two.
+/// All requests run in the task that sends them. With a task for each master, every reply would wake two
+/// tasks.
 ///
-/// When it is dropped, who has not answered goes on for a while: a request that was cancelled may or may not be sent, and its
-/// connection could not be used any more.
-pub(super) struct Round<T: Send + 'static>(Asked<T>);
+/// When the round is dropped, outstanding requests go on for a while: a request that was cancelled may or may
+/// not be sent, and its connection could not be used any more.
+pub(super) struct Round<T: Send + 'static>(OutstandingReplies<T>);
 
-struct Asked<T> {
-    masters: Vec<(usize, Asking<T>)>,
-    /// Until when answers are waited for.
-    ends: Ends,
+struct OutstandingReplies<T> {
+    masters: Vec<(usize, ReplyFuture<T>)>,
+    deadline: DeadlineFuture,
 }
 
-type Asking<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
-type Ends = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ReplyFuture<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+type DeadlineFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl<T: Send + 'static> Round<T> {
-    /// Asks these masters, by their numbers. Each request is on its way when this returns, if there is a connection: a claim
-    /// that began to run later could come behind the release of its own lock, and stay.
+    /// Sends a request to numbered masters. Each is sent when this returns, if there is a connection: a claim
+    /// that was sent later could arrive after its own release, and stay.
     pub(super) fn begin<F>(
-        masters: impl Iterator<Item = (usize, Node)>,
-        ends: Moment,
-        ask: impl Fn(Node) -> F,
+        masters: impl Iterator<Item = (usize, Master)>,
+        deadline: Moment,
+        send: impl Fn(Master) -> F,
     ) -> Self
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let mut asked = Vec::new();
-        for (number, node) in masters {
-            let mut asking: Asking<T> = Box::pin(ask(node));
-            if let Poll::Ready(answer) = asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                asking = Box::pin(std::future::ready(answer));
+        let mut outstanding = Vec::new();
+        for (number, master) in masters {
+            let mut reply: ReplyFuture<T> = Box::pin(send(master));
+            if let Poll::Ready(answer) = reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                reply = Box::pin(std::future::ready(answer));
             }
-            asked.push((number, asking));
+            outstanding.push((number, reply));
         }
-        Self(Asked { masters: asked, ends: until(ends) })
+        Self(OutstandingReplies { masters: outstanding, deadline: until(deadline) })
     }
 
-    /// The next answer; `None` when there are no more, or the time is over.
+    /// The next reply, with the master's number; `None` after the last one or the deadline.
     pub(super) async fn next(&mut self) -> Option<(usize, Result<T>)> {
         self.0.next().await
     }
 
-    /// Waits for longer.
-    pub(super) fn extend(&mut self, ends: Moment) {
-        self.0.ends = until(ends);
+    pub(super) fn extend(&mut self, deadline: Moment) {
+        self.0.deadline = until(deadline);
     }
 }
 
-impl<T> Asked<T> {
+impl<T> OutstandingReplies<T> {
     async fn next(&mut self) -> Option<(usize, Result<T>)> {
-        let heard = poll_fn(|context| match self.poll_answer(context) {
+        let answered = poll_fn(|context| match self.poll_reply(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending => self.ends.as_mut().poll(context).map(|()| None),
+            Poll::Pending => self.deadline.as_mut().poll(context).map(|()| None),
         });
-        if let Some(answer) = heard.await {
+        if let Some(answer) = answered.await {
             return answer;
         }
-        // A process that was kept from running finds its time over and the answers unread: they are read first.
-        self.ends = Box::pin(std::future::ready(()));
+        // A process that was stopped for a while finds the deadline passed and replies unread: they are read
+        // first.
+        self.deadline = Box::pin(std::future::ready(()));
         for _ in 0..3 {
             tokio::task::yield_now().await;
         }
-        poll_fn(|context| match self.poll_answer(context) {
+        poll_fn(|context| match self.poll_reply(context) {
             Poll::Ready(answer) => Poll::Ready(answer),
             Poll::Pending => Poll::Ready(None),
         })
         .await
     }
 
-    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Result<T>)>> {
+    fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Result<T>)>> {
         for at in 0..self.masters.len() {
             if let Poll::Ready(answer) = self.masters[at].1.as_mut().poll(context) {
                 let (number, _) = self.masters.swap_remove(at);
@@ -102,14 +102,15 @@ impl<T: Send + 'static> Drop for Round<T> {
         if !masters.is_empty()
             && let Ok(runtime) = Handle::try_current()
         {
-            let mut late = Asked { masters, ends: until(Clock::boottime().now().after(LATE)) };
-            // Not a round: one that is dropped with its runtime must not go on.
+            let mut late =
+                OutstandingReplies { masters, deadline: until(Clock::boottime().now().after(LATE_LIMIT)) };
+            // Not a round: dropped with its runtime, it must not spawn again.
             runtime.spawn(async move { while late.next().await.is_some() {} });
         }
     }
 }
 
-fn until(moment: Moment) -> Ends {
+fn until(moment: Moment) -> DeadlineFuture {
     Box::pin(Clock::boottime().sleep_until(moment))
 }
 
@@ -118,35 +119,35 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::options::Manner;
+    use super::super::options::Options;
     use super::*;
 
     #[test]
-    fn what_is_late_when_its_runtime_ends_is_dropped_with_it() {
+    fn late_requests_are_dropped_with_their_runtime() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let asked = Arc::new(());
-        let (masters, _) = Manner::of(&"redlock://a,b,c".parse().unwrap()).unwrap();
+        let request = Arc::new(());
+        let (masters, _) = Options::of(&"redlock://a,b,c".parse().unwrap()).unwrap();
         runtime.block_on(async {
-            let masters = masters.into_iter().map(Node::new).enumerate();
+            let masters = masters.into_iter().map(Master::new).enumerate();
             drop(Round::begin(masters, Moment::NEVER, |_| {
-                let asked = asked.clone();
+                let request = request.clone();
                 async move {
                     std::future::pending::<()>().await;
-                    drop(asked);
+                    drop(request);
                     Ok(())
                 }
             }));
         });
-        assert_eq!(Arc::strong_count(&asked), 4, "they go on while the runtime does");
+        assert_eq!(Arc::strong_count(&request), 4, "they go on while the runtime does");
         drop(runtime);
-        assert_eq!(Arc::strong_count(&asked), 1);
+        assert_eq!(Arc::strong_count(&request), 1);
     }
 
     #[tokio::test]
     async fn every_request_has_begun_before_the_next_round_can() {
-        let (masters, _) = Manner::of(&"redlock://a,b,c".parse().unwrap()).unwrap();
+        let (masters, _) = Options::of(&"redlock://a,b,c".parse().unwrap()).unwrap();
         let begun = Arc::new(AtomicUsize::new(0));
-        let mut round = Round::begin(masters.into_iter().map(Node::new).enumerate(), Moment::NEVER, |_| {
+        let mut round = Round::begin(masters.into_iter().map(Master::new).enumerate(), Moment::NEVER, |_| {
             let begun = begun.clone();
             async move {
                 begun.fetch_add(1, Ordering::Relaxed);

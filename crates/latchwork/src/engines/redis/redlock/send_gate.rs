@@ -1,4 +1,4 @@
-//! Keeps a claim that was not sent yet from being sent after its own release.
+//! Prevents a claim that is not sent yet from being sent after its own release.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -25,7 +25,7 @@ impl Drop for ClosesGate {
 }
 
 impl SendGate {
-    /// Carries out a request that is sent when it is first polled; `None` if the gate was closed before.
+    /// Carries out a request that is sent when it is first polled; `None` if the gate is closed.
     pub(super) async fn pass<F: Future>(&self, request: F) -> Option<F::Output> {
         let mut request = pin!(request);
         match self.begin(request.as_mut()).await? {
@@ -36,7 +36,7 @@ impl SendGate {
 
     async fn begin<F: Future>(&self, mut request: Pin<&mut F>) -> Option<Poll<F::Output>> {
         poll_fn(|context| {
-            // Held while it is sent: who closes the gate waits for that.
+            // Locked while the request is sent: closing the gate waits for that.
             let is_closed = lock_ignoring_poison(&self.is_closed);
             Poll::Ready((!*is_closed).then(|| request.as_mut().poll(context)))
         })
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_is_sent_through_a_closed_gate_and_what_was_sent_is_answered() {
-        let keeper = ClosesGate(Arc::default());
-        let gate = keeper.0.clone();
+    async fn nothing_is_sent_through_a_closed_gate_and_a_sent_request_is_answered() {
+        let closes = ClosesGate(Arc::default());
+        let gate = closes.0.clone();
         let (answer, answered) = tokio::sync::oneshot::channel();
         let mut sent = pin!(gate.pass(answered));
         assert!(poll_fn(|context| Poll::Ready(sent.as_mut().poll(context).is_pending())).await);
-        drop(keeper);
+        drop(closes);
         answer.send(1).unwrap();
         assert_eq!(sent.await, Some(Ok(1)));
         assert_eq!(gate.pass(async { panic!("sent") }).await, None::<()>);

@@ -1,62 +1,63 @@
-//! What the masters said to one claim, and what follows from it. Pure, so that it can be tried with every order of answers.
+//! The masters' votes on one claim, and the decision. Pure, so that it can be checked for every order of
+//! replies.
 
-/// What one master said.
+/// The vote of one master on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Said {
-    /// The key is ours there, and this is the token that stands beside it.
+pub(super) enum ClaimVote {
+    /// The master has the claim's key, with this token in its fence.
     Ours(u64),
-    /// It is another's.
+    /// Another claim has the key.
     Busy,
-    /// Nothing that can be counted: it did not answer in time, it is not asked because it may have forgotten, it failed.
+    /// No vote: the master did not answer in time, is in quarantine, or failed.
     Silent,
 }
 
-/// What follows.
+/// The decision on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Too early to say.
+    /// More votes are needed.
     Open,
-    /// A quorum holds the key and has exactly this token.
+    /// A quorum has the key, with exactly this token.
     Granted(u64),
-    /// A quorum holds the key, with different tokens: all are to be raised to the greatest.
+    /// A quorum has the key, with different tokens: all are to be raised to the greatest.
     Raise(u64),
     /// No quorum.
     Failed,
 }
 
-/// The answers so far.
+/// The votes so far.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
-    said: Vec<Option<Said>>,
+    votes: Vec<Option<ClaimVote>>,
 }
 
 impl Tally {
     pub(super) fn of(masters: usize) -> Self {
-        Self { said: vec![None; masters] }
+        Self { votes: vec![None; masters] }
     }
 
-    /// How many masters decide.
+    /// The number of masters that decide.
     pub(super) fn quorum(masters: usize) -> usize {
         masters / 2 + 1
     }
 
-    pub(super) fn note(&mut self, master: usize, said: Said) {
-        self.said[master] = Some(said);
+    pub(super) fn note(&mut self, master: usize, vote: ClaimVote) {
+        self.votes[master] = Some(vote);
     }
 
-    /// Nobody else is waited for.
+    /// No more votes are expected.
     pub(super) fn close(&mut self) {
-        self.said.iter_mut().for_each(|said| *said = said.or(Some(Said::Silent)));
+        self.votes.iter_mut().for_each(|vote| *vote = vote.or(Some(ClaimVote::Silent)));
     }
 
-    /// What follows from what was said so far.
+    /// The decision from the votes so far.
     ///
-    /// A grant needs a quorum that says *exactly* the same token, and none that says more: masters that were raised by
-    /// another in between do not count, or two claims could get one token.
+    /// A grant needs a quorum with *exactly* the same token, and no master with a greater one: masters that
+    /// another claim raised in between do not count, or two claims could be granted one token.
     pub(super) fn decide(&self) -> Decision {
-        let quorum = Self::quorum(self.said.len());
-        let tokens = || self.said.iter().filter_map(|said| said.and_then(Said::token));
-        let open = self.said.iter().filter(|said| said.is_none()).count();
+        let quorum = Self::quorum(self.votes.len());
+        let tokens = || self.votes.iter().filter_map(|vote| vote.and_then(ClaimVote::token));
+        let open = self.votes.iter().filter(|vote| vote.is_none()).count();
         let Some(greatest) = tokens().max() else {
             return if open < quorum { Decision::Failed } else { Decision::Open };
         };
@@ -69,18 +70,18 @@ impl Tally {
         }
     }
 
-    /// Who holds the key for us.
+    /// The masters that have the claim's key.
     pub(super) fn ours(&self) -> impl Iterator<Item = usize> {
-        (0..self.said.len()).filter(|master| self.said[*master].and_then(Said::token).is_some())
+        (0..self.votes.len()).filter(|master| self.votes[*master].and_then(ClaimVote::token).is_some())
     }
 
-    /// How many said something, be it ours or another's.
+    /// The number of masters that voted, for this claim or another.
     pub(super) fn answered(&self) -> usize {
-        self.said.iter().filter(|said| matches!(said, Some(Said::Ours(_) | Said::Busy))).count()
+        self.votes.iter().filter(|vote| matches!(vote, Some(ClaimVote::Ours(_) | ClaimVote::Busy))).count()
     }
 }
 
-impl Said {
+impl ClaimVote {
     fn token(self) -> Option<u64> {
         match self {
             Self::Ours(token) => Some(token),
@@ -93,15 +94,15 @@ impl Said {
 mod tests {
     use super::*;
 
-    fn decided(said: &[Said]) -> Decision {
+    fn decided(votes: &[ClaimVote]) -> Decision {
         let mut tally = Tally::of(5);
-        said.iter().enumerate().for_each(|(master, said)| tally.note(master, *said));
+        votes.iter().enumerate().for_each(|(master, vote)| tally.note(master, *vote));
         tally.decide()
     }
 
     #[test]
     fn a_quorum_with_one_token_is_enough_and_late_masters_are_not_waited_for() {
-        use Said::{Busy, Ours, Silent};
+        use ClaimVote::{Busy, Ours, Silent};
         assert_eq!(decided(&[Ours(7), Ours(7)]), Decision::Open);
         assert_eq!(decided(&[Ours(7), Ours(7), Ours(7)]), Decision::Granted(7));
         assert_eq!(decided(&[Silent, Ours(7), Busy, Ours(7), Ours(7)]), Decision::Granted(7));
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn different_tokens_are_raised_and_only_the_same_ones_count() {
-        use Said::{Busy, Ours};
+        use ClaimVote::{Busy, Ours};
         assert_eq!(decided(&[Ours(7), Ours(7), Ours(8)]), Decision::Open, "another may have 8, too");
         assert_eq!(decided(&[Ours(7), Ours(7), Ours(8), Busy, Busy]), Decision::Raise(8));
         assert_eq!(decided(&[Ours(7), Ours(7), Ours(7), Ours(8), Busy]), Decision::Raise(8));
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn without_a_quorum_it_fails_as_soon_as_that_is_known() {
-        use Said::{Busy, Ours, Silent};
+        use ClaimVote::{Busy, Ours, Silent};
         assert_eq!(decided(&[Busy, Silent]), Decision::Open);
         assert_eq!(decided(&[Busy, Silent, Busy]), Decision::Failed);
         assert_eq!(decided(&[Ours(1), Ours(1), Busy, Busy, Silent]), Decision::Failed);

@@ -1,38 +1,38 @@
-//! What the masters said to one renewal, and what follows from it. Pure, like [`super::tally`].
+//! The masters' votes on one renewal, and the result. Pure, like [`super::tally`].
 
 use super::tally::Tally;
 
-/// The answers.
+/// The votes on a renewal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Votes {
     pub(super) kept: usize,
-    /// Who lacks the key, by number.
+    /// The numbers of the masters that lack the key.
     pub(super) lacking: Vec<usize>,
     pub(super) revoked: usize,
 }
 
-/// What follows.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// A majority still had the key. Who lacks it is healed, and counts from the next renewal on.
+pub(super) enum VoteResult {
+    /// A majority still had the key. Masters that lack it are healed, and count from the next renewal on.
     Kept,
-    /// So many lack it that there is no majority left.
+    /// So many masters lack the key that no majority is left.
     Removed,
-    /// The same, and somebody wants it so.
+    /// As `Removed`, and a master reports a revocation.
     Revoked,
-    /// Too few have answered.
+    /// Too few masters have answered.
     Unknown,
 }
 
 impl Votes {
-    pub(super) fn judge(&self, masters: usize) -> Outcome {
+    pub(super) fn judge(&self, masters: usize) -> VoteResult {
         let quorum = Tally::quorum(masters);
         let lost = self.lacking.len() + self.revoked;
         match () {
-            () if self.kept >= quorum => Outcome::Kept,
-            () if lost <= masters - quorum => Outcome::Unknown,
-            () if self.revoked > 0 => Outcome::Revoked,
-            () => Outcome::Removed,
+            () if self.kept >= quorum => VoteResult::Kept,
+            () if lost <= masters - quorum => VoteResult::Unknown,
+            () if self.revoked > 0 => VoteResult::Revoked,
+            () => VoteResult::Removed,
         }
     }
 }
@@ -41,16 +41,16 @@ impl Votes {
 mod tests {
     use super::*;
 
-    fn judged(kept: usize, lacking: usize, revoked: usize) -> Outcome {
+    fn judged(kept: usize, lacking: usize, revoked: usize) -> VoteResult {
         Votes { kept, lacking: (0..lacking).collect(), revoked }.judge(5)
     }
 
     #[test]
     fn a_majority_decides() {
-        assert_eq!(judged(3, 2, 0), Outcome::Kept);
-        assert_eq!(judged(2, 2, 0), Outcome::Unknown);
-        assert_eq!(judged(2, 3, 0), Outcome::Removed);
-        assert_eq!(judged(2, 2, 1), Outcome::Revoked);
-        assert_eq!(judged(3, 0, 2), Outcome::Kept, "a minority cannot revoke");
+        assert_eq!(judged(3, 2, 0), VoteResult::Kept);
+        assert_eq!(judged(2, 2, 0), VoteResult::Unknown);
+        assert_eq!(judged(2, 3, 0), VoteResult::Removed);
+        assert_eq!(judged(2, 2, 1), VoteResult::Revoked);
+        assert_eq!(judged(3, 0, 2), VoteResult::Kept, "a minority cannot revoke");
     }
 }

@@ -1,17 +1,17 @@
-//! What is asked: a list of strings, each behind its length.
+//! Commands, as RESP: an array of strings, each behind its length.
 
-/// Room for how many there are, which is known at the end: `*` and at most ten digits, CR LF.
+/// Room for the number of arguments, which is known at the end: `*` and at most ten digits, CR LF.
 const HEAD: usize = 13;
 
-/// A command, as it goes out.
+/// A command, as bytes to send.
 pub(in crate::engines::redis) struct Command {
     bytes: Vec<u8>,
     args: usize,
-    /// Where the arguments begin that a script is called with.
+    /// The start of the number of keys, behind the digest or source of a script.
     script_args: usize,
 }
 
-/// What can stand in a command.
+/// An argument of a command.
 pub(in crate::engines::redis) trait Arg {
     fn write(&self, command: &mut Command);
 }
@@ -36,16 +36,16 @@ impl Arg for u64 {
 }
 
 impl Command {
-    /// One that begins with this word, for so many bytes.
-    pub(in crate::engines::redis) fn new(word: &str, bytes: usize) -> Self {
-        let mut all = Vec::with_capacity(HEAD + word.len() + 16 + bytes);
+    /// A command with this name, and room for `bytes` more bytes.
+    pub(in crate::engines::redis) fn new(name: &str, bytes: usize) -> Self {
+        let mut all = Vec::with_capacity(HEAD + name.len() + 16 + bytes);
         all.resize(HEAD, 0);
         let mut command = Self { bytes: all, args: 0, script_args: 0 };
-        command.arg(word);
+        command.arg(name);
         command
     }
 
-    /// A few words.
+    /// A command of a few words.
     pub(in crate::engines::redis) fn of(words: &[&str]) -> Self {
         let mut command = Self::new(words[0], words.iter().map(|word| word.len() + 16).sum());
         for word in &words[1..] {
@@ -54,8 +54,8 @@ impl Command {
         command
     }
 
-    /// A call of a script by its digest, with so many keys to come.
-    pub(in crate::engines::redis) fn script(digest: &str, keys: usize, bytes: usize) -> Self {
+    /// EVALSHA of the script with this digest. The caller appends `keys` keys, and then arguments.
+    pub(in crate::engines::redis) fn evalsha(digest: &str, keys: usize, bytes: usize) -> Self {
         let mut command = Self::new("EVALSHA", digest.len() + 32 + bytes);
         command.arg(digest);
         command.script_args = command.bytes.len();
@@ -63,11 +63,11 @@ impl Command {
         command
     }
 
-    /// The same call with the script's text instead of its digest.
-    pub(in crate::engines::redis) fn spelled_out(&self, text: &str) -> Self {
+    /// EVAL with the source of the script, and the keys and arguments of this EVALSHA.
+    pub(in crate::engines::redis) fn with_source(&self, source: &str) -> Self {
         let args = &self.bytes[self.script_args..];
-        let mut command = Self::new("EVAL", text.len() + args.len() + 16);
-        command.arg(text);
+        let mut command = Self::new("EVAL", source.len() + args.len() + 16);
+        command.arg(source);
         command.bytes.extend_from_slice(args);
         command.args = self.args;
         command
@@ -78,7 +78,7 @@ impl Command {
         self
     }
 
-    /// One argument, without putting it together elsewhere before.
+    /// Appends one argument that consists of these parts, without concatenating them elsewhere first.
     pub(in crate::engines::redis) fn parts(&mut self, parts: &[&[u8]]) {
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let mut digits = [0; 20];
@@ -90,7 +90,7 @@ impl Command {
         self.args += 1;
     }
 
-    /// All of it, as it goes out.
+    /// The bytes to send.
     pub(in crate::engines::redis) fn packed(&mut self) -> &[u8] {
         let mut digits = [0; 20];
         let count = decimal(self.args as u64, &mut digits);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_says_how_many_and_how_long() {
+    fn a_command_has_the_number_and_the_lengths_of_its_arguments() {
         let mut command = Command::of(&["SET", "k"]);
         command.arg(&b"a\r\n\0"[..]).arg(&0_u64).arg(&u64::MAX).arg("");
         command.parts(&[b"{", b"", b"k}"]);
@@ -134,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_spelled_out_with_the_same_arguments() {
-        let mut by_digest = Command::script("abc", 1, 10);
+    fn eval_has_the_keys_and_arguments_of_evalsha() {
+        let mut by_digest = Command::evalsha("abc", 1, 10);
         by_digest.arg("key").arg(&7_u64);
-        let mut by_text = by_digest.spelled_out("return 1");
+        let mut by_text = by_digest.with_source("return 1");
         assert_eq!(
             by_digest.packed(),
             b"*5\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n1\r\n$3\r\nkey\r\n$1\r\n7\r\n"

@@ -1,49 +1,49 @@
-//! RESP3, Redis' protocol, as far as locks need it.
+//! RESP3, the protocol of Redis, as far as locks need it.
 
-mod begun;
 mod command;
+mod partial_reply;
 mod reader;
-mod value;
+mod reply;
 
 use std::borrow::Cow;
 
-pub(super) use self::begun::Begun;
 pub(super) use self::command::{Arg, Command};
-pub(super) use self::value::{Value, read};
+pub(super) use self::partial_reply::PartialReply;
+pub(super) use self::reply::{Reply, parse};
 use crate::net::connection_error::ConnectionError;
 
-/// The longest reply that is read. Ours are far shorter: whoever lists locks does it in steps.
-pub(super) const LONGEST_REPLY: usize = 64 * 1024 * 1024;
+/// The maximum length of a reply, in bytes. The engine's own are far shorter: it lists locks in steps.
+pub(super) const MAX_REPLY: usize = 64 * 1024 * 1024;
 
-/// Why there is no answer, or a bad one.
+/// Why a request has no reply, or an error as its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WireError {
-    /// The server said no: a code, and words.
+    /// An error reply: a code, and a message.
     Refused(String),
-    /// It does not speak the protocol. Without its words: it may repeat what it was sent, and that is a password.
+    /// The server does not speak RESP3. Its message is left out: it may repeat the request, which has the
+    /// password.
     TooOld,
-    /// It has no database of this number, in its words.
+    /// The server does not have the database with this number. With the server's message.
     NoDatabase(String),
-    /// The connection ended, or there was none.
-    Ended(ConnectionError),
-    /// Nothing was heard for too long.
+    /// The connection was closed, or could not be opened.
+    Closed(ConnectionError),
+    /// No reply arrived in time.
     TimedOut(String),
 }
 
 impl WireError {
-    /// The first word of what the server said.
+    /// The code of an error reply: its first word.
     pub(super) fn code(&self) -> Option<&str> {
         match self {
-            Self::Refused(words) => words.split(' ').next(),
-            Self::TooOld | Self::NoDatabase(_) | Self::Ended(_) | Self::TimedOut(_) => None,
+            Self::Refused(message) => message.split(' ').next(),
+            Self::TooOld | Self::NoDatabase(_) | Self::Closed(_) | Self::TimedOut(_) => None,
         }
     }
 
-    /// The words of the server, or why there are none.
-    pub(super) fn words(&self) -> Cow<'_, str> {
+    pub(super) fn message(&self) -> Cow<'_, str> {
         match self {
             Self::Refused(why) | Self::NoDatabase(why) | Self::TimedOut(why) => why.into(),
-            Self::Ended(error) => error.to_string().into(),
+            Self::Closed(error) => error.to_string().into(),
             Self::TooOld => {
                 "it does not know HELLO 3; it must be Redis 6.2 or newer, and have that command".into()
             }
@@ -53,18 +53,18 @@ impl WireError {
 
 impl std::fmt::Display for WireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.words())
+        f.write_str(&self.message())
     }
 }
 
 impl From<std::io::Error> for WireError {
     fn from(error: std::io::Error) -> Self {
-        Self::Ended(error.into())
+        Self::Closed(error.into())
     }
 }
 
 impl From<ConnectionError> for WireError {
     fn from(error: ConnectionError) -> Self {
-        Self::Ended(error)
+        Self::Closed(error)
     }
 }

@@ -1,120 +1,122 @@
-//! Replies, part by part.
+//! Reads a reply element by element.
 
-/// The longest line. Ours are words and numbers, and what a server complains of; what can be long says its length first.
-pub(super) const LONGEST_LINE: usize = 64 * 1024;
+/// The maximum length of a line. The lines of our replies are words and numbers, and error messages. A value
+/// that can be long begins with its length.
+pub(super) const MAX_LINE: usize = 64 * 1024;
 
-/// What stands in a reply: all of a value, or how many others it consists of. Kinds that mean the same to us are one.
-pub(super) enum Part<'a> {
+/// An element of a reply: a whole value, or the number of values in an aggregate. RESP types that the engine
+/// does not need to tell apart are one.
+pub(super) enum Element<'a> {
     Nil,
     Int(i64),
-    Text(&'a [u8]),
-    Status(&'a [u8]),
-    Refused(&'a [u8]),
+    BulkString(&'a [u8]),
+    SimpleString(&'a [u8]),
+    Error(&'a [u8]),
     Array(usize),
     Push(usize),
-    /// So many values of remarks, and then the value that they are about.
-    Remarks(usize),
+    /// The number of values in an attribute. The value that it annotates follows them.
+    Attributes(usize),
 }
 
-/// Why there is none.
-pub(super) enum Stop {
-    /// It has not come in full. With fewer bytes than this it cannot have.
+/// Why no element can be read.
+pub(super) enum ReadError {
+    /// The element has not arrived in full, and cannot have with fewer bytes than this.
     Incomplete(usize),
     Protocol(String),
 }
 
-/// Reads from the beginning of a part.
-pub(super) struct Reader<'a> {
+/// Reads from the start of an element.
+pub(super) struct RespReader<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
-    /// Until here no line ends that begins where this is.
+    /// The line that begins at `at` does not end before this byte.
     pub(super) searched: usize,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn part(&mut self) -> Result<Part<'a>, Stop> {
+impl<'a> RespReader<'a> {
+    pub(super) fn element(&mut self) -> Result<Element<'a>, ReadError> {
         let [kind, line @ ..] = self.line()? else { return Err(protocol_error("an empty line")) };
         Ok(match kind {
-            b':' => Part::Int(number(line)?),
-            b'$' => self.string(line)?.map_or(Part::Nil, Part::Text),
-            b'*' | b'~' => count(line)?.map_or(Part::Nil, Part::Array),
-            b'%' => count(line)?.map_or(Part::Nil, |pairs| Part::Array(pairs.saturating_mul(2))),
-            b'>' => count(line)?.map_or(Part::Nil, Part::Push),
-            b'+' => Part::Status(line),
-            b'-' => Part::Refused(line),
-            b'!' => Part::Refused(self.string(line)?.unwrap_or_default()),
-            b'_' => Part::Nil,
-            b'#' => Part::Int(i64::from(line == b"t")),
-            b',' | b'(' => Part::Text(line),
-            // Behind three letters that say how it is to be shown, and a colon.
-            b'=' => {
-                self.string(line)?.map_or(Part::Nil, |text| Part::Text(text.get(4..).unwrap_or_default()))
-            }
-            b'|' => Part::Remarks(count(line)?.unwrap_or(0).saturating_mul(2)),
+            b':' => Element::Int(number(line)?),
+            b'$' => self.string(line)?.map_or(Element::Nil, Element::BulkString),
+            b'*' | b'~' => count(line)?.map_or(Element::Nil, Element::Array),
+            b'%' => count(line)?.map_or(Element::Nil, |pairs| Element::Array(pairs.saturating_mul(2))),
+            b'>' => count(line)?.map_or(Element::Nil, Element::Push),
+            b'+' => Element::SimpleString(line),
+            b'-' => Element::Error(line),
+            b'!' => Element::Error(self.string(line)?.unwrap_or_default()),
+            b'_' => Element::Nil,
+            b'#' => Element::Int(i64::from(line == b"t")),
+            b',' | b'(' => Element::BulkString(line),
+            // A verbatim string: three letters for its encoding, a colon, and the text.
+            b'=' => self
+                .string(line)?
+                .map_or(Element::Nil, |text| Element::BulkString(text.get(4..).unwrap_or_default())),
+            b'|' => Element::Attributes(count(line)?.unwrap_or(0).saturating_mul(2)),
             _ => return Err(protocol_error(&format!("a reply that begins with byte {kind}"))),
         })
     }
 
-    /// Until the end of the line, without that.
-    fn line(&mut self) -> Result<&'a [u8], Stop> {
-        let (from, limit) = (self.searched.max(self.at), self.bytes.len().min(self.at + LONGEST_LINE + 1));
+    /// The bytes until the end of the line, without CR LF.
+    fn line(&mut self) -> Result<&'a [u8], ReadError> {
+        let (from, limit) = (self.searched.max(self.at), self.bytes.len().min(self.at + MAX_LINE + 1));
         let end = self.bytes[from..limit].iter().position(|byte| *byte == b'\r').map(|end| from + end);
         #[cfg(test)]
         work::add(end.unwrap_or(limit) - from + 1);
         let Some(end) = end else {
-            if limit - self.at > LONGEST_LINE {
-                return Err(protocol_error(&format!("a line of more than {LONGEST_LINE} bytes")));
+            if limit - self.at > MAX_LINE {
+                return Err(protocol_error(&format!("a line of more than {MAX_LINE} bytes")));
             }
             self.searched = limit;
-            return Err(Stop::Incomplete(limit + 1));
+            return Err(ReadError::Incomplete(limit + 1));
         };
         match self.bytes.get(end + 1) {
             None => {
                 self.searched = end;
-                Err(Stop::Incomplete(end + 2))
+                Err(ReadError::Incomplete(end + 2))
             }
             Some(b'\n') => {
                 let line = &self.bytes[self.at..end];
                 self.at = end + 2;
                 Ok(line)
             }
-            Some(_) => Err(protocol_error("a line that ends in the middle")),
+            Some(_) => Err(protocol_error("CR without LF in a line")),
         }
     }
 
-    fn string(&mut self, length: &[u8]) -> Result<Option<&'a [u8]>, Stop> {
+    fn string(&mut self, length: &[u8]) -> Result<Option<&'a [u8]>, ReadError> {
         let Some(length) = count(length)? else { return Ok(None) };
         let rest = &self.bytes[self.at..];
-        // It must fit before it can be there: what is too long is refused by whoever has to keep it.
+        // No memory is reserved for it here: the read buffer refuses a reply that is too long.
         let (Some(text), Some(end)) = (rest.get(..length), rest.get(length..length.saturating_add(2))) else {
-            return Err(Stop::Incomplete(self.at.saturating_add(length).saturating_add(2)));
+            return Err(ReadError::Incomplete(self.at.saturating_add(length).saturating_add(2)));
         };
         if end != b"\r\n" {
-            return Err(protocol_error("a string that does not end where it should"));
+            return Err(protocol_error("a string that is longer than its length"));
         }
         self.at += length + 2;
         Ok(Some(text))
     }
 }
 
-/// How many follow; `None` if there is nothing.
-fn count(digits: &[u8]) -> Result<Option<usize>, Stop> {
+/// The number of values or bytes that follow; `None` for a null.
+fn count(digits: &[u8]) -> Result<Option<usize>, ReadError> {
     match number(digits)? {
         -1 => Ok(None),
         number => usize::try_from(number).map(Some).map_err(|_| protocol_error("a negative length")),
     }
 }
 
-fn number(digits: &[u8]) -> Result<i64, Stop> {
+fn number(digits: &[u8]) -> Result<i64, ReadError> {
     let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.ok_or_else(|| protocol_error("something else where a number should be"))
+    number.ok_or_else(|| protocol_error("a number that is not decimal"))
 }
 
-pub(super) fn protocol_error(why: &str) -> Stop {
-    Stop::Protocol(why.to_owned())
+pub(super) fn protocol_error(why: &str) -> ReadError {
+    ReadError::Protocol(why.to_owned())
 }
 
-/// How much tests made this thread look at, in bytes of lines.
+/// How many bytes of lines the reader scanned on this thread.
 #[cfg(test)]
 pub(super) mod work {
     use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What a failed request means: whether the server may have acted, and what the caller can do about it.
+//! Errors: whether the server may have acted, and how the user can fix it.
 
 use super::options::Options;
 use super::wire::WireError;
@@ -9,26 +9,26 @@ use crate::{Effect, Error, ErrorKind};
 pub(super) enum Failure {
     /// The connection broke: the reply, if there was one, is lost.
     Broken,
-    /// The server cannot do it now, and did nothing.
+    /// The server cannot carry out the request now, and did nothing.
     NotNow,
-    /// The server does not let this user do it.
+    /// The user lacks the permission, or could not authenticate.
     Denied,
-    /// The server does not speak the protocol.
+    /// The server does not speak RESP3.
     TooOld,
-    /// This is one node of a cluster, and not the one for this key.
+    /// The server is a node of a cluster, and not the one for this key.
     Cluster,
-    /// The server has no database of this number.
+    /// The server does not have the database with this number.
     NoDatabase,
     /// The newest stored token or version leaves no room for greater ones. Nothing was done.
-    NoMore,
-    /// Anything else: what is stored is not what we stored.
+    Exhausted,
+    /// Any other error: another program may have written to our keys.
     Protocol,
 }
 
-/// The server does not let this user do it, or nobody who comes from elsewhere.
+/// The codes of [`Failure::Denied`]. DENIED is protected mode, which refuses clients on other machines.
 const DENIED: [&str; 4] = ["NOPERM", "NOAUTH", "WRONGPASS", "DENIED"];
 
-/// The server cannot do it now. The first write of a script is refused, so nothing was written.
+/// The codes of [`Failure::NotNow`]. The first write of a script is refused, so nothing was written.
 const NOT_NOW: [&str; 10] = [
     "OOM",
     "READONLY",
@@ -42,22 +42,22 @@ const NOT_NOW: [&str; 10] = [
     "NOSCRIPT",
 ];
 
-/// The same, without a word of its own.
-const TOO_MANY: &str = "ERR max number of clients";
+/// Also [`Failure::NotNow`]. It has no code of its own.
+const TOO_MANY_CLIENTS: &str = "ERR max number of clients";
 
 impl Failure {
     pub(super) fn of(wire_error: &WireError) -> Self {
         match code(wire_error) {
-            Some(word) if NOT_NOW.contains(&word) => Self::NotNow,
-            Some(word) if DENIED.contains(&word) => Self::Denied,
-            Some("FENCE" | "VERSION") => Self::NoMore,
+            Some(code) if NOT_NOW.contains(&code) => Self::NotNow,
+            Some(code) if DENIED.contains(&code) => Self::Denied,
+            Some("FENCE" | "VERSION") => Self::Exhausted,
             Some("MOVED" | "ASK" | "CROSSSLOT") => Self::Cluster,
-            Some("ERR") if wire_error.words().starts_with(TOO_MANY) => Self::NotNow,
+            Some("ERR") if wire_error.message().starts_with(TOO_MANY_CLIENTS) => Self::NotNow,
             Some(_) => Self::Protocol,
             None => match wire_error {
                 WireError::TooOld => Self::TooOld,
                 WireError::NoDatabase(_) => Self::NoDatabase,
-                WireError::Refused(_) | WireError::Ended(_) | WireError::TimedOut(_) => Self::Broken,
+                WireError::Refused(_) | WireError::Closed(_) | WireError::TimedOut(_) => Self::Broken,
             },
         }
     }
@@ -68,64 +68,64 @@ impl Failure {
             Self::Denied => ErrorKind::Denied,
             Self::TooOld | Self::Cluster => ErrorKind::Unsupported,
             Self::NoDatabase => ErrorKind::Invalid,
-            Self::NoMore | Self::Protocol => ErrorKind::Corrupt,
+            Self::Exhausted | Self::Protocol => ErrorKind::Corrupt,
         }
     }
 }
 
-/// A server that refuses to be greeted. What it says is kept only if it begins with a word that says why: one
-/// that does not know the command repeats what it was sent, and that may be anything. A newer server that
-/// does not know it (somebody renamed it) asks for a password first, although the greeting had one.
-pub(super) fn not_greeted(wire_error: WireError, had_password: bool) -> WireError {
+/// The error of HELLO. The server's message is kept only if it begins with a known code: a server that does
+/// not know the command repeats its arguments, which include the password. A newer server that does not know
+/// it (the command was renamed) demands authentication first, although HELLO had the password.
+pub(super) fn handshake_error(wire_error: WireError, had_password: bool) -> WireError {
     let is_known = match &wire_error {
-        WireError::Refused(words) if had_password && words.starts_with("NOAUTH") => false,
-        WireError::Refused(words) => {
-            let word = words.split(' ').next().unwrap_or_default();
-            NOT_NOW.contains(&word) || DENIED.contains(&word) || words.starts_with(TOO_MANY)
+        WireError::Refused(message) if had_password && message.starts_with("NOAUTH") => false,
+        WireError::Refused(message) => {
+            let code = message.split(' ').next().unwrap_or_default();
+            NOT_NOW.contains(&code) || DENIED.contains(&code) || message.starts_with(TOO_MANY_CLIENTS)
         }
         _ => true,
     };
     if is_known { wire_error } else { WireError::TooOld }
 }
 
-/// A server that refuses to change to a database. It has different words for a number that is none, one that it does not have, and
-/// a cluster, where there are no others.
-pub(super) fn not_selected(wire_error: WireError) -> WireError {
+/// The error of SELECT. Servers have different messages for text that is not a number, for a database that
+/// does not exist, and for a cluster, which has only one.
+pub(super) fn select_error(wire_error: WireError) -> WireError {
     match wire_error {
-        WireError::Refused(words) if words.starts_with("ERR ") => WireError::NoDatabase(words),
+        WireError::Refused(message) if message.starts_with("ERR ") => WireError::NoDatabase(message),
         wire_error => wire_error,
     }
 }
 
-/// A request that never got as far as the server's data.
-pub(super) fn refused(wire_error: &WireError, options: &Options) -> Error {
-    told(Failure::of(wire_error), wire_error, options)
+/// The error of a request that cannot have touched the server's data.
+pub(super) fn connect_error(wire_error: &WireError, options: &Options) -> Error {
+    error(Failure::of(wire_error), wire_error, options)
 }
 
-/// A request that may have.
-pub(super) fn unanswered(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
-    told(failure, wire_error, options).with_effect(effect(failure, wire_error))
+/// The error of a request that may have touched the server's data.
+pub(super) fn request_error(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
+    error(failure, wire_error, options).with_effect(effect(failure, wire_error))
 }
 
 fn effect(failure: Failure, wire_error: &WireError) -> Effect {
     match failure {
-        Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase | Failure::NoMore => {
+        Failure::NotNow | Failure::TooOld | Failure::Cluster | Failure::NoDatabase | Failure::Exhausted => {
             Effect::None
         }
-        // The user may not call the script at all. Inside a script, commands before the refused one were
+        // The user may not call the script at all. Inside a script, the commands before the refused one were
         // carried out.
-        Failure::Denied if !is_from_a_script(wire_error) => Effect::None,
+        Failure::Denied if !is_from_script(wire_error) => Effect::None,
         Failure::Denied | Failure::Protocol | Failure::Broken => Effect::Unknown,
     }
 }
 
-fn told(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
-    let (place, user) = (&options.place, options.login.user.as_deref().unwrap_or("default"));
+fn error(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
+    let (shown_as, user) = (&options.shown_as, options.user.name());
     let hint = match (failure, code(wire_error)) {
         (_, Some("OOM")) => "the server has reached maxmemory; raise it, or use a separate server for locks",
         (_, Some("READONLY")) => "the server is a replica; name the master in the URL",
         (Failure::Broken, _) if matches!(wire_error, WireError::TimedOut(_)) => {
-            match options.address.speaks_tls() {
+            match options.endpoint.speaks_tls() {
                 true => "does this port speak TLS?",
                 false => "does this port need TLS (rediss:// in the URL), or is the server hung?",
             }
@@ -133,43 +133,44 @@ fn told(failure: Failure, wire_error: &WireError, options: &Options) -> Error {
         (Failure::Denied, Some("NOPERM")) => "docs/engines/redis.md lists the ACL rules this user needs",
         (Failure::Denied, _) => "check user and password in the URL",
         (Failure::NoDatabase, _) => "the server does not have the database that the URL names",
-        (Failure::NoMore, _) => {
+        (Failure::Exhausted, _) => {
             "the number in this key leaves no room for greater ones; delete the key if no lock ever gave such a number out"
         }
         (Failure::Cluster, _) => "Redis Cluster is not supported yet; use a server outside of a cluster",
         _ => "",
     };
     let mut message = match failure {
-        Failure::Denied => format!("redis at {place} refuses user {user:?}: {wire_error}"),
-        _ => format!("redis at {place}: {wire_error}"),
+        Failure::Denied => format!("redis at {shown_as} refuses user {user:?}: {wire_error}"),
+        _ => format!("redis at {shown_as}: {wire_error}"),
     };
     if !hint.is_empty() {
         message = format!("{message}; {hint}");
     }
     let error = Error::new(failure.kind(), message);
     match wire_error {
-        WireError::Ended(ended) if ended.tls().is_some() => error.with_tls_failure(),
+        WireError::Closed(closed) if closed.tls().is_some() => error.with_tls_failure(),
         _ => error,
     }
 }
 
-/// The code of what went wrong. Before Redis 7.0 it stands in the text, if it was a command of a script:
-/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -OOM command not allowed`.
+/// The code of an error. Before Redis 7.0 the code of a command in a script is inside the message:
+/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -OOM command not
+/// allowed`.
 pub(super) fn code(wire_error: &WireError) -> Option<&str> {
     let outer = wire_error.code()?;
-    let WireError::Refused(words) = wire_error else { return None };
-    let inner = words.split_once(": -").and_then(|(_, words)| words.split(' ').next());
+    let WireError::Refused(message) = wire_error else { return None };
+    let inner = message.split_once(": -").and_then(|(_, message)| message.split(' ').next());
     Some(inner.filter(|_| outer == "ERR" || outer.starts_with('@')).unwrap_or(outer))
 }
 
-/// Whether a command of a script was refused, and not the script itself. Every version names the script then.
-fn is_from_a_script(wire_error: &WireError) -> bool {
-    has(wire_error, "script")
+/// Whether a command of a script was refused, and not the script itself. Every version mentions the script
+/// then.
+fn is_from_script(wire_error: &WireError) -> bool {
+    contains(wire_error, "script")
 }
 
-/// Whether its message says so.
-fn has(wire_error: &WireError, words: &str) -> bool {
-    wire_error.words().contains(words)
+fn contains(wire_error: &WireError, text: &str) -> bool {
+    wire_error.message().contains(text)
 }
 
 #[cfg(test)]
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_fails_in_a_script_is_known_by_its_own_code_whatever_the_version() {
+    fn a_command_that_fails_in_a_script_keeps_its_own_code_on_every_version() {
         let failed = |reply: &str| Failure::of(&WireError::Refused(reply.to_owned()));
         let in_7_0 =
             "OOM command not allowed when used memory > 'maxmemory'. script: 17c1, on @user_script:3.";
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_server_refused_as_a_whole_did_nothing() {
+    fn only_a_request_that_was_refused_as_a_whole_did_nothing() {
         let effect = |wire_error: WireError| effect(Failure::of(&wire_error), &wire_error);
         for reply in [
             "NOAUTH Authentication required.",
@@ -220,13 +221,13 @@ mod tests {
         ] {
             assert_eq!(effect(WireError::Refused(reply.to_owned())), Effect::Unknown, "{reply}");
         }
-        assert_eq!(effect(WireError::Ended("closed".into())), Effect::Unknown);
+        assert_eq!(effect(WireError::Closed("closed".into())), Effect::Unknown);
         assert_eq!(effect(WireError::TimedOut("late".to_owned())), Effect::Unknown);
     }
 
     #[test]
-    fn what_refuses_a_greeting_is_repeated_only_if_it_begins_with_a_word_that_says_why() {
-        let told = |reply: &str| not_greeted(WireError::Refused(reply.to_owned()), false);
+    fn the_error_of_a_handshake_is_repeated_only_if_it_begins_with_a_known_code() {
+        let mapped = |reply: &str| handshake_error(WireError::Refused(reply.to_owned()), false);
         for reply in [
             "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'",
             "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `secret: -OOM no`, ",
@@ -234,10 +235,10 @@ mod tests {
             "NOPROTO unsupported protocol version",
             "",
         ] {
-            assert_eq!(told(reply), WireError::TooOld, "{reply}");
+            assert_eq!(mapped(reply), WireError::TooOld, "{reply}");
         }
         let after_password =
-            not_greeted(WireError::Refused("NOAUTH Authentication required.".to_owned()), true);
+            handshake_error(WireError::Refused("NOAUTH Authentication required.".to_owned()), true);
         assert_eq!(after_password, WireError::TooOld);
         assert_eq!(Failure::of(&WireError::TooOld).kind(), ErrorKind::Unsupported);
         for (reply, kind) in [
@@ -248,13 +249,13 @@ mod tests {
             ("ERR max number of clients reached", ErrorKind::Unreachable),
         ] {
             let refused = WireError::Refused(reply.to_owned());
-            assert_eq!((told(reply), Failure::of(&refused).kind()), (refused, kind), "{reply}");
+            assert_eq!((mapped(reply), Failure::of(&refused).kind()), (refused, kind), "{reply}");
         }
     }
 
     #[test]
-    fn whatever_a_server_says_of_a_database_that_it_does_not_have_it_is_the_url_that_is_wrong() {
-        let failed = |reply: &str| Failure::of(&not_selected(WireError::Refused(reply.to_owned())));
+    fn a_missing_database_is_a_mistake_in_the_url_whatever_the_servers_message() {
+        let failed = |reply: &str| Failure::of(&select_error(WireError::Refused(reply.to_owned())));
         for reply in [
             "ERR SELECT is not allowed in cluster mode",
             "ERR DB index is out of range",
