@@ -1,0 +1,31 @@
+//! Whether a connection is closed or retired, and a way to wait for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+/// Set once the connection must not be used for new requests. It stays set.
+#[derive(Default)]
+pub(super) struct CloseSignal {
+    is_set: AtomicBool,
+    notify: Notify,
+}
+
+impl CloseSignal {
+    pub(super) fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        // `notify_one` stores a permit: the only task that waits, the reader of the watch stream, may begin to wait later.
+        self.notify.notify_one();
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
+    }
+
+    /// Waits until the signal is set. For one task.
+    pub(super) async fn until_set(&self) {
+        while !self.is_set() {
+            self.notify.notified().await;
+        }
+    }
+}
