@@ -1,7 +1,8 @@
-//! Cells: the plain value at the key `<namespace><name>.cell`, so that `etcdctl get` and `etcdctl put` work on them.
+//! Cells: the plain value at the key `<namespace><name>.cell`, so that `etcdctl get` and `etcdctl put` work
+//! on them.
 //!
-//! No claim uses such a key, because a claim's key ends in digits. The version of a cell is the revision of its last
-//! change. The cluster's revision only grows, whatever is deleted.
+//! No claim uses such a key, because a claim's key ends in digits. The version of a cell is the revision of
+//! its last change. The cluster's revision only grows, whatever is deleted.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,7 +38,8 @@ impl Etcd {
                     }
                     return Ok(Verdict::Busy(busy(claim, &claim_key, &blockers, holder)));
                 }
-                // The lease ended while the claim waited, or before its key was created. The claim queues again.
+                // The lease ended while the claim waited, or before its key was created. The claim queues
+                // again.
                 KeyPosition::Gone => {}
             }
         }
@@ -70,7 +71,8 @@ impl Etcd {
         claim_key: &ClaimKey,
     ) -> Result<KeyPosition> {
         let mut compare = vec![Compare::created_in(claim_key.key.clone(), 0)];
-        // Of two claims with different numbers of permits, the later one creates no key that could mislead a third claim.
+        // Of two claims with different numbers of permits, the later one creates no key that could mislead a
+        // third claim.
         compare.extend(self.permits_of_other_totals(claim).map(Compare::no_key_in));
         let request = self.put_request(claim, claim_key, compare);
         match self.put_key(connection, claim_key, request).await? {
@@ -79,8 +81,8 @@ impl Etcd {
         }
     }
 
-    /// Creates the claim's key only if the lock has no contender, for a claim that does not wait. `None`: the claim may
-    /// use [`Etcd::enqueue`].
+    /// Creates the claim's key only if the lock has no contender, for a claim that does not wait. `None`: the
+    /// claim may use [`Etcd::enqueue`].
     async fn try_claim(
         &self,
         connection: &Connection,
@@ -104,8 +106,8 @@ impl Etcd {
         let newest = ranges.next().unwrap_or_default();
         self.check_same_total(claim, ranges)?;
         let blockers = self.blockers(connection, &claim.name, claim.mode, i64::MAX, newest).await?;
-        // Not every contender blocks: readers do not block a reader, and keys of locks with longer names block no claim. Then
-        // the claim may queue.
+        // Not every contender blocks: readers do not block a reader, and keys of locks with longer names
+        // block no claim. Then the claim may queue.
         Ok((!blockers.is_empty()).then_some(KeyPosition::Waits { blockers, holder }))
     }
 

@@ -45,8 +45,8 @@ impl ClaimKey {
         self.revision.is_some() || !self.puts.is_none()
     }
 
-    /// Why the key is gone, as far as its watch has reported: an operator's client writes the key again before it deletes
-    /// it.
+    /// Why the key is gone, as far as its watch has reported: an operator's client writes the key again
+    /// before it deletes it.
     pub(super) fn reported_loss(&self) -> Loss {
         match &self.holder_watch {
             Some(watch) if watch.status().is_revoked => Loss::Revoked,

@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::close_signal::CloseSignal;
 
-/// Sets the signal before the stream closes, also when its runtime ends. A request made after that was never sent, and its
-/// error must say so: nothing was done on the server.
+/// Sets the signal before the stream closes, also when its runtime ends. A request made after that was never
+/// sent, and its error must say so: nothing was done on the server.
 pub(super) struct CloseObserver<S> {
     pub(super) stream: S,
     pub(super) closed: Arc<CloseSignal>,

@@ -14,7 +14,8 @@ pub(super) struct CloseSignal {
 impl CloseSignal {
     pub(super) fn set(&self) {
         self.is_set.store(true, Ordering::Release);
-        // `notify_one` stores a permit: the only task that waits, the reader of the watch stream, may begin to wait later.
+        // `notify_one` stores a permit: the only task that waits, the reader of the watch stream, may begin
+        // to wait later.
         self.notify.notify_one();
     }
 

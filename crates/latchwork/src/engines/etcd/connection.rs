@@ -33,15 +33,16 @@ use crate::net::per_runtime::Closable;
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, Result};
 
-/// Time limit for connecting to a member if the cluster has others. Keep-alives must not wait for a hung member.
+/// Time limit for connecting to a member if the cluster has others. Keep-alives must not wait for a hung
+/// member.
 pub(super) const FAST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit for connecting if no other member can be used. The core limits every request as well.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit for authentication. A password hash is expensive on purpose.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Time limit for a reply if the cluster has other members. Longer than an election, and shorter than the time after which
-/// the core takes the cluster for hung.
+/// Time limit for a reply if the cluster has other members. Longer than an election, and shorter than the
+/// time after which the core takes the cluster for hung.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest message that is read. The client allocates by the length before the message has arrived.
@@ -119,9 +120,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Reads the version, and checks that the cluster has a leader. From 3.5.28 on a member answers this only to an
-    /// authenticated user, and some versions only to the role `root`. Authentication needs a leader as well, so the check
-    /// loses nothing without this answer.
+    /// Reads the version, and checks that the cluster has a leader. From 3.5.28 on a member answers this only
+    /// to an authenticated user, and some versions only to the role `root`. Authentication needs a leader as
+    /// well, so the check loses nothing without this answer.
     async fn check_status(&mut self, options: &Options) -> Result<()> {
         let is_authenticated = lock_ignoring_poison(&self.token).is_some();
         let status: StatusResponse = match self.try_call(options, STATUS, StatusRequest {}).await {
@@ -203,8 +204,9 @@ impl Connection {
         self.reply_within(timeout, calling).await
     }
 
-    /// Waits for the response to a request. With other members in the cluster, the wait is limited: this member may be cut
-    /// off without a closed connection, or wait for a majority that it does not know to be lost.
+    /// Waits for the response to a request. With other members in the cluster, the wait is limited: this
+    /// member may be cut off without a closed connection, or wait for a majority that it does not know to be
+    /// lost.
     pub(super) async fn reply_within<A>(
         &self,
         timeout: Duration,
@@ -219,8 +221,8 @@ impl Connection {
         })
     }
 
-    /// Waits for other tasks that renew a lease over this connection. It does not wait for tasks of another connection, nor
-    /// for a member that has left the requests of other tasks unanswered.
+    /// Waits for other tasks that renew a lease over this connection. It does not wait for tasks of another
+    /// connection, nor for a member that has left the requests of other tasks unanswered.
     pub(super) async fn lock_lease_renewal(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let guard = self.lease_renewal.lock().await;
         match self.is_closed() {
@@ -242,7 +244,8 @@ impl Connection {
         response.map(tonic::Response::into_inner)
     }
 
-    /// Opens a stream in both directions. The server may not respond before it has received the first request.
+    /// Opens a stream in both directions. The server may not respond before it has received the first
+    /// request.
     pub(super) fn open_stream<Q, A>(
         &self,
         method: &'static str,
@@ -260,8 +263,8 @@ impl Connection {
         })
     }
 
-    /// Waits for a reply. Dropped before the reply came, this closes the connection: the core waited long enough, and the
-    /// next request goes to another member.
+    /// Waits for a reply. Dropped before the reply came, this closes the connection: the core waited long
+    /// enough, and the next request goes to another member.
     pub(super) async fn retire_if_abandoned<T>(&self, calling: impl Future<Output = T>) -> T {
         let guard = AbandonGuard::retire(|| self.closed.set());
         let response = calling.await;
@@ -270,14 +273,16 @@ impl Connection {
     }
 
     fn grpc(&self) -> Grpc<Transport> {
-        // A page of claims may be as large as the values that leaders proclaim. The requests limit the number of keys.
+        // A page of claims may be as large as the values that leaders proclaim. The requests limit the number
+        // of keys.
         let grpc = Grpc::with_origin(Transport(self.sender.clone()), self.origin.clone());
         grpc.max_decoding_message_size(MAX_MESSAGE)
     }
 
     fn with_metadata<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
-        // A member that has lost the majority then fails requests at once, and ends streams that would stay silent.
+        // A member that has lost the majority then fails requests at once, and ends streams that would stay
+        // silent.
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
         if let Some(token) = &*lock_ignoring_poison(&self.token) {
             request.metadata_mut().insert("token", token.clone());
@@ -285,8 +290,8 @@ impl Connection {
         request
     }
 
-    /// The error for a failed request. If the member is at fault, the connection is closed, and the next request goes to
-    /// another member.
+    /// The error for a failed request. If the member is at fault, the connection is closed, and the next
+    /// request goes to another member.
     pub(super) fn error(&self, status: &Status) -> Error {
         if errors::is_member_failure(status) {
             self.closed.set();

@@ -5,7 +5,8 @@ use super::wire::KeyValue;
 use crate::LockName;
 use crate::engine::{ClaimId, ClaimState, Foreign, Mode, Note};
 
-/// The key of a claim that holds a lock or waits for it: this client's, another client's, or another program's.
+/// The key of a claim that holds a lock or waits for it: this client's, another client's, or another
+/// program's.
 #[derive(Clone, Debug)]
 pub(super) struct ContenderKey {
     pub(super) key: Vec<u8>,
@@ -20,8 +21,8 @@ pub(super) struct ContenderKey {
     pub(super) lease: i64,
     /// The description of the holder.
     pub(super) note: String,
-    /// The value that a candidate of an election proclaims. A key of another program may be a candidate's, so its whole value
-    /// counts.
+    /// The value that a candidate of an election proclaims. A key of another program may be a candidate's, so
+    /// its whole value counts.
     pub(super) proclaimed: Option<Vec<u8>>,
 }
 

@@ -23,8 +23,8 @@ pub(super) fn protocol_error(shown_as: &str) -> Error {
         .with_effect(Effect::Unknown)
 }
 
-/// A key that was written by hand lies in the range of a lock's permits. A key without a lease would block every claim
-/// forever.
+/// A key that was written by hand lies in the range of a lock's permits. A key without a lease would block
+/// every claim forever.
 pub(super) fn foreign_key_among_permits() -> Error {
     let message =
         "etcd: a key among the permits of this lock was not written by Latchwork, or has no lease; delete it";

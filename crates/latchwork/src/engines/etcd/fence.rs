@@ -25,8 +25,8 @@ use super::wire::{
 use crate::{Effect, Result};
 
 impl Etcd {
-    /// Puts the key of a claim by `request`, under the fence of its lease. `None` if the lease ended between two
-    /// claims: the next claim uses another lease.
+    /// Puts the key of a claim by `request`, under the fence of its lease. `None` if the lease ended between
+    /// two claims: the next claim uses another lease.
     pub(super) async fn put_key(
         &self,
         connection: &Connection,
@@ -75,8 +75,8 @@ impl Etcd {
         }
     }
 
-    /// Deletes the key of a claim, and makes sure that no earlier request can create it again. Returns whether
-    /// the key existed.
+    /// Deletes the key of a claim, and makes sure that no earlier request can create it again. Returns
+    /// whether the key existed.
     pub(super) async fn delete_key(&self, connection: &Connection, claim_key: &ClaimKey) -> Result<bool> {
         let fence_key =
             (!claim_key.puts.is_none()).then(|| keys::fence(&self.options().namespace, claim_key.lease.id));

@@ -48,7 +48,8 @@ pub(super) fn guarantees(version: &str) -> Guarantees {
     }
 }
 
-/// Whether no fault of leases or watches is known in this version. An unknown version counts as one without faults.
+/// Whether no fault of leases or watches is known in this version. An unknown version counts as one without
+/// faults.
 fn has_no_known_faults(version: &str) -> bool {
     let mut parts = version.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
     let numbers: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));

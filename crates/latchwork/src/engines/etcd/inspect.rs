@@ -17,7 +17,8 @@ use crate::{LockName, Result};
 
 /// The number of keys that are read in one request.
 const PAGE: i64 = 500;
-/// The number of leases whose remaining time is read. With more holders, the remaining time of the others is left out.
+/// The number of leases whose remaining time is read. With more holders, the remaining time of the others is
+/// left out.
 const MAX_LEASES: usize = 100;
 
 impl Etcd {
@@ -132,15 +133,16 @@ impl Etcd {
             return Ok(is_revoked || self.mark_revoked(connection, &key, revision).await?);
         }
         if !is_foreign && !is_revoked {
-            // In a request of its own. In one transaction with the deletion, the holder's watch would report only the deletion.
+            // In a request of its own. In one transaction with the deletion, the holder's watch would report
+            // only the deletion.
             self.mark_revoked(connection, &key, revision).await?;
         }
         let delete = Operation::Delete(DeleteRangeRequest { key: key.clone() });
         self.if_created_in(connection, key, revision, delete).await
     }
 
-    /// Writes a claim's key again, with the same value. Its client knows by this that the claim was revoked, because no other
-    /// program writes the key.
+    /// Writes a claim's key again, with the same value. Its client knows by this that the claim was revoked,
+    /// because no other program writes the key.
     async fn mark_revoked(&self, connection: &Connection, key: &[u8], created: i64) -> Result<bool> {
         let key = key.to_vec();
         let put =
@@ -162,8 +164,8 @@ impl Etcd {
     }
 }
 
-/// The number of contenders that hold the lock: the first, and the contenders of its mode directly behind it that may hold
-/// at the same time.
+/// The number of contenders that hold the lock: the first, and the contenders of its mode directly behind it
+/// that may hold at the same time.
 fn count_holders(contenders: &[ContenderKey]) -> usize {
     let Some(first) = contenders.first() else { return 0 };
     let most = match first.mode {

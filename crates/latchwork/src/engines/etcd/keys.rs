@@ -7,17 +7,17 @@
 //! The key of an election's candidate has the mode `e`, and its value is the leader's value, as with `etcdctl
 //! elect`. So the claim's id must be in the key, and such a key is not used again.
 //!
-//! A permit's key is `<namespace><lock name>/0<tab><total>-<lease>-<32 digits>`. Permits with the same total are
-//! adjacent, so one comparison shows whether a claim has named another total. No lock's name has a tab, so no
-//! other key lies among them.
+//! A permit's key is `<namespace><lock name>/0<tab><total>-<lease>-<32 digits>`. Permits with the same total
+//! are adjacent, so one comparison shows whether a claim has named another total. No lock's name has a tab,
+//! so no other key lies among them.
 //!
-//! The fence of a lease is beside all locks, at `<namespace><tab><lease>`. It is created when it is first needed:
-//! see `fence.rs`.
+//! The fence of a lease is beside all locks, at `<namespace><tab><lease>`. It is created when it is first
+//! needed: see `fence.rs`.
 //!
-//! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>`. It waits for every key
-//! below `<lock name>/` that was created before its own; so does this engine. A contender's key has exactly
-//! one more segment, which begins with the digits of a lease. All other keys below belong to locks with
-//! longer names.
+//! etcd's own lock (`etcdctl lock`, Go's `concurrency.Mutex`) writes `<lock name>/<lease>`. It waits for
+//! every key below `<lock name>/` that was created before its own; so does this engine. A contender's key has
+//! exactly one more segment, which begins with the digits of a lease. All other keys below belong to locks
+//! with longer names.
 
 use crate::LockName;
 use crate::engine::{Claim, ClaimId, Mode};
@@ -31,14 +31,15 @@ const PERMIT: &str = "0\t";
 /// The mode of a claim whose value is proclaimed.
 const ELECTION: char = 'e';
 
-/// The range of the contenders' keys of a lock, without its end. Leases are hexadecimal, so few other keys lie in the
-/// range.
+/// The range of the contenders' keys of a lock, without its end. Leases are hexadecimal, so few other keys
+/// lie in the range.
 pub(super) fn contenders(namespace: &str, name: &LockName) -> (Vec<u8>, Vec<u8>) {
     let key = |end: &str| format!("{namespace}{}/{end}", name.as_str()).into_bytes();
     (key("0"), key("g"))
 }
 
-/// The ranges of the keys of permits with another total: those with a smaller one, and those with a greater one.
+/// The ranges of the keys of permits with another total: those with a smaller one, and those with a greater
+/// one.
 pub(super) fn permits_of_other_totals(namespace: &str, name: &LockName, of: u32) -> [(Vec<u8>, Vec<u8>); 2] {
     let key = |end: &str| format!("{namespace}{}/{end}", name.as_str()).into_bytes();
     let same = permit_prefix(of);
@@ -69,8 +70,8 @@ pub(super) fn fence(namespace: &str, lease: i64) -> Vec<u8> {
     format!("{namespace}\t{lease:x}").into_bytes()
 }
 
-/// Parses the last segment of a contender's key. Returns the mode and the first claim with this key; `Some(None)` for the
-/// key of another program.
+/// Parses the last segment of a contender's key. Returns the mode and the first claim with this key;
+/// `Some(None)` for the key of another program.
 pub(super) fn parse_segment(segment: &str) -> Option<Option<(Mode, ClaimId)>> {
     if let Some(permit) = segment.strip_prefix(PERMIT) {
         let mut parts = permit.splitn(3, '-');
@@ -126,7 +127,8 @@ pub(super) fn lock_of(namespace: &str, key: &[u8]) -> Option<LockName> {
     LockName::new(path.rsplit_once('/')?.0).ok()
 }
 
-/// Whether an operator revoked the claim with this key: the key was written again, which the claim's client never does.
+/// Whether an operator revoked the claim with this key: the key was written again, which the claim's client
+/// never does.
 pub(super) fn is_revoked(kv: &KeyValue) -> bool {
     kv.mod_revision != kv.create_revision
 }

@@ -1,5 +1,6 @@
-//! Leaders: the holder of a lock that proclaims a value leads. The value is in the holder's key, as with etcd's own
-//! elections (`etcdctl elect`, Go's `concurrency.Election`): their observers see leaders of this engine, and the reverse.
+//! Leaders: the holder of a lock that proclaims a value leads. The value is in the holder's key, as with
+//! etcd's own elections (`etcdctl elect`, Go's `concurrency.Election`): their observers see leaders of this
+//! engine, and the reverse.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use super::{Etcd, errors, queue};
 use crate::engine::{CellState, Cells, Version, Written};
 use crate::{LockName, Result};
 
-/// The number of keys that are read in one request. The first is the holder's, unless it belongs to a lock with a longer
-/// name.
+/// The number of keys that are read in one request. The first is the holder's, unless it belongs to a lock
+/// with a longer name.
 const PAGE: i64 = 16;
 
 /// The values that the holders of locks proclaim, as cells.
@@ -65,7 +66,8 @@ impl Cells for Leaders {
         Err(errors::unsupported("etcd: the leader cannot be set; it must be elected"))
     }
 
-    /// Watches the holder's key; waiters do not matter. Without a holder, watches the keys of all possible contenders.
+    /// Watches the holder's key; waiters do not matter. Without a holder, watches the keys of all possible
+    /// contenders.
     async fn watch(&self, name: &LockName, seen: Version) -> Result<()> {
         let connection = self.0.shared.connection().await?;
         let notify = Arc::<Notify>::default();

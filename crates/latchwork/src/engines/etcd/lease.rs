@@ -95,16 +95,16 @@ impl EtcdLease {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// The time limit for a reply to a waiter under this lease. A third of the ttl may already have passed, and
-    /// enough of it must be left to renew the lease through another member. At least a second, so that a slow
-    /// machine is not taken for a hung one.
+    /// The time limit for a reply to a waiter under this lease. A third of the ttl may already have passed,
+    /// and enough of it must be left to renew the lease through another member. At least a second, so that a
+    /// slow machine is not taken for a hung one.
     pub(super) fn reply_timeout(&self) -> Duration {
         REPLY_TIMEOUT.min(Duration::from_secs(1).max(self.ttl / 3))
     }
 
-    /// Sends a keep-alive, unless one has just succeeded: one request for all keys under the lease. If this call
-    /// sent one, returns the number of earlier keep-alives. Does not wait for other tasks: a caller whose
-    /// connection works keeps the lease alive, whatever the others do.
+    /// Sends a keep-alive, unless one has just succeeded: one request for all keys under the lease. If this
+    /// call sent one, returns the number of earlier keep-alives. Does not wait for other tasks: a caller
+    /// whose connection works keeps the lease alive, whatever the others do.
     pub(super) async fn keep_alive(&self, connection: &Connection) -> Result<Option<u32>> {
         if self.has_ended() || self.age() < self.ttl / 12 {
             return Ok(None);

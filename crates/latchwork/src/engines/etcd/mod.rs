@@ -1,14 +1,16 @@
 //! `etcd://`: a cluster that agrees on one order of all changes.
 //!
-//! **The algorithm.** A claim is one key below the lock's name, attached to a lease of the client. One transaction creates
-//! the key and reads the newest contenders before it (`claim`). If none of them blocks it, the claim holds the lock, and
-//! the create revision of its key is its fencing token. Otherwise the claim watches the nearest key that blocks it and
-//! its own key (`wait`), so that a release wakes one client. After every change it reads its position again: the
-//! contender that left may have been a waiter, and the own key may have expired with its lease. A renewal keeps the
-//! lease alive, which covers all keys under it, and a watch reports if a held key is deleted (`renew`). A release deletes
-//! the key (`release`); the lease's `fence` keeps late requests from creating it again.
+//! **The algorithm.** A claim is one key below the lock's name, attached to a lease of the client. One
+//! transaction creates the key and reads the newest contenders before it (`claim`). If none of them blocks
+//! it, the claim holds the lock, and the create revision of its key is its fencing token. Otherwise the claim
+//! watches the nearest key that blocks it and its own key (`wait`), so that a release wakes one client. After
+//! every change it reads its position again: the contender that left may have been a waiter, and the own key
+//! may have expired with its lease. A renewal keeps the lease alive, which covers all keys under it, and a
+//! watch reports if a held key is deleted (`renew`). A release deletes the key (`release`); the lease's
+//! `fence` keeps late requests from creating it again.
 //!
-//! Keys and order are those of etcd's own lock, so that `etcdctl lock` and Go programs wait in the same queue.
+//! Keys and order are those of etcd's own lock, so that `etcdctl lock` and Go programs wait in the same
+//! queue.
 
 mod cells;
 mod claim;
@@ -62,8 +64,8 @@ impl Etcd {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an unknown option,
-    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no member can be reached (or trusted) or the cluster
-    /// has no leader, [`ErrorKind::Denied`](crate::ErrorKind::Denied) if it refuses the user.
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no member can be reached (or trusted) or
+    /// the cluster has no leader, [`ErrorKind::Denied`](crate::ErrorKind::Denied) if it refuses the user.
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let shared = Arc::new(Shared::new(Options::of(url)?));
         shared.connection().await?;

@@ -30,7 +30,8 @@ pub(super) struct User {
 
 impl Options {
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). The error names the option and its valid values, never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). The error names the option and its valid values,
+    /// never its value.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         if !url.path().trim_matches('/').is_empty() {

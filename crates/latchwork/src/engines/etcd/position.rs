@@ -30,8 +30,8 @@ impl KeyPosition {
 }
 
 impl Etcd {
-    /// Reads the position of a claim's key that was created at `revision`. The transaction only reads, so it does not go
-    /// through the cluster's log.
+    /// Reads the position of a claim's key that was created at `revision`. The transaction only reads, so it
+    /// does not go through the cluster's log.
     pub(super) async fn read_position(
         &self,
         connection: &Connection,
@@ -53,8 +53,8 @@ impl Etcd {
         let response: TxnResponse = response.map_err(|status| connection.error(&status))?;
         let mut ranges = response.ranges();
         let [own, oldest, newest] = std::array::from_fn(|_| ranges.next().unwrap_or_default());
-        // The own key is read in the same transaction: a claim whose key is gone must not conclude from an empty queue
-        // that it holds the lock.
+        // The own key is read in the same transaction: a claim whose key is gone must not conclude from an
+        // empty queue that it holds the lock.
         if own.kvs.first().is_none_or(|kv| kv.create_revision != revision) {
             self.shared.update(claim.id, |claim_key| claim_key.revision = None);
             return Ok(KeyPosition::Gone);

@@ -13,8 +13,8 @@ use crate::{LockName, Result};
 /// The page size after a first page without a blocking key.
 const PAGE: i64 = 64;
 
-/// The size of the first page for a claim of this mode: the claim's own key, and enough others to decide that the claim
-/// has to wait.
+/// The size of the first page for a claim of this mode: the claim's own key, and enough others to decide that
+/// the claim has to wait.
 pub(super) fn first_page(mode: Mode) -> i64 {
     match mode {
         Mode::Permit { of } => 1 + i64::from(of).min(PAGE),
@@ -60,9 +60,9 @@ impl Etcd {
         ContenderKey::parse(&self.options().namespace, name, kv)
     }
 
-    /// The contenders that a claim of this mode, created at `revision`, has to wait for. The claim holds the lock if
-    /// there are none. One of them must leave before the claim can hold. A permit waits for the nearest ones, as many
-    /// as there are permits. `first_page` was read together with the claim's own key.
+    /// The contenders that a claim of this mode, created at `revision`, has to wait for. The claim holds the
+    /// lock if there are none. One of them must leave before the claim can hold. A permit waits for the
+    /// nearest ones, as many as there are permits. `first_page` was read together with the claim's own key.
     pub(super) async fn blockers(
         &self,
         connection: &Connection,
@@ -90,8 +90,8 @@ impl Etcd {
             if !page.more {
                 return Ok(Vec::new());
             }
-            // The page had only contenders that do not block, or keys of locks with longer names. No contender can have
-            // been added between the pages: a later key has a later revision.
+            // The page had only contenders that do not block, or keys of locks with longer names. No
+            // contender can have been added between the pages: a later key has a later revision.
             let request = newest(&self.options().namespace, name, last - 1, PAGE);
             page = connection.call(self.options(), RANGE, request).await?;
         }

@@ -33,7 +33,8 @@ impl Etcd {
             Err(error) => Err(error),
         };
         if self.shared.has_unanswered_releases() {
-            // In a task of its own: repeated releases of other claims must not delay the reply to the renewal.
+            // In a task of its own: repeated releases of other claims must not delay the reply to the
+            // renewal.
             let etcd = self.clone();
             tokio::spawn(async move { etcd.retry_releases().await });
         }
@@ -62,8 +63,8 @@ impl Etcd {
         Ok(())
     }
 
-    /// Compares the held claims with the keys that the server lists for their lease. Otherwise the client would never
-    /// notice an event that the server failed to send.
+    /// Compares the held claims with the keys that the server lists for their lease. Otherwise the client
+    /// would never notice an event that the server failed to send.
     async fn check_keys(&self, connection: &Connection, lease: &EtcdLease) -> Result<()> {
         let request = LeaseTimeToLiveRequest { id: lease.id, keys: true };
         let held = self.shared.held_under(lease.id);
@@ -79,7 +80,8 @@ impl Etcd {
         Ok(())
     }
 
-    /// Watches the keys of claims that are renewed for the first time on this connection, and reads them once.
+    /// Watches the keys of claims that are renewed for the first time on this connection, and reads them
+    /// once.
     async fn watch_new_holders(
         &self,
         connection: &Connection,

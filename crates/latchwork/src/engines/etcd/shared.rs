@@ -59,8 +59,8 @@ impl Shared {
         self.connections.get(|| self.open_connection()).await
     }
 
-    /// Tries one member after the other, and returns the error of the last one. A user that one member refuses is refused by
-    /// all of them.
+    /// Tries one member after the other, and returns the error of the last one. A user that one member
+    /// refuses is refused by all of them.
     async fn open_connection(&self) -> Result<Connection> {
         let (endpoints, first) = (&self.options.endpoints, self.next_endpoint.load(Ordering::Relaxed));
         let timeouts = match endpoints.len() {
@@ -72,8 +72,8 @@ impl Shared {
         let mut last_error = None;
         for (timeout, offset) in attempts {
             let index = (first + offset) % endpoints.len();
-            // Stored before the attempt: if this call is dropped while the member does not reply, the next connection begins
-            // with another member.
+            // Stored before the attempt: if this call is dropped while the member does not reply, the next
+            // connection begins with another member.
             self.next_endpoint.store(index + 1, Ordering::Relaxed);
             match Connection::open(&self.options, &endpoints[index], timeout).await {
                 Ok(connection) => {
@@ -100,7 +100,8 @@ impl Shared {
         lock_ignoring_poison(&self.version).clone()
     }
 
-    /// The key of a claim. The claim keeps its key and lease for as long as the lease lives; then it gets new ones.
+    /// The key of a claim. The claim keeps its key and lease for as long as the lease lives; then it gets new
+    /// ones.
     pub(super) async fn claim_key(&self, connection: &Connection, claim: &Claim) -> Result<ClaimKey> {
         let known = self.find(claim.id);
         let known = known.filter(|claim_key| !claim_key.lease.has_ended());
@@ -137,8 +138,8 @@ impl Shared {
         drop(former);
     }
 
-    /// Forgets a claim whose key does not exist: the claim is over. The key is used again, unless an abandoned request may
-    /// still put or delete it.
+    /// Forgets a claim whose key does not exist: the claim is over. The key is used again, unless an
+    /// abandoned request may still put or delete it.
     pub(super) fn forget(&self, claim: ClaimId) {
         lock_ignoring_poison(&self.unanswered_releases).remove(&claim);
         let former = lock_ignoring_poison(&self.claim_keys).remove(&claim);
@@ -147,9 +148,9 @@ impl Shared {
         }
     }
 
-    /// Sets the effect of a failed request on a claim. The core does not release a claim for which nothing was
-    /// done, so that claim is forgotten here. If the claim has a key, or may have one, the effect is unknown even
-    /// if the last request did nothing.
+    /// Sets the effect of a failed request on a claim. The core does not release a claim for which nothing
+    /// was done, so that claim is forgotten here. If the claim has a key, or may have one, the effect is
+    /// unknown even if the last request did nothing.
     pub(super) fn claim_failed(&self, claim: ClaimId, error: Error) -> Error {
         if error.effect() != Effect::None || self.find(claim).as_ref().is_some_and(ClaimKey::may_exist) {
             return error.with_effect(Effect::Unknown);

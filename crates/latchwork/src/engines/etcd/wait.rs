@@ -39,8 +39,9 @@ pub(super) struct WaiterWatches {
 }
 
 impl WaiterWatches {
-    /// Watches these keys: the blocking ones, and the claim's own, because a waiter whose key is gone would wait forever.
-    /// Unchanged watches of `former` are kept: of several permits before a waiter, mostly one has left.
+    /// Watches these keys: the blocking ones, and the claim's own, because a waiter whose key is gone would
+    /// wait forever. Unchanged watches of `former` are kept: of several permits before a waiter, mostly one
+    /// has left.
     fn new(connection: &Connection, keys: &[&[u8]], former: Option<&Self>) -> Self {
         let notify = former.map_or_else(Arc::<Notify>::default, |former| former.notify.clone());
         let watch = |key: &&[u8]| {
@@ -70,8 +71,8 @@ impl WaiterWatches {
         self.watches.iter().any(|(_, watch)| watch.status().is_changed)
     }
 
-    /// Waits until the position has to be read again: a key has changed; or the server has just created the watches, and
-    /// earlier changes were not reported.
+    /// Waits until the position has to be read again: a key has changed; or the server has just created the
+    /// watches, and earlier changes were not reported.
     async fn until_changed(&self) {
         loop {
             let is_first_check = self.watches.iter().all(|(_, watch)| watch.status().is_created)

@@ -1,8 +1,8 @@
 //! All watches over one connection, on one gRPC stream.
 //!
-//! A watch is created without a start revision: the server then reports changes at once. (A watch from a past revision
-//! belongs to a loop that runs ten times a second.) Such a watch does not report earlier changes, so its client reads the
-//! keys once more after the watch was created.
+//! A watch is created without a start revision: the server then reports changes at once. (A watch from a past
+//! revision belongs to a loop that runs ten times a second.) Such a watch does not report earlier changes, so
+//! its client reads the keys once more after the watch was created.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,8 @@ impl WatchStream {
         self.create(connection, keys, recipient, 0)
     }
 
-    /// Replays the changes of `key` from a past revision on. Slower, and fails if that revision was compacted.
+    /// Replays the changes of `key` from a past revision on. Slower, and fails if that revision was
+    /// compacted.
     pub(super) fn watch_since(
         &self,
         connection: &Connection,
@@ -126,8 +127,8 @@ impl WatchReader {
     async fn read(&self, opening: Boxed<Result<Streaming<WatchResponse>, Status>>) {
         let Ok(mut responses) = opening.await else { return };
         while let Ok(Some(response)) = responses.message().await {
-            // The watch was refused, and its id is not sent back. The stream's authentication is no longer valid, so all
-            // watches have to be created again on another connection.
+            // The watch was refused, and its id is not sent back. The stream's authentication is no longer
+            // valid, so all watches have to be created again on another connection.
             if response.created && response.canceled {
                 return;
             }

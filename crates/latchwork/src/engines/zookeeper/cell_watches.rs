@@ -1,4 +1,5 @@
-//! The watches of cells: one for each cell, however many tasks wait for its next change and however many gave up waiting.
+//! The watches of cells: one for each cell, however many tasks wait for its next change and however many gave
+//! up waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -14,8 +15,8 @@ pub(super) struct CellWatches {
     active: Mutex<HashMap<String, Weak<ActiveCellWatch>>>,
 }
 
-/// Lives as long as the watcher of a cell: until the server has reported a change, the request has failed, or the connection
-/// is lost. However it ends, all waiting tasks are notified.
+/// Lives as long as the watcher of a cell: until the server has reported a change, the request has failed, or
+/// the connection is lost. However it ends, all waiting tasks are notified.
 pub(super) struct ActiveCellWatch {
     pub(super) notify: Arc<Notify>,
 }
@@ -27,9 +28,9 @@ impl Drop for ActiveCellWatch {
 }
 
 impl CellWatches {
-    /// Lets `send` read the cell, with a watcher if the cell has no active watch. Both happen under one lock, so that a task
-    /// that finds an active watch reads the cell after the watch was sent. The caller must drop the returned watch before it
-    /// waits to be notified: otherwise the watch never ends.
+    /// Lets `send` read the cell, with a watcher if the cell has no active watch. Both happen under one lock,
+    /// so that a task that finds an active watch reads the cell after the watch was sent. The caller must
+    /// drop the returned watch before it waits to be notified: otherwise the watch never ends.
     pub(super) fn join<T>(
         &self,
         path: &str,

@@ -1,8 +1,9 @@
 //! Cells: the plain value in the node `<chroot>/%cells/<name>`, so that `zkCli` can `get` and `set` it.
 //!
-//! No lock's path begins with `%cells`. A node with null data (which differs from empty data) is a cell that is not set:
-//! cells are never deleted, only emptied, and their versions continue. A version consists of the transaction that created
-//! the node and the number of writes since. Both are needed, in case another program deletes the node and creates it again.
+//! No lock's path begins with `%cells`. A node with null data (which differs from empty data) is a cell that
+//! is not set: cells are never deleted, only emptied, and their versions continue. A version consists of the
+//! transaction that created the node and the number of writes since. Both are needed, in case another program
+//! deletes the node and creates it again.
 
 use std::time::Duration;
 
@@ -69,8 +70,8 @@ impl Shared {
         }
     }
 
-    /// Reads the node of a cell. Creates the node and its parents first if they do not exist. A node with null data is the
-    /// same as no node for readers of the cell.
+    /// Reads the node of a cell. Creates the node and its parents first if they do not exist. A node with
+    /// null data is the same as no node for readers of the cell.
     async fn read_or_create_cell(&self, session: &Session, path: &str) -> Result<Option<CellNode>> {
         if let Some(node) = self.read_cell(session, path).await? {
             return Ok(Some(node));
@@ -80,7 +81,8 @@ impl Shared {
     }
 }
 
-/// Reads the node of a cell, after a `sync`. The requests are sent by this call, and not when its future is polled.
+/// Reads the node of a cell, after a `sync`. The requests are sent by this call, and not when its future is
+/// polled.
 fn start_read(
     session: &Session,
     path: &str,

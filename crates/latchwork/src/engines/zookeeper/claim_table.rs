@@ -21,7 +21,8 @@ pub(super) struct ClaimTable {
 }
 
 impl ClaimTable {
-    /// Adds a claim before its request is sent in this session. Afterwards its node may exist, whether a reply came or not.
+    /// Adds a claim before its request is sent in this session. Afterwards its node may exist, whether a
+    /// reply came or not.
     pub(super) fn insert(&self, id: ClaimId, session: i64) {
         let claim = TrackedClaim::new(session, self.notify_of(id));
         lock_ignoring_poison(&self.claims).insert(id, claim);

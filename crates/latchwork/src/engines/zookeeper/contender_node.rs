@@ -17,7 +17,8 @@ impl ContenderNode {
         Some(Self { name: name.to_owned(), kind, sequence })
     }
 
-    /// Whether this node was created before the other. The server's counter overflows from the greatest number to the least.
+    /// Whether this node was created before the other. The server's counter overflows from the greatest
+    /// number to the least.
     pub(super) fn is_before(&self, other: &Self) -> bool {
         self.sequence.wrapping_sub(other.sequence) < 0
     }
@@ -46,8 +47,8 @@ pub(super) fn in_order(children: &[String]) -> Vec<ContenderNode> {
     contenders
 }
 
-/// The contenders that `own` has to wait for, in order. `own` holds the lock if there are none. A permit waits for the
-/// nearest permits, as many as there are: while all of them exist, none is free.
+/// The contenders that `own` has to wait for, in order. `own` holds the lock if there are none. A permit
+/// waits for the nearest permits, as many as there are: while all of them exist, none is free.
 pub(super) fn blockers(contenders: &[ContenderNode], own: &ContenderNode) -> Vec<ContenderNode> {
     let before = contenders.iter().filter(|other| other.is_before(own)).cloned();
     let NodeKind::Permit { of } = own.kind else {
@@ -78,7 +79,8 @@ pub(super) fn first_permit(children: &[String], node: &str) -> Option<Mode> {
     }
 }
 
-/// The number of holders in a queue of these kinds: the first contender, and readers or permits directly behind it.
+/// The number of holders in a queue of these kinds: the first contender, and readers or permits directly
+/// behind it.
 pub(super) fn count_holders(mut kinds: impl Iterator<Item = NodeKind>) -> usize {
     match kinds.next() {
         None => 0,

@@ -1,10 +1,10 @@
 //! Claims without a listing: locks that no other client has wanted since this client held them last.
 //!
-//! The server numbers the children of a lock's own node one by one. Say a client held with number k, has released that, and
-//! gets number k + 1. Then no other claim came in between, and no claim was before k: the client holds the lock. This is true
-//! while the lock's own node is the same, because a new node counts from zero. Therefore that node is watched. The server
-//! sends an event of the node before the reply to any later request, so a watch that is active when the reply arrives is
-//! proof.
+//! The server numbers the children of a lock's own node one by one. Say a client held with number k, has
+//! released that, and gets number k + 1. Then no other claim came in between, and no claim was before k: the
+//! client holds the lock. This is true while the lock's own node is the same, because a new node counts from
+//! zero. Therefore that node is watched. The server sends an event of the node before the reply to any later
+//! request, so a watch that is active when the reply arrives is proof.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,8 @@ use super::wire::Watcher;
 use crate::engine::Mode;
 use crate::poison::lock_ignoring_poison;
 
-/// The number of locks that are remembered. Watched locks are never forgotten, or they would be watched twice.
+/// The number of locks that are remembered. Watched locks are never forgotten, or they would be watched
+/// twice.
 const MAX_LOCKS: usize = 1_024;
 
 /// What is known of locks, by the paths of their own nodes.
@@ -30,7 +31,8 @@ struct LockHistory {
     last: Option<i32>,
 }
 
-/// A watch of a lock's own node. It is active until the server reports any event of that node, or the connection breaks.
+/// A watch of a lock's own node. It is active until the server reports any event of that node, or the
+/// connection breaks.
 #[derive(Clone, Debug)]
 pub(super) struct ParentWatch(Arc<AtomicBool>);
 
@@ -99,7 +101,8 @@ impl FastPath {
         lock_ignoring_poison(&self.locks).entry(path.to_owned()).and_modify(|history| history.last = None);
     }
 
-    /// The server has confirmed the release of a claim that held alone. `watch` was active when the claim was made.
+    /// The server has confirmed the release of a claim that held alone. `watch` was active when the claim was
+    /// made.
     pub(super) fn released(&self, path: &str, number: i32, watch: Option<&ParentWatch>) {
         let mut locks = lock_ignoring_poison(&self.locks);
         if !locks.contains_key(path) && locks.len() >= MAX_LOCKS {

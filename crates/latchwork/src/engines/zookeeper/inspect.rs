@@ -52,8 +52,8 @@ impl Shared {
         Ok(states)
     }
 
-    /// Brings the connected server up to date. It may be behind its leader, and would show a held lock as free. After the reply
-    /// it has everything that was done before the request.
+    /// Brings the connected server up to date. It may be behind its leader, and would show a held lock as
+    /// free. After the reply it has everything that was done before the request.
     async fn sync(&self, session: &Session) -> Result<()> {
         self.send(session, NodeRequest::heartbeat(), &[]).await.map(drop)
     }
@@ -194,7 +194,8 @@ impl Shared {
             let request = match how {
                 Revoke::Now | Revoke::NowAlsoForeign => {
                     if node.state.foreign.is_none() {
-                        // The holder's watch reports the write first, so the holder knows why the node is deleted.
+                        // The holder's watch reports the write first, so the holder knows why the node is
+                        // deleted.
                         self.send(&session, mark_revoked(node)?, &expected).await?;
                     }
                     NodeRequest::Delete { path: node.path.clone() }
@@ -209,7 +210,8 @@ impl Shared {
     }
 }
 
-/// The request that marks a claim as revoked. The holder's client watches its node, reads the mark, and releases the lock.
+/// The request that marks a claim as revoked. The holder's client watches its node, reads the mark, and
+/// releases the lock.
 fn mark_revoked(node: &NodeSnapshot) -> Result<NodeRequest> {
     let data = NodeData::parse(&node.data).ok_or_else(protocol_error)?;
     let data = NodeData { is_revoked: true, ..data }.encode();

@@ -1,9 +1,11 @@
-//! `zookeeper://`, `zookeeper+tls://`: a ZooKeeper server or ensemble, on the nodes that Curator and kazoo use.
+//! `zookeeper://`, `zookeeper+tls://`: a ZooKeeper server or ensemble, on the nodes that Curator and kazoo
+//! use.
 //!
-//! **The algorithm.** A claim is a sequential ephemeral node of its client's session. The least number holds the lock, and
-//! every other claim watches the nearest node before it (`queue`; `scheme=single` has one node per lock instead:
-//! `single`). Each client has one session, on a thread of its own. Heartbeats keep the session alive, however many locks
-//! are held, and a watch reports if a held node is deleted (`renew`). When the session ends, the server deletes its nodes.
+//! **The algorithm.** A claim is a sequential ephemeral node of its client's session. The least number holds
+//! the lock, and every other claim watches the nearest node before it (`queue`; `scheme=single` has one node
+//! per lock instead: `single`). Each client has one session, on a thread of its own. Heartbeats keep the
+//! session alive, however many locks are held, and a watch reports if a held node is deleted (`renew`). When
+//! the session ends, the server deletes its nodes.
 
 mod cell_watches;
 mod cells;
@@ -48,8 +50,8 @@ impl ZooKeeper {
     /// Opens a session with the servers that `url` names. See `docs/engines/zookeeper.md` for the options.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for an unknown option, [`ErrorKind::Unreachable`] if no server can be reached (or its
-    /// certificate is not trusted).
+    /// [`ErrorKind::Invalid`] for an unknown option, [`ErrorKind::Unreachable`] if no server can be reached
+    /// (or its certificate is not trusted).
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         let shared = Arc::new(Shared::new(Options::of(url)?)?);
         shared.session().await?;
@@ -83,7 +85,8 @@ impl Engine for ZooKeeper {
         Clock::boottime()
     }
 
-    /// A handle of the same session: it lives on a thread of its own, and a second connection would end the first.
+    /// A handle of the same session: it lives on a thread of its own, and a second connection would end the
+    /// first.
     async fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }

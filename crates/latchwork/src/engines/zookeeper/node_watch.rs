@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 
 use super::wire::{EventListener, NodeEvent, Watcher};
 
-/// A watch of a node, as its claim sees it. The watch is active until the server has reported a change, the request has
-/// failed, or the connection is lost.
+/// A watch of a node, as its claim sees it. The watch is active until the server has reported a change, the
+/// request has failed, or the connection is lost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeWatch(Weak<ActiveWatch>);
 
@@ -33,8 +33,8 @@ impl<F: FnOnce(NodeEvent) + Send> EventListener for NodeListener<F> {
     }
 }
 
-/// However the watch ends, its claim is notified: a task that found the watch active while its request was in flight relies
-/// on learning of the failure.
+/// However the watch ends, its claim is notified: a task that found the watch active while its request was in
+/// flight relies on learning of the failure.
 impl Drop for ActiveWatch {
     fn drop(&mut self) {
         self.notify.notify_one();
@@ -42,8 +42,8 @@ impl Drop for ActiveWatch {
 }
 
 impl NodeWatch {
-    /// A watch that is active from now on, also while its request is in flight: an event right behind the reply must not be
-    /// missed. `notify` is notified when the watch ends.
+    /// A watch that is active from now on, also while its request is in flight: an event right behind the
+    /// reply must not be missed. `notify` is notified when the watch ends.
     pub(super) fn begin(
         notify: Arc<Notify>,
         on_event: impl FnOnce(NodeEvent) + Send + 'static,

@@ -35,7 +35,8 @@ pub(super) struct Options {
 
 impl Options {
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, never its value.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its valid values, never its
+    /// value.
     pub(super) fn of(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&KNOWN)?;
         let servers = servers(url)?;

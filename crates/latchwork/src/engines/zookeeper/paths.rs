@@ -1,8 +1,8 @@
 //! The path of a lock's node, and the name of the lock at a path.
 //!
-//! A plain name is its own path, so that Curator and kazoo lock the same node: `orders/42` is `<chroot>/orders/42`.
-//! Characters that a path cannot have, or that would make it ambiguous, are written as `%XX`. An empty segment is a
-//! lone `%`.
+//! A plain name is its own path, so that Curator and kazoo lock the same node: `orders/42` is
+//! `<chroot>/orders/42`. Characters that a path cannot have, or that would make it ambiguous, are written as
+//! `%XX`. An empty segment is a lone `%`.
 
 use percent_encoding::percent_decode_str;
 
@@ -21,8 +21,8 @@ pub(super) fn path_of(name: &LockName) -> String {
     path
 }
 
-/// The path as one node below the chroot, for ephemeral nodes: they cannot have children, so the nodes of nested names
-/// must not be nested.
+/// The path as one node below the chroot, for ephemeral nodes: they cannot have children, so the nodes of
+/// nested names must not be nested.
 pub(super) fn flat_path_of(name: &LockName) -> String {
     let mut path = String::from("/");
     for (number, segment) in name.as_str().split('/').enumerate() {
@@ -74,8 +74,8 @@ fn write_segment(path: &mut String, segment: &str, is_reserved: bool) {
     }
 }
 
-/// The escape character, and characters that the server rejects. It checks UTF-16 units, so it rejects all characters
-/// beyond 16 bits.
+/// The escape character, and characters that the server rejects. It checks UTF-16 units, so it rejects all
+/// characters beyond 16 bits.
 fn is_forbidden(c: char) -> bool {
     matches!(c, '%' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

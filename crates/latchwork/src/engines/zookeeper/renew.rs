@@ -40,7 +40,8 @@ impl Shared {
         renewals.into_iter().map(kept).collect()
     }
 
-    /// The loss of a claim that is known already. An unknown claim was released. A claim of another session stays lost.
+    /// The loss of a claim that is known already. An unknown claim was released. A claim of another session
+    /// stays lost.
     fn known_loss(&self, claim: &Claim, session: &Session) -> Option<Result<Renewal>> {
         let Some(known) = self.claims.get(claim.id) else { return Some(Ok(Renewal::Lost(Loss::Removed))) };
         let has_expired = known.session != session.id() || session.is_expired();
@@ -48,8 +49,8 @@ impl Shared {
         loss.map(|loss| Ok(Renewal::Lost(loss)))
     }
 
-    /// Reads and watches nodes without an active watch: at the first renewal of a holder, and after a reconnection. From then
-    /// on the server reports a deletion, and one heartbeat serves all claims.
+    /// Reads and watches nodes without an active watch: at the first renewal of a holder, and after a
+    /// reconnection. From then on the server reports a deletion, and one heartbeat serves all claims.
     async fn watch_new_holders(
         &self,
         session: &Session,

@@ -89,8 +89,8 @@ impl Shared {
         Ok(Grant { token: Some(token), valid: Valid::Until(certain_until(session)) })
     }
 
-    /// Creates the node `path` and its parents, in one write. Another client may be faster, and this user may not create the
-    /// parents; neither matters if the last node exists in the end.
+    /// Creates the node `path` and its parents, in one write. Another client may be faster, and this user may
+    /// not create the parents; neither matters if the last node exists in the end.
     pub(super) async fn create_parents(&self, session: &Session, path: &str) -> Result<()> {
         self.create_path(session, path, |path| {
             // The server deletes empty containers. The chroot stays, with the ACL that its owner gave it.
@@ -148,8 +148,8 @@ impl Shared {
         }
     }
 
-    /// Lists children after a `sync`. A reply may be missing because its connection broke, and the server that replies now
-    /// may be behind the one that carried out the request.
+    /// Lists children after a `sync`. A reply may be missing because its connection broke, and the server
+    /// that replies now may be behind the one that carried out the request.
     pub(super) async fn sync_and_list(&self, session: &Session, path: &str) -> Result<Vec<String>> {
         let sync = NodeRequest::Sync { path: path.to_owned() };
         let list = NodeRequest::GetChildren { path: path.to_owned() };
@@ -174,8 +174,8 @@ fn begin_session(thread: &OwnThread, options: &Options, claims: &Arc<ClaimTable>
     Arc::new(Session::begin(thread, options.session.clone(), on_expired))
 }
 
-/// The end of the time in which a session certainly lives: two thirds of its timeout after the newest acknowledged request was
-/// sent. The last third is for servers that learn of that request late.
+/// The end of the time in which a session certainly lives: two thirds of its timeout after the newest
+/// acknowledged request was sent. The last third is for servers that learn of that request late.
 pub(super) fn certain_until(session: &Session) -> Moment {
     session.acknowledged().after(session.timeout() * 2 / 3)
 }

@@ -1,4 +1,5 @@
-//! `scheme=single`: one ephemeral node per lock. The client that created it holds the lock, and the others watch it.
+//! `scheme=single`: one ephemeral node per lock. The client that created it holds the lock, and the others
+//! watch it.
 //!
 //! Not fair: when the node is deleted, the fastest client creates the next.
 
@@ -32,8 +33,9 @@ impl Shared {
         Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
     }
 
-    /// Creates the node, and reads and watches the existing one, in one write. So no change between this and `wait` is missed,
-    /// and a holder learns of a deletion before its release is answered. `None`: the claim is repeated.
+    /// Creates the node, and reads and watches the existing one, in one write. So no change between this and
+    /// `wait` is missed, and a holder learns of a deletion before its release is answered. `None`: the claim
+    /// is repeated.
     async fn create_or_read(&self, session: &Session, claim: &Claim, path: &str) -> Result<Option<Verdict>> {
         let (data, mode) = (NodeData::encode_claim(claim), CreateMode::Ephemeral);
         let create = NodeRequest::Create { path: path.to_owned(), data, mode };
@@ -108,8 +110,9 @@ impl Shared {
         Ok(Wake::Recheck)
     }
 
-    /// Deletes the node if it is this claim's. A claim with an active watch and without an event holds the lock. In all other
-    /// cases the node is read first. A delete without a reply is never repeated unseen: the node may be another claim's.
+    /// Deletes the node if it is this claim's. A claim with an active watch and without an event holds the
+    /// lock. In all other cases the node is read first. A delete without a reply is never repeated unseen:
+    /// the node may be another claim's.
     pub(super) async fn release_single(&self, claim: &Claim) -> Result<Released> {
         let session = self.session().await?;
         let path = self.path(&paths::flat_path_of(&claim.name));

@@ -49,7 +49,8 @@ impl TrackedClaim {
         }
     }
 
-    /// Notes that the claim's node is gone. If the node was written before, an operator has revoked the claim.
+    /// Notes that the claim's node is gone. If the node was written before, an operator has revoked the
+    /// claim.
     pub(super) fn set_gone(&mut self) {
         let why = if self.is_rewritten { Loss::Revoked } else { Loss::Removed };
         (self.is_gone, self.loss) = (true, self.loss.or(Some(why)));

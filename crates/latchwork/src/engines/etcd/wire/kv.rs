@@ -137,8 +137,8 @@ pub(crate) enum OperationResponse {
     Delete(DeleteRangeResponse),
 }
 
-/// A condition of a transaction: keys have this create or mod revision. Revision 0 stands for a key that does not exist.
-/// The operator is always `EQUAL`, which is the default of the field `result`.
+/// A condition of a transaction: keys have this create or mod revision. Revision 0 stands for a key that does
+/// not exist. The operator is always `EQUAL`, which is the default of the field `result`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
     #[prost(enumeration = "CompareTarget", tag = "2")]

@@ -1,8 +1,8 @@
-//! The messages of etcd's gRPC protocol that a lock needs. They are written by hand, so that a build needs no protobuf
-//! compiler.
+//! The messages of etcd's gRPC protocol that a lock needs. They are written by hand, so that a build needs no
+//! protobuf compiler.
 //!
-//! Tags and names are those of `rpc.proto` and `kv.proto` in etcd's API version 3, one file per service. Fields that the
-//! client does not read are left out: prost skips unknown fields.
+//! Tags and names are those of `rpc.proto` and `kv.proto` in etcd's API version 3, one file per service.
+//! Fields that the client does not read are left out: prost skips unknown fields.
 
 mod auth;
 mod kv;

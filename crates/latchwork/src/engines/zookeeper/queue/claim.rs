@@ -88,8 +88,8 @@ impl Shared {
         Err(Error::new(ErrorKind::Unreachable, message).with_effect(Effect::Unknown))
     }
 
-    /// Creates the claim's node and lists the children, in one write: a free lock costs one round trip. The fast path leaves
-    /// out the listing. `None`: the claim is repeated.
+    /// Creates the claim's node and lists the children, in one write: a free lock costs one round trip. The
+    /// fast path leaves out the listing. `None`: the claim is repeated.
     async fn enqueue(
         &self,
         session: &Session,
@@ -150,8 +150,8 @@ impl Shared {
         }
     }
 
-    /// The watch of the lock's own node that was active when the claim's node was created, and whether it shows that the lock
-    /// has no other contender.
+    /// The watch of the lock's own node that was active when the claim's node was created, and whether it
+    /// shows that the lock has no other contender.
     fn parent_watch(
         &self,
         plan: Plan,
@@ -175,9 +175,10 @@ impl Shared {
         (watch, is_alone)
     }
 
-    /// Searches for the node of a claim whose creation was not answered, or that belongs to an earlier session. The node of
-    /// another session may not have been deleted by the server yet; a client that takes it for its own would hold a lock
-    /// that another client gets. So such a node is deleted. `None`: the claim has no node.
+    /// Searches for the node of a claim whose creation was not answered, or that belongs to an earlier
+    /// session. The node of another session may not have been deleted by the server yet; a client that takes
+    /// it for its own would hold a lock that another client gets. So such a node is deleted. `None`: the
+    /// claim has no node.
     async fn find_node(
         &self,
         session: &Session,

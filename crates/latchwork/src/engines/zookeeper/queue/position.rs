@@ -27,8 +27,8 @@ pub(super) enum NodePosition {
 }
 
 impl Shared {
-    /// Computes the position from a listing. Reads the first and the nearest blocker, to name the holder, and nodes of an
-    /// unknown kind: a node that is not ephemeral is not a claim.
+    /// Computes the position from a listing. Reads the first and the nearest blocker, to name the holder, and
+    /// nodes of an unknown kind: a node that is not ephemeral is not a claim.
     pub(super) async fn read_position(
         &self,
         session: &Session,
@@ -73,8 +73,8 @@ impl Shared {
                     holder = Some(state);
                 }
                 Ok(Reply::Node { .. }) => {}
-                // A node that is gone does not block. In a queue that moves fast this is the rule: to list the children again
-                // at once would only meet the next change.
+                // A node that is gone does not block. In a queue that moves fast this is the rule: to list
+                // the children again at once would only meet the next change.
                 Err(wire_error) if wire_error == WireError::NO_NODE => {
                     has_left = true;
                     blockers.retain(|other| other != contender);
@@ -108,11 +108,13 @@ impl Shared {
         Ok(NodePosition::Waits { first, watched, holder, position })
     }
 
-    /// The result for a waiting claim whose position has not changed. `None`: the claim must list the children.
+    /// The result for a waiting claim whose position has not changed. `None`: the claim must list the
+    /// children.
     ///
-    /// The watches are active, so the server would have reported a change. To detect an event that the server failed to send,
-    /// the claim reads the nearest blockers and its own node; and the first node, to name the holder. It does not list the
-    /// children: listings of a thousand waiters would cost more than all claims and releases.
+    /// The watches are active, so the server would have reported a change. To detect an event that the server
+    /// failed to send, the claim reads the nearest blockers and its own node; and the first node, to name the
+    /// holder. It does not list the children: listings of a thousand waiters would cost more than all claims
+    /// and releases.
     pub(super) async fn recheck(
         &self,
         session: &Session,

@@ -8,9 +8,9 @@ use crate::engines::zookeeper::wire::{NodeRequest, WireError};
 use crate::engines::zookeeper::{node_kind, paths};
 
 impl Shared {
-    /// Deletes the claim's node: by its path, or, if the path is not known, every node with the claim's id. No other claim's node
-    /// has that id, so a release may be sent at any time and any number of times. It also deletes the node of an expired
-    /// session that the server has not deleted yet.
+    /// Deletes the claim's node: by its path, or, if the path is not known, every node with the claim's id.
+    /// No other claim's node has that id, so a release may be sent at any time and any number of times. It
+    /// also deletes the node of an expired session that the server has not deleted yet.
     pub(in super::super) async fn release_in_queue(&self, claim: &Claim) -> Result<Released> {
         let session = self.session().await?;
         let known = self.claims.get(claim.id);

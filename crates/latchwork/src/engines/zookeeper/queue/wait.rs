@@ -9,9 +9,9 @@ use crate::engines::zookeeper::tracked_claim::TrackedClaim;
 use crate::engines::zookeeper::wire::{NodeRequest, WireError};
 
 impl Shared {
-    /// Watches the nearest blockers and the claim's own node, in one write, unless they are watched already. A node that was
-    /// deleted before is missing in the reply, so no deletion is missed. A deletion means only that the claim must read its
-    /// position again.
+    /// Watches the nearest blockers and the claim's own node, in one write, unless they are watched already.
+    /// A node that was deleted before is missing in the reply, so no deletion is missed. A deletion means
+    /// only that the claim must read its position again.
     pub(in super::super) async fn wait_in_queue(&self, claim: &Claim, busy: &Busy) -> Result<Wake> {
         let Some(TrackedClaim {
             node: Some(node),

@@ -152,8 +152,9 @@ impl SessionDriver {
         }
     }
 
-    /// Whether the session is too old to be resumed. Its locks were lost long ago. A server whose data were replaced would
-    /// never report the session as expired: it rejects a session that has seen newer transactions than the server has.
+    /// Whether the session is too old to be resumed. Its locks were lost long ago. A server whose data were
+    /// replaced would never report the session as expired: it rejects a session that has seen newer
+    /// transactions than the server has.
     fn is_stale(&self) -> bool {
         self.credentials.id != 0 && SessionInfo::now().since(self.info.acknowledged()) > self.timeout * 2
     }
@@ -249,15 +250,15 @@ impl SessionDriver {
         }
     }
 
-    /// When the next heartbeat is due. At worst the leader learns of a heartbeat half a tick late, and of none after a network
-    /// cut. With an eighth of the timeout between heartbeats, a session of three ticks or more outlives the two thirds
-    /// that count as certain.
+    /// When the next heartbeat is due. At worst the leader learns of a heartbeat half a tick late, and of
+    /// none after a network cut. With an eighth of the timeout between heartbeats, a session of three ticks
+    /// or more outlives the two thirds that count as certain.
     fn next_heartbeat(&self) -> Moment {
         self.last_leader_request.after(self.timeout / 8)
     }
 
-    /// When a leader without a reply is taken for unreachable: after half of the timeout. Two thirds count as certain, so a
-    /// sixth of the timeout is left for another server.
+    /// When a leader without a reply is taken for unreachable: after half of the timeout. Two thirds count as
+    /// certain, so a sixth of the timeout is left for another server.
     fn leader_deadline(&self) -> Moment {
         self.last_leader_reply.after(self.timeout / 2)
     }
@@ -266,8 +267,8 @@ impl SessionDriver {
         self.next_heartbeat().min(self.leader_deadline())
     }
 
-    /// Sends a heartbeat if the leader got no other request for a while. Gives up a connection on which the leader does not
-    /// reply, while there is time to try another server before the session ends.
+    /// Sends a heartbeat if the leader got no other request for a while. Gives up a connection on which the
+    /// leader does not reply, while there is time to try another server before the session ends.
     async fn check_leader(
         &mut self,
         writer: &mut WriteHalf<Box<dyn ServerStream>>,
@@ -365,8 +366,8 @@ impl SessionDriver {
         }
     }
 
-    /// Closes the session, so that the server removes its ephemeral nodes at once, and waits until the server closes the
-    /// connection.
+    /// Closes the session, so that the server removes its ephemeral nodes at once, and waits until the server
+    /// closes the connection.
     async fn close(
         &mut self,
         writer: &mut WriteHalf<Box<dyn ServerStream>>,

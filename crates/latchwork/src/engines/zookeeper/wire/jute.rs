@@ -1,4 +1,5 @@
-//! Jute, the encoding of the protocol: big-endian numbers, and strings and buffers with their length before them.
+//! Jute, the encoding of the protocol: big-endian numbers, and strings and buffers with their length before
+//! them.
 
 /// A message that is being encoded. Its first four bytes are its length, filled in at the end.
 pub(super) struct OutputArchive<'a> {
@@ -53,8 +54,8 @@ impl<'a> OutputArchive<'a> {
     }
 }
 
-/// A message that is being parsed. Every method returns `None` if the message is too short: the peer speaks another
-/// protocol.
+/// A message that is being parsed. Every method returns `None` if the message is too short: the peer speaks
+/// another protocol.
 pub(super) struct InputArchive<'a>(pub(super) &'a [u8]);
 
 impl<'a> InputArchive<'a> {

@@ -73,7 +73,8 @@ pub(in super::super) struct Stat {
 }
 
 impl NodeRequest {
-    /// Appends the request with this xid. If `is_private`, only the user of this session may use the created nodes.
+    /// Appends the request with this xid. If `is_private`, only the user of this session may use the created
+    /// nodes.
     pub(super) fn encode(&self, xid: i32, is_private: bool, bytes: &mut Vec<u8>) {
         let mut out = OutputArchive::begin(bytes);
         out.int(xid).int(self.opcode());
@@ -110,15 +111,15 @@ impl NodeRequest {
         }
     }
 
-    /// A heartbeat: a `sync`, which the leader answers through the connected server. So the leader learns that the session
-    /// lives, and the server is up to date afterwards. A `ping` would not do: a server answers it alone, also if it
-    /// was cut off from the leader and the leader has long ended the session.
+    /// A heartbeat: a `sync`, which the leader answers through the connected server. So the leader learns
+    /// that the session lives, and the server is up to date afterwards. A `ping` would not do: a server
+    /// answers it alone, also if it was cut off from the leader and the leader has long ended the session.
     pub(in super::super) fn heartbeat() -> Self {
         Self::Sync { path: "/".to_owned() }
     }
 
-    /// Whether the leader answers the request, so that the reply shows that the session lives. The connected server answers
-    /// all other requests alone.
+    /// Whether the leader answers the request, so that the reply shows that the session lives. The connected
+    /// server answers all other requests alone.
     pub(super) fn is_answered_by_leader(&self) -> bool {
         self.is_write() || matches!(self, Self::Sync { .. })
     }

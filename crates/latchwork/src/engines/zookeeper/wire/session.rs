@@ -14,7 +14,8 @@ use super::wire_error::WireError;
 use crate::clock::Moment;
 use crate::net::own_thread::OwnThread;
 
-/// A session with the server or ensemble. It outlives its connections, and ends when its last handle is dropped.
+/// A session with the server or ensemble. It outlives its connections, and ends when its last handle is
+/// dropped.
 pub(in super::super) struct Session {
     requests: mpsc::UnboundedSender<Vec<QueuedRequest>>,
     state: watch::Receiver<SessionState>,
@@ -39,8 +40,8 @@ pub(in super::super) enum SessionState {
 pub(in super::super) type ReplyResult = Result<Reply, WireError>;
 
 impl Session {
-    /// Begins a session on `thread`. [`Session::ready`] waits until it can be used. `on_expired` is called with the
-    /// session's id if the server ends it.
+    /// Begins a session on `thread`. [`Session::ready`] waits until it can be used. `on_expired` is called
+    /// with the session's id if the server ends it.
     pub(in super::super) fn begin(
         thread: &OwnThread,
         config: Arc<SessionConfig>,

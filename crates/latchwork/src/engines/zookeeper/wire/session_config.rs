@@ -22,8 +22,8 @@ pub(in super::super) struct SessionConfig {
 }
 
 impl SessionConfig {
-    /// Tries every server once, beginning with a random one. The server that was used last comes last, because its connection
-    /// was lost.
+    /// Tries every server once, beginning with a random one. The server that was used last comes last,
+    /// because its connection was lost.
     pub(super) async fn connect(
         &self,
         credentials: &SessionCredentials,
@@ -51,9 +51,9 @@ impl SessionConfig {
         Err(ConnectError::Unreachable(reasons.join("; ")))
     }
 
-    /// The time limit for one server. A live session must not end while the first of several servers is waited for, or a
-    /// server that forgot the connection: a server that gets a request while it starts neither replies nor closes the
-    /// connection (seen with 3.8.0).
+    /// The time limit for one server. A live session must not end while the first of several servers is
+    /// waited for, or a server that forgot the connection: a server that gets a request while it starts
+    /// neither replies nor closes the connection (seen with 3.8.0).
     fn connect_timeout(&self, credentials: &SessionCredentials) -> Duration {
         let share = || self.timeout / 2 / self.servers.len() as u32;
         match credentials.id {
