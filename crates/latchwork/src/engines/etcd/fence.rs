@@ -111,11 +111,11 @@ impl Etcd {
         };
         let changed = response.header.as_ref().map_or(0, |header| header.revision);
         lease.fence.fetch_max(changed, Ordering::AcqRel);
-        let deletes = response.responses.into_iter().filter_map(|response| match response.response {
+        let mut deletes = response.responses.into_iter().filter_map(|response| match response.response {
             Some(OperationResponse::Delete(DeleteRangeResponse { deleted })) => Some(deleted),
             _ => None,
         });
-        Ok(deletes.max().is_some_and(|deleted| deleted > 0))
+        Ok(deletes.any(|deleted| deleted > 0))
     }
 }
 

@@ -37,7 +37,7 @@ struct LockHistory {
 pub(super) struct ParentWatch(Arc<AtomicBool>);
 
 /// How a claim is to be made.
-pub(super) enum Plan {
+pub(super) enum ClaimPlan {
     /// The children are listed. The watch, if there is one, was active before.
     List(Option<ParentWatch>),
     /// The children are listed, and the lock's own node is watched from then on.
@@ -77,15 +77,15 @@ impl LockHistory {
 
 impl FastPath {
     /// How to make a claim to the lock at `path`. A lock is watched from its second use on.
-    pub(super) fn plan(&self, path: &str, mode: Mode) -> Plan {
+    pub(super) fn plan(&self, path: &str, mode: Mode) -> ClaimPlan {
         let locks = lock_ignoring_poison(&self.locks);
-        let Some(history) = locks.get(path) else { return Plan::List(None) };
+        let Some(history) = locks.get(path) else { return ClaimPlan::List(None) };
         match (history.active_watch(), history.last) {
             // Readers and permits hold beside others, so a held number says nothing about earlier contenders.
-            (watch, _) if !matches!(mode, Mode::Exclusive | Mode::Write) => Plan::List(watch.cloned()),
-            (None, _) => Plan::ListAndWatch(ParentWatch::new()),
-            (Some(watch), None) => Plan::List(Some(watch.clone())),
-            (Some(watch), Some(last)) => Plan::ExpectAlone(last.wrapping_add(1), watch.clone()),
+            (watch, _) if !matches!(mode, Mode::Exclusive | Mode::Write) => ClaimPlan::List(watch.cloned()),
+            (None, _) => ClaimPlan::ListAndWatch(ParentWatch::new()),
+            (Some(watch), None) => ClaimPlan::List(Some(watch.clone())),
+            (Some(watch), Some(last)) => ClaimPlan::ExpectAlone(last.wrapping_add(1), watch.clone()),
         }
     }
 
@@ -125,14 +125,14 @@ mod tests {
     /// A lock that was held twice, the second time under a watch.
     fn held_twice() -> (FastPath, ParentWatch) {
         let fast_path = FastPath::default();
-        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), Plan::List(None)));
+        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::List(None)));
         fast_path.released("/a", 6, None);
-        let Plan::ListAndWatch(watch) = fast_path.plan("/a", Mode::Exclusive) else {
+        let ClaimPlan::ListAndWatch(watch) = fast_path.plan("/a", Mode::Exclusive) else {
             panic!("the lock is used again")
         };
         fast_path.watched("/a", &watch);
         assert!(
-            matches!(fast_path.plan("/a", Mode::Exclusive), Plan::List(Some(_))),
+            matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::List(Some(_))),
             "no number is known yet"
         );
         fast_path.released("/a", 7, Some(&watch));
@@ -142,26 +142,26 @@ mod tests {
     #[test]
     fn a_lock_that_is_held_again_and_again_is_expected_to_be_free() {
         let (fast_path, _watch) = held_twice();
-        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), Plan::ExpectAlone(8, _)));
-        assert!(matches!(fast_path.plan("/a", Mode::Read), Plan::List(Some(_))));
-        assert!(matches!(fast_path.plan("/b", Mode::Exclusive), Plan::List(None)));
+        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::ExpectAlone(8, _)));
+        assert!(matches!(fast_path.plan("/a", Mode::Read), ClaimPlan::List(Some(_))));
+        assert!(matches!(fast_path.plan("/b", Mode::Exclusive), ClaimPlan::List(None)));
         fast_path.contended("/a");
-        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), Plan::List(Some(_))));
+        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::List(Some(_))));
     }
 
     #[test]
     fn no_number_is_expected_of_a_node_that_may_be_another() {
         let (fast_path, watch) = held_twice();
         watch.end();
-        let Plan::ListAndWatch(next) = fast_path.plan("/a", Mode::Exclusive) else {
+        let ClaimPlan::ListAndWatch(next) = fast_path.plan("/a", Mode::Exclusive) else {
             panic!("the watch has ended")
         };
         fast_path.watched("/a", &next);
         // Claimed under the former watch, released under the next.
         fast_path.released("/a", 7, Some(&watch));
-        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), Plan::List(Some(_))));
+        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::List(Some(_))));
         fast_path.released("/a", 0, None);
-        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), Plan::List(Some(_))));
+        assert!(matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::List(Some(_))));
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         (0..3 * MAX_LOCKS).for_each(|lock| fast_path.released(&format!("/{lock}"), 0, None));
         assert!(lock_ignoring_poison(&fast_path.locks).len() <= MAX_LOCKS);
         assert!(
-            matches!(fast_path.plan("/a", Mode::Exclusive), Plan::ExpectAlone(8, _)),
+            matches!(fast_path.plan("/a", Mode::Exclusive), ClaimPlan::ExpectAlone(8, _)),
             "a watched lock is not forgotten"
         );
     }

@@ -55,7 +55,7 @@ impl Shared {
     /// Brings the connected server up to date. It may be behind its leader, and would show a held lock as
     /// free. After the reply it has everything that was done before the request.
     async fn sync(&self, session: &Session) -> Result<()> {
-        self.send(session, NodeRequest::heartbeat(), &[]).await.map(drop)
+        self.send(session, NodeRequest::Sync { path: "/".to_owned() }, &[]).await.map(drop)
     }
 
     /// Reads the nodes of all contenders for one lock, in order.
@@ -64,11 +64,7 @@ impl Shared {
             Scheme::Single => vec![(self.path(&paths::flat_path_of(name)), None)],
             Scheme::Sequential => {
                 let parent = self.path(&paths::path_of(name));
-                let list = NodeRequest::GetChildren { path: parent.clone() };
-                let children = match self.send(session, list, &[WireError::NO_NODE]).await? {
-                    Some(Reply::Children(children)) => children,
-                    _ => Vec::new(),
-                };
+                let children = self.list(session, &parent).await?;
                 let path =
                     |contender: ContenderNode| (format!("{parent}/{}", contender.name), Some(contender));
                 contender_node::in_order(&children).into_iter().map(path).collect()

@@ -148,6 +148,15 @@ impl Shared {
         }
     }
 
+    /// Lists the children of a node. A node that does not exist has none.
+    pub(super) async fn list(&self, session: &Session, path: &str) -> Result<Vec<String>> {
+        let list = NodeRequest::GetChildren { path: path.to_owned() };
+        match self.send(session, list, &[WireError::NO_NODE]).await? {
+            Some(Reply::Children(children)) => Ok(children),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Lists children after a `sync`. A reply may be missing because its connection broke, and the server
     /// that replies now may be behind the one that carried out the request.
     pub(super) async fn sync_and_list(&self, session: &Session, path: &str) -> Result<Vec<String>> {

@@ -1,11 +1,11 @@
 //! Claims a lock: creates the claim's node, or reads its position again.
 
-use super::position::NodePosition;
+use super::position::{NodePosition, QueueBlockers};
 use super::{effect_unknown, mark};
 use crate::engine::{Busy, Claim, Verdict};
 use crate::engines::zookeeper::contender_node::{self, ContenderNode};
 use crate::engines::zookeeper::errors::{self, protocol_error};
-use crate::engines::zookeeper::fast_path::{ParentWatch, Plan};
+use crate::engines::zookeeper::fast_path::{ClaimPlan, ParentWatch};
 use crate::engines::zookeeper::node_data::NodeData;
 use crate::engines::zookeeper::node_watch::NodeWatch;
 use crate::engines::zookeeper::shared::Shared;
@@ -23,36 +23,30 @@ impl Shared {
         let name = node_kind::name_of(claim.id, claim.mode).ok_or_else(protocol_error)?;
         for _ in 0..MAX_ATTEMPTS {
             let session = self.session().await?;
-            let (node, children) = match self.claims.get(claim.id) {
-                None => match self.enqueue(&session, claim, &parent, &name).await? {
-                    Some(enqueued) => enqueued,
-                    None => continue,
-                },
-                Some(TrackedClaim { node: Some(node), session: owner, own_watch, wait, .. })
-                    if owner == session.id() =>
-                {
-                    if let Some(wait) = wait.filter(|wait| own_watch.is_active() && wait.is_watched())
-                        && let Some(busy) = self.recheck(&session, &node, wait).await?
-                    {
-                        return Ok(Verdict::Busy(busy));
-                    }
-                    let list = NodeRequest::GetChildren { path: parent.clone() };
-                    let listed = self.send(&session, list, &[WireError::NO_NODE]).await;
-                    match listed.map_err(effect_unknown)? {
-                        Some(Reply::Children(children)) => (node, children),
-                        _ => (node, Vec::new()),
-                    }
+            let known = self.claims.get(claim.id);
+            if let Some(TrackedClaim {
+                node: Some(node), session: owner, own_watch, wait: Some(wait), ..
+            }) = &known
+                && *owner == session.id()
+                && own_watch.is_active()
+                && wait.is_watched()
+                && let Some(busy) = self.recheck(&session, node, wait).await?
+            {
+                return Ok(Verdict::Busy(busy));
+            }
+            let listed = match known {
+                None => self.enqueue(&session, claim, &parent, &name).await?,
+                Some(TrackedClaim { node: Some(node), session: owner, .. }) if owner == session.id() => {
+                    Some((node, self.list(&session, &parent).await.map_err(effect_unknown)?))
                 }
-                Some(_) => match self.find_node(&session, claim, &parent).await.map_err(effect_unknown)? {
-                    Some(found) => found,
-                    None => continue,
-                },
+                Some(_) => self.find_node(&session, claim, &parent).await.map_err(effect_unknown)?,
             };
-            let is_known =
+            let Some((node, children)) = listed else { continue };
+            let was_accepted =
                 self.claims.get(claim.id).is_some_and(|known| known.is_held || known.wait.is_some());
             let first_permit = contender_node::first_permit(&children, node.name());
             if let Err(rejected) = claim.mode.same_number(first_permit)
-                && !is_known
+                && !was_accepted
             {
                 self.withdraw(&session, claim, &node).await?;
                 return Err(rejected);
@@ -64,23 +58,11 @@ impl Shared {
                 }
                 NodePosition::Gone => self.claims.forget(claim.id),
                 NodePosition::Changed => {}
-                NodePosition::Waits { first, watched, holder, position } => {
+                NodePosition::Waits(blockers) => {
                     if claim.wait_lease.is_zero() {
                         self.withdraw(&session, claim, &node).await?;
                     }
-                    let mut busy = Busy::new(session.timeout() / 3);
-                    busy.holder = holder;
-                    busy.position = (!claim.wait_lease.is_zero()).then_some(position);
-                    let path = |contender: &ContenderNode| format!("{parent}/{}", contender.name);
-                    let (first, nearest) = (path(&first), watched.iter().map(path).collect::<Vec<_>>());
-                    busy.mark = mark(&nearest);
-                    self.claims.update(claim.id, |claim| {
-                        let former = claim.wait.take().filter(|former| former.nearest == nearest);
-                        let watches = former.map(|former| former.watches);
-                        let watches = watches.unwrap_or_else(|| vec![NodeWatch::default(); nearest.len()]);
-                        claim.wait = Some(WaitState { busy: busy.clone(), first, nearest, watches });
-                    });
-                    return Ok(Verdict::Busy(busy));
+                    return Ok(Verdict::Busy(self.start_wait(&session, claim, &parent, blockers)));
                 }
             }
         }
@@ -105,10 +87,10 @@ impl Shared {
         let list = || NodeRequest::GetChildren { path: parent.to_owned() };
         let plan = self.fast_path.plan(parent, claim.mode);
         let mut requests = vec![(create.clone(), None)];
-        if !matches!(plan, Plan::ExpectAlone(..)) {
+        if !matches!(plan, ClaimPlan::ExpectAlone(..)) {
             requests.push((list(), None));
         }
-        if let Plan::ListAndWatch(watch) = &plan {
+        if let ClaimPlan::ListAndWatch(watch) = &plan {
             let read = NodeRequest::GetData { path: parent.to_owned(), watch: true };
             requests.push((read, Some(watch.watcher())));
         }
@@ -154,14 +136,14 @@ impl Shared {
     /// shows that the lock has no other contender.
     fn parent_watch(
         &self,
-        plan: Plan,
+        plan: ClaimPlan,
         node: &ClaimNode,
         parent_read: Option<ReplyResult>,
     ) -> (Option<ParentWatch>, bool) {
         let (watch, is_alone) = match plan {
-            Plan::List(watch) => (watch, false),
-            Plan::ExpectAlone(number, watch) => (Some(watch), node.sequence() == Some(number)),
-            Plan::ListAndWatch(watch) => match parent_read {
+            ClaimPlan::List(watch) => (watch, false),
+            ClaimPlan::ExpectAlone(number, watch) => (Some(watch), node.sequence() == Some(number)),
+            ClaimPlan::ListAndWatch(watch) => match parent_read {
                 // The watched node is older than the claim's node, so it is the parent of the claim's node.
                 Some(Ok(Reply::Node { stat, .. })) if stat.czxid < node.czxid => {
                     self.fast_path.watched(node.parent(), &watch);
@@ -208,6 +190,24 @@ impl Shared {
             }
         }
         Ok(found.map(|node| (node, children)))
+    }
+
+    /// Stores what the claim waits for, and returns it. Watches of the same blockers stay active.
+    fn start_wait(&self, session: &Session, claim: &Claim, parent: &str, blockers: QueueBlockers) -> Busy {
+        let QueueBlockers { first, watched, holder, position } = blockers;
+        let mut busy = Busy::new(session.timeout() / 3);
+        busy.holder = holder;
+        busy.position = (!claim.wait_lease.is_zero()).then_some(position);
+        let path = |contender: &ContenderNode| format!("{parent}/{}", contender.name);
+        let (first, nearest) = (path(&first), watched.iter().map(path).collect::<Vec<_>>());
+        busy.mark = mark(&nearest);
+        self.claims.update(claim.id, |claim| {
+            let former = claim.wait.take().filter(|former| former.nearest == nearest);
+            let watches = former.map(|former| former.watches);
+            let watches = watches.unwrap_or_else(|| vec![NodeWatch::default(); nearest.len()]);
+            claim.wait = Some(WaitState { busy: busy.clone(), first, nearest, watches });
+        });
+        busy
     }
 
     /// Deletes the node of a try that found the lock held.

@@ -13,17 +13,21 @@ use crate::engines::zookeeper::wire::{NodeRequest, Reply, Session, WireError};
 /// The position of a claim's node in the queue.
 pub(super) enum NodePosition {
     Holds,
-    Waits {
-        first: ContenderNode,
-        /// The claim's turn can come when one of these has left.
-        watched: Vec<ContenderNode>,
-        holder: Option<ClaimState>,
-        position: u32,
-    },
+    Waits(QueueBlockers),
     /// The claim's node does not exist.
     Gone,
     /// A contender left meanwhile: the queue has to be listed again.
     Changed,
+}
+
+/// The contenders that a claim waits for.
+pub(super) struct QueueBlockers {
+    pub(super) first: ContenderNode,
+    /// The claim's turn can come when one of these has left.
+    pub(super) watched: Vec<ContenderNode>,
+    pub(super) holder: Option<ClaimState>,
+    /// The number of contenders before the claim.
+    pub(super) position: u32,
 }
 
 impl Shared {
@@ -105,7 +109,7 @@ impl Shared {
         let position = all.iter().filter(is_before).count() as u32;
         let watched = contender_node::to_watch(&blockers, own).to_vec();
         let first = blockers.swap_remove(0);
-        Ok(NodePosition::Waits { first, watched, holder, position })
+        Ok(NodePosition::Waits(QueueBlockers { first, watched, holder, position }))
     }
 
     /// The result for a waiting claim whose position has not changed. `None`: the claim must list the
@@ -119,7 +123,7 @@ impl Shared {
         &self,
         session: &Session,
         node: &ClaimNode,
-        wait: WaitState,
+        wait: &WaitState,
     ) -> Result<Option<Busy>> {
         let read = |path: &String| NodeRequest::GetData { path: path.clone(), watch: false };
         let others = wait.nearest.iter().chain([&node.path]);
@@ -127,7 +131,7 @@ impl Shared {
         let sent = requests.iter().map(|request| (request.clone(), None)).collect();
         let mut replies = session.send_all(sent).await.into_iter().zip(&requests);
         let first = replies.next().ok_or_else(protocol_error)?.0;
-        let mut busy = wait.busy;
+        let mut busy = wait.busy.clone();
         // The number of contenders that left meanwhile is not known.
         busy.position = None;
         if first.is_err() {

@@ -114,7 +114,7 @@ impl NodeRequest {
     /// A heartbeat: a `sync`, which the leader answers through the connected server. So the leader learns
     /// that the session lives, and the server is up to date afterwards. A `ping` would not do: a server
     /// answers it alone, also if it was cut off from the leader and the leader has long ended the session.
-    pub(in super::super) fn heartbeat() -> Self {
+    pub(super) fn heartbeat() -> Self {
         Self::Sync { path: "/".to_owned() }
     }
 
