@@ -1,11 +1,12 @@
-//! From a lock's name to the path of its node, and back.
+//! The path of a lock's node, and the name of the lock at a path.
 //!
-//! A plain name is its own path, so that Curator and kazoo lock the same node: `orders/42` is `<chroot>/orders/42`. What a
-//! path cannot hold, or what would be taken for something else, is written as `%XX`; an empty segment is a lone `%`.
+//! A plain name is its own path, so that Curator and kazoo lock the same node: `orders/42` is
+//! `<chroot>/orders/42`. Characters that a path cannot have, or that would make it ambiguous, are written as
+//! `%XX`. An empty segment is a lone `%`.
 
 use percent_encoding::percent_decode_str;
 
-use super::node::Kind;
+use super::node_kind::NodeKind;
 use crate::LockName;
 
 /// The path below the chroot, one node per segment of the name.
@@ -13,14 +14,15 @@ pub(super) fn path_of(name: &LockName) -> String {
     let mut path = String::with_capacity(name.as_str().len() + 8);
     for (number, segment) in name.as_str().split('/').enumerate() {
         path.push('/');
-        // The server keeps what is its own below this one.
+        // The server's own nodes are below `/zookeeper`.
         let is_reserved = number == 0 && segment == "zookeeper";
         write_segment(&mut path, segment, is_reserved);
     }
     path
 }
 
-/// The name as one node: a node that ends with its session cannot have children, so nested names must not nest here.
+/// The path as one node below the chroot, for ephemeral nodes: they cannot have children, so the nodes of
+/// nested names must not be nested.
 pub(super) fn flat_path_of(name: &LockName) -> String {
     let mut path = String::from("/");
     for (number, segment) in name.as_str().split('/').enumerate() {
@@ -32,7 +34,7 @@ pub(super) fn flat_path_of(name: &LockName) -> String {
     path
 }
 
-/// The name whose path this is; `None` if it is no name's.
+/// The name that [`path_of`] maps to this path. `None`: no name does.
 pub(super) fn name_of(path: &str) -> Option<LockName> {
     let decoded = path.strip_prefix('/')?.split('/').map(|segment| match segment {
         "%" => Some(String::new()),
@@ -42,7 +44,7 @@ pub(super) fn name_of(path: &str) -> Option<LockName> {
     (path_of(&name) == path).then_some(name)
 }
 
-/// The name whose flat path this is.
+/// The name that [`flat_path_of`] maps to this path.
 pub(super) fn flat_name_of(path: &str) -> Option<LockName> {
     let text = path.strip_prefix('/')?.replace("%2F", "/");
     let segments = text.split('/').map(|segment| match segment {
@@ -58,8 +60,8 @@ fn write_segment(path: &mut String, segment: &str, is_reserved: bool) {
         return path.push('%');
     }
     let dots = segment == "." || segment == "..";
-    // A lock below another must not look like one that waits for it.
-    let is_like_a_claim = Kind::of(segment).is_some_and(|(kind, _)| kind != Kind::Unknown);
+    // A lock whose name extends another's must not look like a claim to that one.
+    let is_like_a_claim = NodeKind::parse(segment).is_some_and(|(kind, _)| kind != NodeKind::Unknown);
     let last = segment.char_indices().next_back().map_or(0, |(at, _)| at);
     for (at, c) in segment.char_indices() {
         let first_or_last = (is_reserved && at == 0) || (is_like_a_claim && at == last);
@@ -72,7 +74,8 @@ fn write_segment(path: &mut String, segment: &str, is_reserved: bool) {
     }
 }
 
-/// The escape itself, and what the server refuses: it looks at 16 bits at a time, so everything beyond them too.
+/// The escape character, and characters that the server rejects. It checks UTF-16 units, so it rejects all
+/// characters beyond 16 bits.
 fn is_forbidden(c: char) -> bool {
     matches!(c, '%' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
@@ -110,7 +113,7 @@ mod tests {
             assert_eq!(flat_name_of(&flat_path_of(&name)), Some(name));
         }
         for unexpected in ["/a/", "//", "/%2", "/a%62", "/a/%41", "a", "/zookeeper"] {
-            assert_eq!(name_of(unexpected), None, "{unexpected} is no name's path");
+            assert_eq!(name_of(unexpected), None, "{unexpected} is not the path of a name");
         }
     }
 
