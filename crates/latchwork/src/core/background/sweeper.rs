@@ -9,33 +9,32 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Core;
-use super::finish::Finish;
-use super::local::Untended;
+use super::release::{ReleasePending, hand_back};
 use crate::clock::Clock;
-use crate::poison::lock_ignoring_poison;
+use crate::core::Core;
+use crate::core::queue::Turn;
 
-/// The interval between checks while tasks of this client need locks that others of them keep. A turn is
-/// taken back at the second check, a duty at the third.
+/// The interval between checks while tasks of this client need locks that other tasks of it keep. A turn is
+/// taken back at the second check, a request at the third.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts the sweeper unless it runs. It ends by itself once there is nothing to check.
-pub(super) fn start(core: &Arc<Core>) {
+pub(in crate::core) fn start(core: &Arc<Core>) {
     // On tokio's clock there is no thread to run it.
     if !core.clock.lives_in_the_runtime() && core.background.begin_sweeping() {
-        core.background.spawn_unawaited(sweep(Running(Arc::downgrade(core)), core.clock));
+        core.background.spawn_unawaited(run(Sweeping(Arc::downgrade(core)), core.clock));
     }
 }
 
-async fn sweep(mut running: Running, clock: Clock) {
+async fn run(mut sweeping: Sweeping, clock: Clock) {
     loop {
         clock.sleep_until(clock.now().after(INTERVAL)).await;
-        let Some(core) = running.0.upgrade() else { return };
-        if !look_around(&core) {
+        let Some(core) = sweeping.0.upgrade() else { return };
+        if !sweep(&core) {
             core.background.end_sweeping();
             // A task that started to wait in between saw the sweeper running.
-            if !is_contended(&core) || !core.background.begin_sweeping() {
-                running.0 = Weak::new();
+            if !core.queues.is_contended() || !core.background.begin_sweeping() {
+                sweeping.0 = Weak::new();
                 return;
             }
         }
@@ -44,9 +43,9 @@ async fn sweep(mut running: Running, clock: Clock) {
 
 /// Its drop marks the sweeper as stopped, even if the task never ran, its runtime ended, or it panicked.
 /// Weak: the sweeper must not keep the client open.
-struct Running(Weak<Core>);
+struct Sweeping(Weak<Core>);
 
-impl Drop for Running {
+impl Drop for Sweeping {
     fn drop(&mut self) {
         if let Some(core) = self.0.upgrade() {
             core.background.end_sweeping();
@@ -54,24 +53,22 @@ impl Drop for Running {
     }
 }
 
-/// Checks every shard. Returns whether there is anything to check again.
-fn look_around(core: &Arc<Core>) -> bool {
-    let mut untended = Untended::default();
-    for shard in core.local.shards() {
-        lock_ignoring_poison(shard).look_around(&mut untended);
+/// Checks the queue of every name. Returns whether there is anything to check again.
+fn sweep(core: &Arc<Core>) -> bool {
+    let untended = core.queues.sweep();
+    for (name, turn) in untended.turns {
+        match turn {
+            Turn::Drive(right) => hand_back(core, &name, right),
+            // Its drop passes the lock to the next task.
+            Turn::Pass(held) => drop(held),
+        }
     }
-    // With no shard locked: a dropped turn goes to the next task, and a woken task may run any code.
-    drop(untended.turns);
-    for duty in untended.duties.into_iter().filter(|duty| duty.take_over()) {
-        let claim = duty.claim.clone();
+    for request in untended.requests.into_iter().filter(|request| request.take_over()) {
+        let claim = request.claim.clone();
         // The server may still carry out its last request at any time.
         let strays = Some(core.clock.now().after(claim.ttl));
-        let finish = Finish::new(core.clone(), claim.name.clone(), duty.part, strays);
-        finish.with_pending(duty.pending_release()).release_in_background(claim);
+        let release = ReleasePending::new(core.clone(), claim.name.clone(), request.role, strays);
+        release.with_pending(request.pending_release()).release_in_background(claim);
     }
     untended.is_contended
-}
-
-fn is_contended(core: &Core) -> bool {
-    core.local.shards().iter().any(|shard| lock_ignoring_poison(shard).is_contended())
 }

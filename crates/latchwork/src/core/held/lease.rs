@@ -1,24 +1,16 @@
-//! The pure life of a held claim: when it must be renewed, when it stops being certain. No I/O, no clock of its own.
+//! The lease of a held claim: when it must be renewed, and when it stops being certain. Pure: no I/O, no clock of its own.
 
 use std::time::Duration;
 
-use super::defaults;
 use crate::Loss;
 use crate::clock::Moment;
+use crate::core::defaults;
+use crate::core::terms::LeaseTerms;
 use crate::engine::{Renewal, Valid};
 
-/// What a task wants of its lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseTerms {
-    pub(crate) ttl: Duration,
-    pub(crate) stop_margin: Option<Duration>,
-    /// How long one guard may hold, however well renewals go.
-    pub(crate) max_hold: Option<Duration>,
-}
-
-/// The deadline of one held claim. Once lost, it stays lost.
+/// The lease of one held claim, as this side may rely on it. Once lost, it stays lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lease {
+pub(crate) struct LocalLease {
     terms: LeaseTerms,
     /// From when the lease is counted.
     start: Moment,
@@ -31,7 +23,7 @@ pub(crate) struct Lease {
     lost: Option<Loss>,
 }
 
-impl Lease {
+impl LocalLease {
     /// A claim granted by the answer to a request sent at `sent`.
     pub(crate) fn granted(valid: Valid, sent: Moment, now: Moment, terms: LeaseTerms) -> Self {
         let (start, deadline, margin_at, limit) = (sent, sent, sent, Moment::NEVER);
@@ -41,7 +33,7 @@ impl Lease {
         lease
     }
 
-    /// Another guard holds from now on.
+    /// Another guard holds the claim from now on.
     pub(crate) fn begin_turn(&mut self, now: Moment) {
         self.limit = self.terms.max_hold.map_or(Moment::NEVER, |most| now.after(most));
     }
@@ -66,14 +58,14 @@ impl Lease {
         self.margin_at.min(self.limit)
     }
 
-    /// Why the claim is lost, if it is. Reads the given time every time it is asked.
+    /// Why the claim is lost at `now`, if it is. The loss is remembered.
     pub(crate) fn loss(&mut self, now: Moment) -> Option<Loss> {
-        self.lost = self.judged(now);
+        self.lost = self.loss_at(now);
         self.lost
     }
 
-    /// The same, not remembered.
-    pub(crate) fn judged(&self, now: Moment) -> Option<Loss> {
+    /// Why the claim is lost at `now`, if it is. The loss is not remembered.
+    pub(crate) fn loss_at(&self, now: Moment) -> Option<Loss> {
         self.lost.or(match now {
             // No clock of this boot goes back: the process was moved to another.
             now if now < self.start => Some(Loss::Copied),
@@ -84,12 +76,12 @@ impl Lease {
         })
     }
 
-    /// Why it was found lost, if it was; whoever wants to know how it stands now asks for the [`Lease::loss`].
+    /// The remembered loss, if there is one. [`LocalLease::loss`] also checks the time.
     pub(crate) fn found_lost(&self) -> Option<Loss> {
         self.lost
     }
 
-    /// It is lost for a reason that no engine tells.
+    /// The claim is lost for a reason that no engine reports.
     pub(crate) fn lose(&mut self, why: Loss) {
         self.lost.get_or_insert(why);
     }
@@ -97,28 +89,28 @@ impl Lease {
     /// When to send the next renewal. `jitter` is any byte, drawn at random.
     pub(crate) fn renew_at(&self, now: Moment, jitter: u8) -> Moment {
         if self.at_risk {
-            // Again soon, and sooner the less time there is, but never past the deadline.
+            // Retry soon, and sooner the less time there is, but never past the deadline.
             return now.after(self.stop_at().since(now).min(self.terms.ttl) / 8);
         }
-        // In whole nanoseconds: every lock comes by here.
+        // In whole nanoseconds, which is cheap: this runs for every lock.
         let interval = nanos(self.span()) / u64::from(defaults::RENEW_AFTER);
         let spread = interval / u64::from(defaults::RENEW_JITTER);
         let late = spread.saturating_mul(2 * u64::from(jitter)) / 255;
         self.start.after(Duration::from_nanos(interval - spread + late)).min(self.stop_at())
     }
 
-    /// How long one renewal request may take, so that there is time for another. However soon `max_hold` is over: others
-    /// are renewed by the same request.
-    pub(crate) fn patience(&self, now: Moment) -> Duration {
+    /// How long one renewal request may take, so that there is time for another. `max_hold` does not shorten it, because other
+    /// claims are renewed by the same request.
+    pub(crate) fn renewal_timeout(&self, now: Moment) -> Duration {
         (self.span() / defaults::RENEW_WITHIN).min(self.margin_at.since(now) / 2)
     }
 
-    /// What was granted. A claim bound to its session has no end, and is looked after as if it had its ttl.
+    /// The granted span. A claim bound to its session has no end, and is renewed as if it had its ttl.
     fn span(&self) -> Duration {
         self.deadline.since(self.start).min(self.terms.ttl)
     }
 
-    /// Takes in the answer to a renewal sent at `sent`; `None` if there was none.
+    /// Applies the answer to a renewal that was sent at `sent`. `None`: there was no answer.
     pub(crate) fn renewed(&mut self, sent: Moment, now: Moment, answer: Option<Renewal>) {
         if self.loss(now).is_some() {
             return; // A late answer never brings a lost claim back to life.
@@ -149,8 +141,8 @@ mod tests {
         Moment::from_micros(millis * 1_000)
     }
 
-    fn lease() -> Lease {
-        Lease::granted(Valid::For(TTL), at(1_000), at(1_200), TERMS)
+    fn lease() -> LocalLease {
+        LocalLease::granted(Valid::For(TTL), at(1_000), at(1_200), TERMS)
     }
 
     #[test]
@@ -203,22 +195,25 @@ mod tests {
 
     #[test]
     fn a_short_hand_over_lease_leaves_room_to_work() {
-        let lease = Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TERMS);
+        let lease = LocalLease::granted(Valid::Until(at(4_000)), at(10), at(1_000), TERMS);
         assert_eq!(lease.stop_at(), at(3_700));
         let terms = LeaseTerms { stop_margin: Some(Duration::from_secs(60)), ..TERMS };
-        let asked = Lease::granted(Valid::Until(at(4_000)), at(10), at(1_000), terms);
-        assert_eq!(asked.stop_at(), at(2_500), "a wish for more margin never takes more than half");
+        let asked = LocalLease::granted(Valid::Until(at(4_000)), at(10), at(1_000), terms);
+        assert_eq!(asked.stop_at(), at(2_500), "a requested margin never takes more than half");
     }
 
     #[test]
     fn however_well_renewals_go_a_guard_holds_no_longer_than_it_wanted() {
         let terms = LeaseTerms { max_hold: Some(Duration::from_secs(30)), ..TERMS };
-        let mut lease = Lease::granted(Valid::For(TTL), at(1_000), at(1_000), terms);
+        let mut lease = LocalLease::granted(Valid::For(TTL), at(1_000), at(1_000), terms);
         for millis in (4_000..=28_000).step_by(3_000) {
             lease.renewed(at(millis), at(millis), Some(Renewal::Kept(Valid::For(TTL))));
         }
         assert_eq!(lease.loss(at(30_999)), None);
-        assert!(lease.patience(at(30_999)) > Duration::from_secs(1), "others wait for the same renewal");
+        assert!(
+            lease.renewal_timeout(at(30_999)) > Duration::from_secs(1),
+            "others wait for the same renewal"
+        );
         assert_eq!(lease.clone().loss(at(31_000)), Some(Loss::HeldTooLong));
         lease.begin_turn(at(30_999));
         assert_eq!(
@@ -237,10 +232,10 @@ mod tests {
 
     #[test]
     fn a_claim_bound_to_its_session_has_no_end_and_is_still_looked_after() {
-        let mut lease = Lease::granted(Valid::Until(Moment::NEVER), at(1), at(1), TERMS);
+        let mut lease = LocalLease::granted(Valid::Until(Moment::NEVER), at(1), at(1), TERMS);
         assert_eq!(lease.renew_at(at(1), 0), at(1).after(TTL / 3 - TTL / 30));
         assert_eq!(lease.loss(at(1_000_000_000_000)), None);
-        assert!(lease.patience(at(1)) <= TTL);
+        assert!(lease.renewal_timeout(at(1)) <= TTL);
         lease.renewed(at(5), at(5), None);
         assert!(lease.renew_at(at(5), 0) <= at(5).after(TTL));
         lease.renewed(at(6), at(6), Some(Renewal::Lost(Loss::Revoked)));

@@ -1,4 +1,13 @@
-//! Drives one attempt: the shell of I/O around the pure machine.
+//! One attempt to get a lock: the I/O around the pure state machine.
+//!
+//! This room uses `queue`, `background` and `held`. None of them calls it.
+
+mod machine;
+#[cfg(all(test, feature = "memory"))]
+mod tests;
+mod ticket;
+mod turn;
+mod wait_report;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,27 +15,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::grip::Grip;
-use super::lease::Lease;
-use super::local::{Stood, stand_in_line};
-use super::machine::{Attempt, End, Failed, Step};
-use super::request::Request;
-use super::shield::{Shield, Work};
-use super::turn::Turn;
-use super::watched::Watched;
-use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
+use self::machine::{AcquireAttempt, End, Failed, NextStep};
+use self::ticket::Ticket;
+use self::turn::{QueueOutcome, wait_turn};
+use self::wait_report::WaitReport;
+use super::background::{LimitedRequest, Shield, ShieldedWork, may_hold_until};
+use super::held::LocalLease;
+use super::queue::LocalBlocker;
+use super::terms::{LockTerms, WaitUntil};
+use super::{Core, HeldClaim, defaults};
 use crate::clock::Moment;
 use crate::engine::{Answer, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
-/// What an attempt came to.
-pub(crate) enum Outcome {
+/// The end of an attempt.
+pub(crate) enum AcquireOutcome {
     /// The lock is held.
-    Held(Grip),
-    /// It was not to be had within the caller's patience.
+    Held(HeldClaim),
+    /// The attempt did not get the lock within the caller's wait limit.
     NotHeld {
-        /// Why not.
-        holder: Holder,
+        /// The reason.
+        blocker: Blocker,
         /// Until when this attempt may hold it all the same, if its claim could not be withdrawn.
         left: Option<Moment>,
     },
@@ -34,10 +43,10 @@ pub(crate) enum Outcome {
 
 /// The reason why an attempt did not get the lock.
 #[derive(Debug)]
-pub(crate) enum Holder {
+pub(crate) enum Blocker {
     /// Another client, if the engine names it.
     Elsewhere(Option<Note>),
-    /// Nobody: the server grants no locks now, and the note says why.
+    /// The server grants no locks now, and the note says why.
     Quarantine(Option<Note>),
     /// A task of this client holds it.
     Task,
@@ -45,47 +54,62 @@ pub(crate) enum Holder {
     WaitingTask,
 }
 
-/// Gets the lock, or gives up within `patience` and leaves nothing behind, also when dropped at any await.
+impl From<LocalBlocker> for Blocker {
+    fn from(blocker: LocalBlocker) -> Self {
+        match blocker {
+            LocalBlocker::Holder => Self::Task,
+            LocalBlocker::Waiter => Self::WaitingTask,
+        }
+    }
+}
+
+/// Gets the lock, or gives up at the wait limit and leaves nothing behind, also when dropped at any await.
 pub(crate) async fn acquire(
     core: &Arc<Core>,
     name: &LockName,
-    terms: &Arc<Terms>,
-    patience: Patience,
-) -> Result<Outcome> {
-    let mut watched = Watched::new(core, name, patience);
-    let outcome = core.telemetry.around(name, attempt(&mut watched, terms)).await;
-    watched.ended(&outcome);
+    terms: &Arc<LockTerms>,
+    wait: WaitUntil,
+) -> Result<AcquireOutcome> {
+    let mut report = WaitReport::new(core, name, wait);
+    let outcome = core.telemetry.around(name, attempt(&mut report, terms)).await;
+    report.ended(&outcome);
     outcome
 }
 
-async fn attempt(watched: &mut Watched<'_>, terms: &Arc<Terms>) -> Result<Outcome> {
+async fn attempt(report: &mut WaitReport<'_>, terms: &Arc<LockTerms>) -> Result<AcquireOutcome> {
     loop {
-        match stand_in_line(watched, terms).await? {
-            // Boxed, so that the many who only stand in line stay small.
-            Stood::Turn(Turn::Drive(ticket)) => {
-                if let Some(outcome) = Box::pin(drive(watched, ticket, terms)).await? {
+        match wait_turn(report, terms).await? {
+            // Boxed, so that the many tasks that only wait in line stay small.
+            QueueOutcome::Drive(ticket) => {
+                if let Some(outcome) = Box::pin(drive(report, ticket, terms)).await? {
                     return Ok(outcome);
                 }
             }
-            Stood::Turn(Turn::Pass(grip)) if grip.hold().lease_loss_now().is_none() => {
-                return Ok(Outcome::Held(grip));
+            QueueOutcome::Held(held) if held.lease().lease_loss_now().is_none() => {
+                return Ok(AcquireOutcome::Held(held));
             }
-            // Lost on the way, while this task was kept from running: given back, and stood for again.
-            Stood::Turn(Turn::Pass(_)) => {}
-            Stood::InVain(holder) => return Ok(Outcome::NotHeld { holder, left: None }),
+            // Lost on the way, while this task was kept from running: it is released, and the task queues again.
+            QueueOutcome::Held(_) => {}
+            QueueOutcome::Blocked(blocker) => {
+                return Ok(AcquireOutcome::NotHeld { blocker: blocker.into(), left: None });
+            }
         }
     }
 }
 
 /// `None` if this task was not polled for so long that other tasks went on without it. It must then queue
 /// again.
-async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> Result<Option<Outcome>> {
-    let (core, patience) = (watched.core, watched.patience);
-    let claim = ticket.claim(terms, patience);
-    ticket.let_readers_finish(terms, patience).await;
+async fn drive(
+    report: &mut WaitReport<'_>,
+    mut ticket: Ticket,
+    terms: &LockTerms,
+) -> Result<Option<AcquireOutcome>> {
+    let (core, wait) = (report.core, report.wait);
+    let claim = ticket.claim(terms, wait);
+    ticket.let_readers_finish(terms, wait).await;
     let [jitter, ..] = *claim.id.as_bytes();
     let mut now = core.clock.now();
-    let (mut attempt, mut step) = Attempt::new(patience, terms.lease, jitter, now);
+    let (mut attempt, mut step) = AcquireAttempt::new(wait, terms.lease, jitter, now);
     let mut busy = None;
     // The newest failure since the last answer to a claim.
     let mut failure = None;
@@ -94,15 +118,15 @@ async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> 
             return Ok(None);
         }
         step = match step {
-            Step::Ask => {
-                attempt.asking(now);
-                let asking = ask(core, &claim, ticket, now);
-                let asked = match attempt.answer_by() {
-                    None => Some(asking.await),
-                    // Boxed, like all that a free lock does not need: this future is allocated for every claim.
-                    Some(limit) => Box::pin(core.until(limit, asking)).await,
+            NextStep::Claim => {
+                attempt.sending(now);
+                let request = send_claim(core, &claim, ticket, now);
+                let answered = match attempt.answer_by() {
+                    None => Some(request.await),
+                    // Boxed, like everything that a free lock does not need: this future is allocated for every claim.
+                    Some(limit) => Box::pin(core.until(limit, request)).await,
                 };
-                let Some((answer, returned)) = asked else {
+                let Some((answer, returned)) = answered else {
                     // The ticket went into the background with the claim, and undoes it when that ends.
                     let left = Some(may_hold_until(&claim, attempt.ends_by()));
                     return Err(complete(super::no_answer_in_time(), left, core, &claim));
@@ -111,12 +135,12 @@ async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> 
                 now = core.clock.now();
                 let step = attempt.answered(now, answer.as_ref().map_err(failed));
                 let (waits, was_failing) =
-                    (matches!(step, Step::Wait(_) | Step::Pause(_)), failure.is_some());
+                    (matches!(step, NextStep::Wait(_) | NextStep::Pause(_)), failure.is_some());
                 failure = match answer {
                     Ok(Answer::Granted(_)) => None,
                     Ok(Answer::Busy(answer)) => {
                         if waits {
-                            watched.busy(terms, &answer, busy.as_deref(), was_failing);
+                            report.busy(terms, &answer, busy.as_deref(), was_failing);
                         }
                         busy = Some(answer);
                         None
@@ -124,43 +148,44 @@ async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> 
                     Err(error) => {
                         if waits {
                             let since = attempt.failing_since().unwrap_or(now);
-                            watched.failing(terms, &error, since, !was_failing);
+                            report.failing(terms, &error, since, !was_failing);
                         }
                         Some(error)
                     }
                 };
                 step
             }
-            Step::Wait(until) => {
-                let wake = Box::pin(wait(core, &mut ticket, &claim, busy.as_deref(), until)).await;
+            NextStep::Wait(until) => {
+                let wake = Box::pin(wait_for_wake(core, &mut ticket, &claim, busy.as_deref(), until)).await;
                 now = core.clock.now();
                 attempt.woken(now, wake.as_ref().map(|wake| wake.as_ref().map_err(failed)))
             }
-            Step::Pause(until) => {
+            NextStep::Pause(until) => {
                 Box::pin(ticket.run(core.clock.sleep_until(until))).await;
                 now = core.clock.now();
                 attempt.woken(now, None)
             }
-            Step::Hold { token, mut lease } => {
+            NextStep::Hold { token, mut lease } => {
                 if lease.deadline() < now.after(defaults::less_drift(terms.at_least)) {
                     now = Box::pin(ticket.run(lengthen(core, &claim, &mut lease))).await;
                 }
                 if let Some(why) = lease.found_lost() {
-                    let is_undone = Box::pin(ticket.withdraw_lost()).await;
-                    let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
+                    let is_withdrawn = Box::pin(ticket.withdraw_lost()).await;
+                    let left = (!is_withdrawn).then(|| may_hold_until(&claim, core.clock.now()));
                     let message = format!("it was granted, and lost before it could be kept: {why}");
                     return Err(complete(Error::new(ErrorKind::Lost, message), left, core, &claim));
                 }
-                return Ok(Tenure::begin(ticket, token, lease, terms, now).map(Outcome::Held));
+                let begin = |granted| HeldClaim::begin(granted, token, lease, terms, now);
+                return Ok(ticket.into_granted().map(begin).map(AcquireOutcome::Held));
             }
-            Step::Undo(end) => {
-                let is_undone = Box::pin(ticket.withdraw()).await;
-                let left = (!is_undone).then(|| may_hold_until(&claim, core.clock.now()));
+            NextStep::Withdraw(end) => {
+                let is_withdrawn = Box::pin(ticket.withdraw()).await;
+                let left = (!is_withdrawn).then(|| may_hold_until(&claim, core.clock.now()));
                 return give_up(end, busy, failure, left)
                     .map(Some)
                     .map_err(|error| complete(error, left, core, &claim));
             }
-            Step::Stop(end) => {
+            NextStep::Stop(end) => {
                 ticket.forget_claim();
                 return give_up(end, busy, failure, None)
                     .map(Some)
@@ -170,34 +195,34 @@ async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> 
     }
 }
 
-/// A lock that was handed over has a short lease until its first renewal. If it is to be kept for a while, that is too short
-/// for who might crash until then. Returns when that was.
-async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut Lease) -> Moment {
+/// Renews a lock that was handed over, because its lease is short until its first renewal. A lock that is to be kept for a
+/// while needs a lease that outlives a crash of its holder. Returns the time of the answer.
+async fn lengthen(core: &Core, claim: &Arc<Claim>, lease: &mut LocalLease) -> Moment {
     let sent = core.clock.now();
     let renewing = core.engine.clone().renew(vec![claim.clone()]);
-    let answers = core.until(sent.after(lease.patience(sent)), renewing).await;
+    let answers = core.until(sent.after(lease.renewal_timeout(sent)), renewing).await;
     let now = core.clock.now();
     lease.renewed(sent, now, answers.and_then(|answers| answers.into_iter().next()?.ok()));
     now
 }
 
-/// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then undoes it. It ends also
-/// when the engine never answers, or nobody in this client would get the lock again.
-fn ask(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket, now: Moment) -> Shield<Asking> {
+/// One `claim`, shielded: if the caller goes away, the request still ends, and the ticket then releases the claim. The
+/// request also ends when the engine never answers; otherwise no task of this client would get the lock again.
+fn send_claim(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket, now: Moment) -> Shield<ClaimRequest> {
     let request = core.answer(core.engine.clone().claim(claim.clone()), now);
     let was_sent = ticket.sends();
-    Shield::new(core, Asking { request, ticket: Some(ticket), was_sent })
+    Shield::new(core, ClaimRequest { request, ticket: Some(ticket), was_sent })
 }
 
 /// A claim under way.
-struct Asking {
-    request: Request<Answer>,
+struct ClaimRequest {
+    request: LimitedRequest<Answer>,
     ticket: Option<Ticket>,
     /// Whether the server may know the claim from an earlier request.
     was_sent: bool,
 }
 
-impl Future for Asking {
+impl Future for ClaimRequest {
     type Output = (Result<Answer>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -222,7 +247,7 @@ impl Future for Asking {
     }
 }
 
-impl Work for Asking {
+impl ShieldedWork for ClaimRequest {
     const ADOPTED_LIMIT: Duration = defaults::REQUEST_LIMIT;
 
     fn abandoned(&mut self) {
@@ -230,7 +255,7 @@ impl Work for Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for ClaimRequest {
     fn drop(&mut self) {
         // The claim was sent, and the server may still carry it out after the ticket's release.
         if let Some(ticket) = &mut self.ticket {
@@ -240,7 +265,7 @@ impl Drop for Asking {
 }
 
 /// One `wait`; `None` if it took until `until`. It may be dropped at any point (C6), so it needs no shield.
-async fn wait(
+async fn wait_for_wake(
     core: &Core,
     ticket: &mut Ticket,
     claim: &Arc<Claim>,
@@ -253,7 +278,7 @@ async fn wait(
 }
 
 fn failed(error: &Error) -> Failed {
-    Failed { effect: error.effect(), passing: error.kind() == ErrorKind::Unreachable }
+    Failed { effect: error.effect(), is_transient: error.kind() == ErrorKind::Unreachable }
 }
 
 fn give_up(
@@ -261,13 +286,14 @@ fn give_up(
     busy: Option<Box<Busy>>,
     failure: Option<Error>,
     left: Option<Moment>,
-) -> Result<Outcome> {
+) -> Result<AcquireOutcome> {
     match (end, failure) {
         (End::Busy | End::TimedOut, None) => {
             let is_quarantine = busy.as_ref().is_some_and(|busy| busy.quarantine.is_some());
             let holder = busy.and_then(|busy| busy.holder).map(|holder| holder.note);
-            let holder = if is_quarantine { Holder::Quarantine(holder) } else { Holder::Elsewhere(holder) };
-            Ok(Outcome::NotHeld { holder, left })
+            let blocker =
+                if is_quarantine { Blocker::Quarantine(holder) } else { Blocker::Elsewhere(holder) };
+            Ok(AcquireOutcome::NotHeld { blocker, left })
         }
         (End::TooLate, _) => {
             let message = "the engine answered too late for this ttl; raise ttl or look at the engine's load";
@@ -278,14 +304,7 @@ fn give_up(
     }
 }
 
-/// Until when this attempt's claim may hold the lock, if it cannot be undone. The server counts the ttl from
-/// the moment at which it carries out the request. The request was given up by `given_up`, and may be granted
-/// at the very end of the claim's place in the queue.
-pub(super) fn may_hold_until(claim: &Claim, given_up: Moment) -> Moment {
-    claim.lease_over(given_up.after(defaults::LATE + claim.wait_lease))
-}
-
-/// Says what is left behind: `left` until then at the longest, or nothing at all.
+/// Completes the error: the claim may be left behind until `left` at the latest, or nothing is left.
 fn complete(error: Error, left: Option<Moment>, core: &Core, claim: &Claim) -> Error {
     match left {
         Some(until) => error.with_effect(Effect::Unknown).may_be_held(until, core.clock.now()),

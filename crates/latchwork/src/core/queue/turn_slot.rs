@@ -1,34 +1,33 @@
-//! The turn of a task in the queue of its client, and the slot in which the turn is offered.
+//! The slot in which a waiting task is offered its turn.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use super::grip::Grip;
-use super::ticket::Ticket;
+use super::DriveRight;
 use crate::poison::lock_ignoring_poison;
 
 /// The value that a task receives when its turn comes.
-pub(crate) enum Turn {
+#[must_use]
+pub(crate) enum Turn<H> {
     /// The task must get the lock from the server.
-    Drive(Ticket),
-    /// The task receives the held lock.
-    Pass(Grip),
+    Drive(DriveRight),
+    /// The task receives the held claim.
+    Pass(H),
 }
 
 /// The slot for the turn of one waiting task. The task takes the turn when it is polled. Until then the turn
 /// can be taken back, because that task may never be polled again.
-#[derive(Default)]
-pub(super) struct TurnSlot {
-    state: Mutex<State>,
+pub(in crate::core) struct TurnSlot<H> {
+    state: Mutex<SlotState<H>>,
     /// Whether the slot has a turn. Readable without the mutex.
     is_offered: AtomicBool,
 }
 
-enum State {
+enum SlotState<H> {
     Waiting(Option<Waker>),
     Offered {
-        turn: Turn,
+        turn: Turn<H>,
         /// Whether the sweeper has already found the turn untaken once.
         seen: bool,
     },
@@ -37,36 +36,36 @@ enum State {
     Closed,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self::Waiting(None)
-    }
-}
-
 /// The content of the slot when its task is gone.
-pub(super) enum Closed {
+pub(in crate::core) enum ClosedSlot<H> {
     /// A turn that the task did not take.
-    WithTurn(Turn),
+    WithTurn(Turn<H>),
     /// The turn was taken back, perhaps after the task was looked up among the stalled ones.
     Stalled,
     Empty,
 }
 
 /// The content of the slot when its task is polled.
-pub(super) enum Found {
-    Turn(Turn),
+pub(in crate::core) enum SlotEvent<H> {
+    Turn(Turn<H>),
     /// The task was not polled in time, and must queue again.
     Stalled,
 }
 
-impl TurnSlot {
+impl<H> Default for TurnSlot<H> {
+    fn default() -> Self {
+        Self { state: Mutex::new(SlotState::Waiting(None)), is_offered: AtomicBool::new(false) }
+    }
+}
+
+impl<H> TurnSlot<H> {
     /// Puts the turn into the slot. Only for a waiting task. Returns its waker, which must be woken after all
     /// mutexes are unlocked.
-    pub(super) fn offer(&self, turn: Turn) -> Option<Waker> {
+    pub(super) fn offer(&self, turn: Turn<H>) -> Option<Waker> {
         let mut state = lock_ignoring_poison(&self.state);
         self.is_offered.store(true, Ordering::Release);
-        match std::mem::replace(&mut *state, State::Offered { turn, seen: false }) {
-            State::Waiting(waker) => waker,
+        match std::mem::replace(&mut *state, SlotState::Offered { turn, seen: false }) {
+            SlotState::Waiting(waker) => waker,
             _ => unreachable!("only a waiting task is offered a turn"),
         }
     }
@@ -77,59 +76,59 @@ impl TurnSlot {
     }
 
     /// Takes back a turn that was found untaken twice.
-    pub(super) fn take_back(&self) -> Option<Turn> {
+    pub(super) fn take_back(&self) -> Option<Turn<H>> {
         let mut state = lock_ignoring_poison(&self.state);
         match &mut *state {
-            State::Offered { seen: seen @ false, .. } => {
+            SlotState::Offered { seen: seen @ false, .. } => {
                 *seen = true;
                 None
             }
-            State::Offered { .. } => self.take(&mut state, State::Stalled),
+            SlotState::Offered { .. } => self.take(&mut state, SlotState::Stalled),
             _ => None,
         }
     }
 
     /// Called when the task queues again.
     pub(super) fn wait_again(&self, waker: &Waker) {
-        *lock_ignoring_poison(&self.state) = State::Waiting(Some(waker.clone()));
+        *lock_ignoring_poison(&self.state) = SlotState::Waiting(Some(waker.clone()));
     }
 
     /// Called when the task is gone.
-    pub(super) fn close(&self) -> Closed {
+    pub(in crate::core) fn close(&self) -> ClosedSlot<H> {
         let mut state = lock_ignoring_poison(&self.state);
         self.is_offered.store(false, Ordering::Release);
-        let former = std::mem::replace(&mut *state, State::Closed);
+        let former = std::mem::replace(&mut *state, SlotState::Closed);
         drop(state);
         match former {
-            State::Offered { turn, .. } => Closed::WithTurn(turn),
-            State::Stalled => Closed::Stalled,
-            State::Waiting(_) | State::Closed => Closed::Empty,
+            SlotState::Offered { turn, .. } => ClosedSlot::WithTurn(turn),
+            SlotState::Stalled => ClosedSlot::Stalled,
+            SlotState::Waiting(_) | SlotState::Closed => ClosedSlot::Empty,
         }
     }
 
-    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Found> {
+    pub(in crate::core) fn poll(&self, context: &Context<'_>) -> Poll<SlotEvent<H>> {
         let mut state = lock_ignoring_poison(&self.state);
         match &mut *state {
-            State::Waiting(Some(waker)) if waker.will_wake(context.waker()) => Poll::Pending,
-            State::Waiting(waker) => {
+            SlotState::Waiting(Some(waker)) if waker.will_wake(context.waker()) => Poll::Pending,
+            SlotState::Waiting(waker) => {
                 let former = waker.replace(context.waker().clone());
                 drop(state);
                 // Dropped after the mutex is unlocked: dropping the last waker of a task may drop the task.
                 drop(former);
                 Poll::Pending
             }
-            State::Stalled => Poll::Ready(Found::Stalled),
-            _ => match self.take(&mut state, State::Closed) {
-                Some(turn) => Poll::Ready(Found::Turn(turn)),
+            SlotState::Stalled => Poll::Ready(SlotEvent::Stalled),
+            _ => match self.take(&mut state, SlotState::Closed) {
+                Some(turn) => Poll::Ready(SlotEvent::Turn(turn)),
                 None => unreachable!("polled after it was ready"),
             },
         }
     }
 
-    fn take(&self, state: &mut State, next: State) -> Option<Turn> {
+    fn take(&self, state: &mut SlotState<H>, next: SlotState<H>) -> Option<Turn<H>> {
         self.is_offered.store(false, Ordering::Release);
         match std::mem::replace(state, next) {
-            State::Offered { turn, .. } => Some(turn),
+            SlotState::Offered { turn, .. } => Some(turn),
             _ => None,
         }
     }

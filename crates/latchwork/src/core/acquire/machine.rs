@@ -1,43 +1,33 @@
-//! The pure life of one attempt to get a lock: what happened and when in, what to do next out.
+//! One attempt to get a lock, as a pure state machine: each event and its time go in, and the next step comes out.
 //!
 //! No I/O and no clock of its own, so that the test below can walk through every order of events.
 
 use std::time::Duration;
 
-use super::defaults;
-use super::lease::{Lease, LeaseTerms};
 use crate::Effect;
 use crate::clock::Moment;
+use crate::core::defaults;
+use crate::core::held::LocalLease;
+use crate::core::terms::{LeaseTerms, WaitUntil};
 use crate::engine::{Answer, Grant, Wake};
-
-/// Until when to wait for the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Only try.
-    None,
-    /// Wait until then.
-    Until(Moment),
-    /// Wait.
-    Endless,
-}
 
 /// One attempt.
 #[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    patience: Patience,
+pub(super) struct AcquireAttempt {
+    wait: WaitUntil,
     terms: LeaseTerms,
     /// When the newest answered claim was sent: grants count from here.
     answered: Moment,
     /// When the claim now under way was sent.
     sent: Moment,
-    /// The newest token the server named: a pushed grant at or below it is old news.
+    /// The newest token that the server reported: a pushed grant at or below it is outdated.
     floor: Option<u64>,
-    /// When the server wants to hear of this claim again.
+    /// When the claim must be sent again, as the server requested.
     again_at: Moment,
-    /// How long to pause after the next failed claim; some of it is up to `jitter`, or all clients would come back at once.
+    /// The pause after the next failed claim. A part of it depends on `jitter`, or all clients would come back at once.
     pause: Duration,
-    /// The same for waiting: that claims are answered says nothing of whether this side can listen.
-    deaf_pause: Duration,
+    /// The pause after the next failed `wait`. Claims may be answered while this side cannot listen.
+    wait_pause: Duration,
     jitter: u8,
     /// Since when claims have failed, without an answer in between.
     failing_since: Option<Moment>,
@@ -47,87 +37,87 @@ pub(crate) struct Attempt {
 
 /// How a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
+pub(super) struct Failed {
     /// Whether the server may have acted.
-    pub(crate) effect: Effect,
-    /// Whether to ask again may help.
-    pub(crate) passing: bool,
+    pub(super) effect: Effect,
+    /// Whether a retry may help.
+    pub(super) is_transient: bool,
 }
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(super) enum NextStep {
     /// Send `claim`.
-    Ask,
-    /// Call `wait`, until then at the latest.
+    Claim,
+    /// Call `wait`, with this time limit.
     Wait(Moment),
-    /// Do nothing until then: a request failed, and asking at once would be a storm.
+    /// Do nothing until then: a request failed, and retries without a pause would overload the server.
     Pause(Moment),
     /// The lock is held.
-    Hold { token: Option<u64>, lease: Lease },
-    /// Withdraw: release the claim blind, then report.
-    Undo(End),
+    Hold { token: Option<u64>, lease: LocalLease },
+    /// Release the claim blind, then report.
+    Withdraw(End),
     /// Nothing is left behind: report.
     Stop(End),
 }
 
 /// How an attempt ends without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Somebody else has it, and nobody wanted to wait.
+pub(super) enum End {
+    /// The lock is taken, and the caller does not wait.
     Busy,
     /// The wait limit passed.
     TimedOut,
     /// The engine failed.
     Failed,
-    /// The grant arrived when its lease was all but over.
+    /// The grant arrived when its lease was almost over.
     TooLate,
 }
 
-impl Attempt {
+impl AcquireAttempt {
     /// `jitter` is any byte, drawn at random.
-    pub(crate) fn new(patience: Patience, terms: LeaseTerms, jitter: u8, now: Moment) -> (Self, Step) {
+    pub(super) fn new(wait: WaitUntil, terms: LeaseTerms, jitter: u8, now: Moment) -> (Self, NextStep) {
         let attempt = Self {
-            patience,
+            wait,
             terms,
             answered: now,
             sent: now,
             floor: None,
             again_at: now,
             pause: defaults::FAILED_FIRST_PAUSE,
-            deaf_pause: defaults::FAILED_FIRST_PAUSE,
+            wait_pause: defaults::FAILED_FIRST_PAUSE,
             jitter,
             failing_since: None,
             has_strays: false,
         };
-        (attempt, Step::Ask)
+        (attempt, NextStep::Claim)
     }
 
     /// A claim is about to be sent.
-    pub(crate) fn asking(&mut self, now: Moment) {
+    pub(super) fn sending(&mut self, now: Moment) {
         self.sent = now;
     }
 
-    /// When the caller's patience ends, if that is before the claim under way does.
-    pub(crate) fn answer_by(&self) -> Option<Moment> {
-        let Patience::Until(end) = self.patience else { return None };
+    /// The caller's wait limit, if it comes before the limit of the claim under way.
+    pub(super) fn answer_by(&self) -> Option<Moment> {
+        let WaitUntil::Moment(end) = self.wait else { return None };
         let by = end.max(self.sent.after(defaults::REQUEST_LEAST));
-        // One that ends unanswered can be sent again.
+        // A claim that ends unanswered can be sent again.
         (by < self.ends_by()).then_some(by)
     }
 
-    /// When the first of the claims failed that failed since the last answer.
-    pub(crate) fn failing_since(&self) -> Option<Moment> {
+    /// The time of the first failure since the last answer to a claim.
+    pub(super) fn failing_since(&self) -> Option<Moment> {
         self.failing_since
     }
 
     /// When the claim now under way ends at the latest, also if its caller no longer waits for it.
-    pub(crate) fn ends_by(&self) -> Moment {
+    pub(super) fn ends_by(&self) -> Moment {
         self.sent.after(defaults::REQUEST_LIMIT)
     }
 
     /// The claim was answered, or failed.
-    pub(crate) fn answered(&mut self, now: Moment, answer: Result<&Answer, Failed>) -> Step {
+    pub(super) fn answered(&mut self, now: Moment, answer: Result<&Answer, Failed>) -> NextStep {
         if answer.is_ok() {
             self.answered = self.sent;
         }
@@ -138,88 +128,88 @@ impl Attempt {
                 self.floor = busy.floor;
                 self.again_at = now.after(busy.again_in);
                 self.pause = defaults::FAILED_FIRST_PAUSE;
-                match self.patience {
+                match self.wait {
                     // The claim whose reply is missing may arrive behind this one.
-                    Patience::None if self.has_strays => Step::Undo(End::Busy),
-                    Patience::None => Step::Stop(End::Busy),
-                    Patience::Until(end) if now >= end => Step::Undo(End::TimedOut),
-                    Patience::Until(end) => Step::Wait(self.again_at.min(end)),
-                    Patience::Endless => Step::Wait(self.again_at),
+                    WaitUntil::Never if self.has_strays => NextStep::Withdraw(End::Busy),
+                    WaitUntil::Never => NextStep::Stop(End::Busy),
+                    WaitUntil::Moment(end) if now >= end => NextStep::Withdraw(End::TimedOut),
+                    WaitUntil::Moment(end) => NextStep::Wait(self.again_at.min(end)),
+                    WaitUntil::Forever => NextStep::Wait(self.again_at),
                 }
             }
             Err(failed) => self.failed(now, failed),
         }
     }
 
-    /// A claim failed. Asked again with the same id it does no harm (C1), and tells what became of the first.
-    fn failed(&mut self, now: Moment, failed: Failed) -> Step {
+    /// A claim failed. Sent again with the same id it does no harm (C1), and its answer reports the state of the first.
+    fn failed(&mut self, now: Moment, failed: Failed) -> NextStep {
         let first = self.failing_since.is_none();
         let since = *self.failing_since.get_or_insert(now);
         if failed.effect == Effect::Unknown {
             self.has_strays = true;
         }
-        let again = match self.patience {
-            // Nothing to find out, and nobody wants to wait.
-            Patience::None if !self.has_strays => return Step::Stop(End::Failed),
-            Patience::None => first,
-            Patience::Until(end) => now < end.min(since.after(defaults::OUTAGE_LIMIT)),
-            Patience::Endless => now < since.after(defaults::OUTAGE_LIMIT),
+        let again = match self.wait {
+            // No reply is missing, and the caller does not wait.
+            WaitUntil::Never if !self.has_strays => return NextStep::Stop(End::Failed),
+            WaitUntil::Never => first,
+            WaitUntil::Moment(end) => now < end.min(since.after(defaults::OUTAGE_LIMIT)),
+            WaitUntil::Forever => now < since.after(defaults::OUTAGE_LIMIT),
         };
-        if !failed.passing || !again {
-            return Step::Undo(End::Failed);
+        if !failed.is_transient || !again {
+            return NextStep::Withdraw(End::Failed);
         }
         let until = self.pause(now, self.pause);
         self.pause = longer(self.pause);
-        Step::Pause(until)
+        NextStep::Pause(until)
     }
 
-    /// Granted, and over before the answer came: the engine stood still, or is slow. Asked again it gives the same grant
-    /// with a new lease (C1).
-    fn too_late(&mut self, now: Moment) -> Step {
+    /// The lease of the grant was over before the answer came: the engine was paused, or is slow. Sent again, the claim gets
+    /// the same grant with a new lease (C1).
+    fn too_late(&mut self, now: Moment) -> NextStep {
         let given_up = self.failing_since.get_or_insert(now).after(defaults::OUTAGE_LIMIT);
-        let patient_until = match self.patience {
-            Patience::None => now,
-            Patience::Until(end) => end.min(given_up),
-            Patience::Endless => given_up,
+        let retry_until = match self.wait {
+            WaitUntil::Never => now,
+            WaitUntil::Moment(end) => end.min(given_up),
+            WaitUntil::Forever => given_up,
         };
-        if now < patient_until { Step::Ask } else { Step::Undo(End::TooLate) }
+        if now < retry_until { NextStep::Claim } else { NextStep::Withdraw(End::TooLate) }
     }
 
-    /// Until when to pause for `span`, or a little less, within the caller's patience.
+    /// Until when to pause for `span`, or a little less, within the caller's wait limit.
     fn pause(&self, now: Moment, span: Duration) -> Moment {
         let until = now.after(span / 2 + span / 2 * u32::from(self.jitter) / 255);
-        match self.patience {
-            Patience::Until(end) => until.min(end),
+        match self.wait {
+            WaitUntil::Moment(end) => until.min(end),
             _ => until,
         }
     }
 
     /// `wait` or a pause ended; `None` if the time given to it passed.
-    pub(crate) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Failed>>) -> Step {
-        let out_of_patience = matches!(self.patience, Patience::Until(end) if now >= end);
+    pub(super) fn woken(&mut self, now: Moment, wake: Option<Result<&Wake, Failed>>) -> NextStep {
+        let is_timed_out = matches!(self.wait, WaitUntil::Moment(end) if now >= end);
         match wake {
-            // A pushed grant that is old or comes too late is asked about: the server knows whether it still stands.
+            // After a pushed grant that is old or too late the claim is sent again: the server knows whether the grant still stands.
             Some(Ok(Wake::Granted(grant))) if grant.token.is_none() || grant.token > self.floor => {
-                self.hold(now, grant).unwrap_or(Step::Ask)
+                self.hold(now, grant).unwrap_or(NextStep::Claim)
             }
-            _ if out_of_patience => Step::Undo(End::TimedOut),
+            _ if is_timed_out => NextStep::Withdraw(End::TimedOut),
             Some(Err(_)) => {
-                let until = self.pause(now, self.deaf_pause);
-                self.deaf_pause = longer(self.deaf_pause);
-                // Not longer than until the server wants to hear of the claim.
-                Step::Pause(until.min(self.again_at))
+                let until = self.pause(now, self.wait_pause);
+                self.wait_pause = longer(self.wait_pause);
+                // Not longer than until the claim must be sent again.
+                NextStep::Pause(until.min(self.again_at))
             }
             Some(Ok(_)) => {
-                self.deaf_pause = defaults::FAILED_FIRST_PAUSE;
-                Step::Ask
+                self.wait_pause = defaults::FAILED_FIRST_PAUSE;
+                NextStep::Claim
             }
-            None => Step::Ask,
+            None => NextStep::Claim,
         }
     }
 
-    fn hold(&self, now: Moment, grant: &Grant) -> Option<Step> {
-        let mut lease = Lease::granted(grant.valid, self.answered, now, self.terms);
-        lease.loss(now).is_none().then_some(Step::Hold { token: grant.token, lease })
+    fn hold(&self, now: Moment, grant: &Grant) -> Option<NextStep> {
+        let mut lease = LocalLease::granted(grant.valid, self.answered, now, self.terms);
+        lease.loss(now).is_none().then_some(NextStep::Hold { token: grant.token, lease })
     }
 }
 
@@ -234,22 +224,22 @@ mod tests {
 
     const TTL: Duration = Duration::from_millis(400);
     const TERMS: LeaseTerms = LeaseTerms { ttl: TTL, stop_margin: None, max_hold: None };
-    const LOST: Failed = Failed { effect: Effect::Unknown, passing: true };
+    const LOST: Failed = Failed { effect: Effect::Unknown, is_transient: true };
 
     fn at(millis: u64) -> Moment {
         Moment::from_micros(millis * 1_000)
     }
 
-    /// A server of one lock with the worst habits: every answer can come at any time, be lost, or be a push from before.
+    /// A server of one lock with the worst habits: every answer can come at any time, get lost, or be an old push.
     #[derive(Clone)]
     struct World {
         now: u64,
-        attempt: Attempt,
-        step: Step,
+        attempt: AcquireAttempt,
+        step: NextStep,
         /// Until when the server keeps the lock for this claim; in the queue or holding means something is left behind.
         held_until: Option<u64>,
         queued: bool,
-        asked_at: u64,
+        sent_at: u64,
     }
 
     #[derive(Default)]
@@ -271,39 +261,39 @@ mod tests {
             walk(&world, depth - 1, seen);
         };
         match world.step.clone() {
-            Step::Ask => {
+            NextStep::Claim => {
                 for delay in [0, 30, 500] {
                     // The server grants on arrival; the answer takes `delay` to come back, or never does.
                     next(&|w| {
-                        w.ask();
+                        w.send();
                         w.held_until = Some(w.now + TTL.as_millis() as u64);
                         w.now += delay;
                         let grant = Grant { token: Some(1), valid: Valid::For(TTL) };
                         w.step = w.attempt.answered(at(w.now), Ok(&Answer::Granted(grant)));
                     });
                     next(&|w| {
-                        w.ask();
-                        w.queued = w.attempt.patience != Patience::None;
+                        w.send();
+                        w.queued = w.attempt.wait != WaitUntil::Never;
                         w.now += delay;
                         let mut busy = Busy::new(Duration::from_millis(100));
                         busy.floor = Some(7);
                         w.step = w.attempt.answered(at(w.now), Ok(&Answer::Busy(busy.into())));
                     });
                     for effect in [Effect::None, Effect::Unknown] {
-                        for passing in [false, true] {
+                        for is_transient in [false, true] {
                             next(&|w| {
-                                w.ask();
+                                w.send();
                                 if effect == Effect::Unknown {
                                     w.held_until = Some(w.now + TTL.as_millis() as u64);
                                 }
                                 w.now += delay;
-                                w.step = w.attempt.answered(at(w.now), Err(Failed { effect, passing }));
+                                w.step = w.attempt.answered(at(w.now), Err(Failed { effect, is_transient }));
                             });
                         }
                     }
                 }
             }
-            Step::Wait(until) => {
+            NextStep::Wait(until) => {
                 assert!(until >= at(world.now) && world.queued);
                 let full = until.as_micros() / 1_000 - world.now;
                 for pause in [0, full, full + 600] {
@@ -324,34 +314,34 @@ mod tests {
                         w.now += pause;
                         let grant = Grant { token: Some(7), valid: Valid::For(TTL) };
                         w.step = w.attempt.woken(at(w.now), Some(Ok(&Wake::Granted(grant))));
-                        assert!(!matches!(w.step, Step::Hold { .. }), "old news believed");
+                        assert!(!matches!(w.step, NextStep::Hold { .. }), "an outdated grant believed");
                     });
                     // Handed over by the server the moment the wait began, read `pause` later: the server counts at the
                     // least from the newest claim it answered.
                     next(&|w| {
-                        w.held_until = Some(w.asked_at + TTL.as_millis() as u64);
+                        w.held_until = Some(w.sent_at + TTL.as_millis() as u64);
                         w.now += pause;
                         let grant = Grant { token: Some(8), valid: Valid::For(TTL) };
                         w.step = w.attempt.woken(at(w.now), Some(Ok(&Wake::Granted(grant))));
                     });
                 }
             }
-            Step::Pause(until) => next(&|w| {
+            NextStep::Pause(until) => next(&|w| {
                 assert!(until > at(w.now) || w.attempt.again_at <= at(w.now), "a storm of claims");
                 w.now = w.now.max(until.as_micros() / 1_000);
                 w.step = w.attempt.woken(at(w.now), None);
             }),
-            Step::Hold { lease, .. } => {
+            NextStep::Hold { lease, .. } => {
                 let until = at(world.held_until.expect("held only after a grant"));
                 assert!(lease.deadline() <= until, "believed longer than the server grants");
                 assert!(at(world.now) < lease.stop_at(), "handed out when already over");
                 (seen.held, seen.paths) = (seen.held + 1, seen.paths + 1);
             }
-            Step::Undo(end) => {
-                assert!(end != End::TimedOut || world.attempt.patience != Patience::None);
+            NextStep::Withdraw(end) => {
+                assert!(end != End::TimedOut || world.attempt.wait != WaitUntil::Never);
                 (seen.undone, seen.paths) = (seen.undone + 1, seen.paths + 1);
             }
-            Step::Stop(_) => {
+            NextStep::Stop(_) => {
                 assert!(world.held_until.is_none() && !world.queued, "stopped with something left behind");
                 seen.paths += 1;
             }
@@ -359,18 +349,18 @@ mod tests {
     }
 
     impl World {
-        fn ask(&mut self) {
-            self.attempt.asking(at(self.now));
-            self.asked_at = self.now;
+        fn send(&mut self) {
+            self.attempt.sending(at(self.now));
+            self.sent_at = self.now;
         }
     }
 
     #[test]
     fn no_order_of_events_holds_too_long_or_leaves_something_behind() {
         let mut seen = Seen::default();
-        for patience in [Patience::None, Patience::Until(at(1_300)), Patience::Endless] {
-            let (attempt, step) = Attempt::new(patience, TERMS, 77, at(1_000));
-            let world = World { now: 1_000, attempt, step, held_until: None, queued: false, asked_at: 1_000 };
+        for wait in [WaitUntil::Never, WaitUntil::Moment(at(1_300)), WaitUntil::Forever] {
+            let (attempt, step) = AcquireAttempt::new(wait, TERMS, 77, at(1_000));
+            let world = World { now: 1_000, attempt, step, held_until: None, queued: false, sent_at: 1_000 };
             walk(&world, 6, &mut seen);
         }
         println!("{} paths, {} held, {} undone", seen.paths, seen.held, seen.undone);
@@ -379,14 +369,14 @@ mod tests {
 
     #[test]
     fn a_patient_waiter_sees_the_end_of_every_request() {
-        for patience in [Patience::None, Patience::Until(at(99_000)), Patience::Endless] {
-            let (mut attempt, _) = Attempt::new(patience, TERMS, 0, at(1_000));
-            attempt.asking(at(2_000));
-            assert_eq!(attempt.answer_by(), None, "{patience:?}");
+        for wait in [WaitUntil::Never, WaitUntil::Moment(at(99_000)), WaitUntil::Forever] {
+            let (mut attempt, _) = AcquireAttempt::new(wait, TERMS, 0, at(1_000));
+            attempt.sending(at(2_000));
+            assert_eq!(attempt.answer_by(), None, "{wait:?}");
         }
         for (end, by) in [(2_500, 2_500), (2_100, 2_200), (1_500, 2_200), (11_999, 11_999)] {
-            let (mut attempt, _) = Attempt::new(Patience::Until(at(end)), TERMS, 0, at(1_000));
-            attempt.asking(at(2_000));
+            let (mut attempt, _) = AcquireAttempt::new(WaitUntil::Moment(at(end)), TERMS, 0, at(1_000));
+            attempt.sending(at(2_000));
             assert_eq!(attempt.answer_by(), Some(at(by)));
         }
     }
@@ -394,29 +384,29 @@ mod tests {
     #[test]
     fn a_grant_that_came_too_late_is_asked_for_again_with_patience_and_not_for_ever() {
         let late = Answer::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
-        for (patience, asks) in
-            [(Patience::None, 0), (Patience::Until(at(3_500)), 2), (Patience::Endless, 30)]
+        for (wait, asks) in
+            [(WaitUntil::Never, 0), (WaitUntil::Moment(at(3_500)), 2), (WaitUntil::Forever, 30)]
         {
-            let (mut attempt, _) = Attempt::new(patience, TERMS, 0, at(1_000));
-            let mut step = Step::Ask;
+            let (mut attempt, _) = AcquireAttempt::new(wait, TERMS, 0, at(1_000));
+            let mut step = NextStep::Claim;
             for second in 1..=asks + 1 {
-                assert_eq!(step, Step::Ask, "{patience:?} after {second} s");
-                attempt.asking(at(second * 1_000));
+                assert_eq!(step, NextStep::Claim, "{wait:?} after {second} s");
+                attempt.sending(at(second * 1_000));
                 step = attempt.answered(at(second * 1_000 + 1_000), Ok(&late));
             }
-            assert_eq!(step, Step::Undo(End::TooLate), "{patience:?}");
+            assert_eq!(step, NextStep::Withdraw(End::TooLate), "{wait:?}");
         }
     }
 
     #[test]
     fn a_waiter_that_cannot_listen_asks_less_and_less_often() {
-        let (mut attempt, _) = Attempt::new(Patience::Endless, TERMS, 255, at(1_000));
+        let (mut attempt, _) = AcquireAttempt::new(WaitUntil::Forever, TERMS, 255, at(1_000));
         let mut now = at(1_000);
-        let mut asks = |attempt: &mut Attempt| {
-            attempt.asking(now);
+        let mut asks = |attempt: &mut AcquireAttempt| {
+            attempt.sending(now);
             attempt.answered(now, Ok(&Answer::Busy(Busy::new(Duration::from_secs(60)).into())));
-            let Step::Pause(until) = attempt.woken(now, Some(Err(LOST))) else { panic!("a storm") };
-            assert_eq!(attempt.woken(until, None), Step::Ask);
+            let NextStep::Pause(until) = attempt.woken(now, Some(Err(LOST))) else { panic!("a storm") };
+            assert_eq!(attempt.woken(until, None), NextStep::Claim);
             let pause = until.since(now);
             now = until;
             pause
@@ -429,11 +419,11 @@ mod tests {
 
     #[test]
     fn however_often_waiting_fails_the_pauses_stay_short_and_end() {
-        let (mut attempt, _) = Attempt::new(Patience::Endless, TERMS, 255, at(1_000));
+        let (mut attempt, _) = AcquireAttempt::new(WaitUntil::Forever, TERMS, 255, at(1_000));
         attempt.answered(at(1_000), Ok(&Answer::Busy(Busy::new(Duration::MAX).into())));
         for _ in 0..200 {
             let step = attempt.woken(at(1_000), Some(Err(LOST)));
-            assert!(matches!(step, Step::Pause(until) if until <= at(2_000)), "{step:?}");
+            assert!(matches!(step, NextStep::Pause(until) if until <= at(2_000)), "{step:?}");
         }
     }
 }

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::Core;
+use crate::core::Core;
 
 /// Runs work inline in the caller's future. If the caller is dropped half-way, the unfinished work moves to a
-/// background task, which lets it finish and drops its output; what the output owns (a ticket, a finish) then undoes
-/// what was done. A request that was half sent is thus never forgotten.
-pub(crate) struct Shield<W: Work> {
+/// background task, which lets it finish and drops its output. The drop of the value in the output (a ticket, a pending
+/// release) then undoes the work. A request that was half sent is thus never forgotten.
+pub(in crate::core) struct Shield<W: ShieldedWork> {
     work: Option<W>,
     core: Arc<Core>,
 }
 
 /// A request that can be moved to another task before it is answered. If it is dropped unanswered, it starts
-/// again in the background whatever must not be left undone.
-pub(crate) trait Work: Future<Output: Send> + Unpin + Send + 'static {
+/// the unfinished work again in the background.
+pub(in crate::core) trait ShieldedWork:
+    Future<Output: Send> + Unpin + Send + 'static
+{
     /// How long it may stay unanswered once its caller is gone.
     const ADOPTED_LIMIT: Duration;
 
@@ -26,13 +28,13 @@ pub(crate) trait Work: Future<Output: Send> + Unpin + Send + 'static {
     fn abandoned(&mut self);
 }
 
-impl<W: Work> Shield<W> {
+impl<W: ShieldedWork> Shield<W> {
     pub(crate) fn new(core: &Arc<Core>, work: W) -> Self {
         Self { work: Some(work), core: core.clone() }
     }
 }
 
-impl<W: Work> Future for Shield<W> {
+impl<W: ShieldedWork> Future for Shield<W> {
     type Output = W::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<W::Output> {
@@ -43,10 +45,10 @@ impl<W: Work> Future for Shield<W> {
     }
 }
 
-impl<W: Work> Drop for Shield<W> {
+impl<W: ShieldedWork> Drop for Shield<W> {
     fn drop(&mut self) {
         if let Some(mut work) = self.work.take() {
-            // In a fork the client's queue may be locked by a thread that is not there.
+            // In a fork the client's queue may be locked by a thread that does not exist.
             if !self.core.is_a_copy() {
                 work.abandoned();
             }

@@ -1,4 +1,17 @@
-//! Where work goes on when nobody awaits it.
+//! Work that goes on without a caller, and requests whose caller may go away.
+//!
+//! [`Background`] starts tasks, [`Shield`](shield::Shield) moves a request into one when its caller is dropped, and
+//! [`ReleasePending`](release::ReleasePending) releases a claim there. `janitor` repeats releases that fail, and `sweeper`
+//! takes turns and requests back from tasks that are not polled. This room uses `queue`, and neither `held` nor `acquire`.
+
+mod abortable;
+mod deadlines;
+mod handle;
+mod janitor;
+mod release;
+mod request;
+mod shield;
+pub(super) mod sweeper;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,18 +23,22 @@ use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 
+pub(super) use self::abortable::AbortableRequest;
+pub(super) use self::deadlines::RequestDeadlines;
+pub(crate) use self::handle::ClientHandle;
+pub(super) use self::release::{ReleasePending, hand_back, may_hold_until, pass_on};
+pub(crate) use self::request::LimitedRequest;
+pub(super) use self::shield::{Shield, ShieldedWork};
 use super::defaults;
-use super::limits::Limits;
-use super::shield::Work;
 use crate::clock::{Clock, Moment};
 use crate::poison::lock_ignoring_poison;
 
-/// Starts tasks, and the thread of a client's own once something needs it.
+/// Starts tasks, and the client's own thread once something needs it.
 pub(crate) struct Background {
     thread: Mutex<Option<Handle>>,
     clock: Clock,
     /// Watched on the thread, once there is one.
-    pub(super) limits: Arc<Limits>,
+    pub(super) deadlines: Arc<RequestDeadlines>,
     pid: u32,
     stop: Arc<Notify>,
     /// The id of the client's own thread, once it has started.
@@ -31,7 +48,7 @@ pub(crate) struct Background {
     is_sweeping: AtomicBool,
     /// The time after which requests begun on other runtimes are no longer waited for.
     settles_at: watch::Sender<Moment>,
-    /// When the last of them that keeps a lock for a while is to give it back, in microseconds.
+    /// When the last lock that is kept for a while is released, in microseconds.
     kept_until: AtomicU64,
 }
 
@@ -41,7 +58,7 @@ impl Background {
             thread: Mutex::default(),
             stop: Arc::default(),
             clock,
-            limits: Arc::default(),
+            deadlines: Arc::default(),
             pid: forkmark::process_id(),
             thread_id: Arc::default(),
             unfinished: Arc::default(),
@@ -62,7 +79,7 @@ impl Background {
         }
     }
 
-    /// How many tasks are not done yet.
+    /// The number of tasks that are not done yet.
     pub(crate) fn unfinished(&self) -> usize {
         let counts = lock_ignoring_poison(&self.unfinished.counts);
         counts.requests + counts.kept
@@ -104,7 +121,7 @@ impl Background {
         self.is_sweeping.store(false, Ordering::SeqCst);
     }
 
-    /// Until when something is kept that need not be given back before.
+    /// Until when a claim is kept that need not be released before.
     pub(crate) fn kept_until(&self) -> Moment {
         Moment::from_micros(self.kept_until.load(Ordering::Relaxed))
     }
@@ -122,9 +139,9 @@ impl Background {
     /// Lets a request finish that was begun on another runtime. A request that stays unanswered is dropped.
     /// Its drop starts it again from this thread, because the runtime that drives its connection may be
     /// blocked or gone.
-    pub(crate) fn adopt<W: Work>(&self, mut work: W) {
+    pub(super) fn adopt<W: ShieldedWork>(&self, mut work: W) {
         if self.pid != forkmark::process_id() {
-            // In a fork the runtime's threads do not exist, and a drop would send what the parent may send too.
+            // In a fork the runtime's threads do not exist, and a drop would send requests that the parent may send too.
             return std::mem::forget(work);
         }
         if self.clock.lives_in_the_runtime() {
@@ -155,7 +172,7 @@ impl Background {
         });
     }
 
-    /// Runs `work` where it is not lost when the caller's runtime ends: on the client's own thread. Work on tokio's
+    /// Runs `work` on the client's own thread, so that it is not lost when the caller's runtime ends. Work on tokio's
     /// clock stays in the caller's runtime, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let counted = Counted::new(&self.unfinished, |counts| &mut counts.requests);
@@ -165,32 +182,32 @@ impl Background {
         });
     }
 
-    /// The same for work that [`Background::finished`] does not wait for.
+    /// Runs `work` as [`Background::spawn`] does, but [`Background::finished`] does not wait for it.
     pub(crate) fn spawn_unawaited(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.pid != forkmark::process_id() {
-            // A fork must not send what its parent may send too; nor drop it, which could send something else.
+            // A fork must not send requests that its parent may send too. Nor may it drop them: that could send others.
             return std::mem::forget(work);
         }
         let caller = || Handle::try_current().ok();
-        let place = if self.clock.lives_in_the_runtime() {
+        let runtime = if self.clock.lives_in_the_runtime() {
             caller().or_else(|| self.thread())
         } else {
             self.thread().or_else(caller)
         };
-        // Without any place the work is dropped: the lease ends by itself.
-        place.map(|runtime| runtime.spawn(work));
+        // Without any runtime the work is dropped: the lease ends by itself.
+        runtime.map(|runtime| runtime.spawn(work));
     }
 
-    /// The client's own thread with its small runtime, so that blocked user code cannot stop what runs there. `None` if
+    /// The client's own thread with its small runtime, so that blocked user code cannot stop that thread's tasks. `None` if
     /// the system has no descriptor or thread left.
     ///
-    /// It ends with the client: tasks on it hold what they need, and with it the client, until they are done.
+    /// The thread ends with the client. A task on it refers to the client until the task is done.
     pub(crate) fn thread(&self) -> Option<Handle> {
         let mut thread = lock_ignoring_poison(&self.thread);
         if thread.is_none() {
             let (stop, (sender, made)) = (self.stop.clone(), std::sync::mpsc::channel());
-            let (watch, thread_id) = (self.limits.clone().watch(self.clock), self.thread_id.clone());
-            // Made over there: a runtime must not be dropped in async code, and here it would be if no thread can start.
+            let (watch, thread_id) = (self.deadlines.clone().watch(self.clock), self.thread_id.clone());
+            // Built on that thread: a runtime must not be dropped in async code, and here it would be if no thread can start.
             let live = move || {
                 let _ = thread_id.set(std::thread::current().id());
                 if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {

@@ -1,4 +1,4 @@
-//! A claim that no task has any more, and whose release is not answered yet, as other tasks of the client see it.
+//! A claim that belongs to no task any more, and whose release is not answered yet, as other tasks of the client see it.
 //!
 //! The name stays closed until the release is answered (C10). A task that only tries must not report this as
 //! "held by another": it has the release repeated at once, and reports the error if it fails again.
@@ -7,19 +7,17 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use super::Core;
-use super::active::Part;
-use crate::clock::Moment;
+use super::ClaimRole;
+use crate::clock::{Clock, Moment};
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, LockName};
 
-/// One such release, or the claim before it. The queue of its name lists it until the name opens.
-pub(super) struct PendingRelease {
-    /// What its claim counts as among the claims of its client.
-    pub(super) part: Part,
+/// A release that is not answered, or the claim before it. The queue of its name lists it until the name opens.
+pub(in crate::core) struct PendingRelease {
+    pub(in crate::core) role: ClaimRole,
     /// Until when its claim may hold the lock.
     held_until: Moment,
-    state: Mutex<State>,
+    state: Mutex<ReleaseState>,
     /// Notified at every change of the state.
     changed: Notify,
     /// Ends the pause of the janitor.
@@ -27,7 +25,7 @@ pub(super) struct PendingRelease {
 }
 
 #[derive(Default)]
-struct State {
+struct ReleaseState {
     failures: u64,
     /// The newest failure.
     failure: Option<Error>,
@@ -37,17 +35,17 @@ struct State {
 }
 
 impl PendingRelease {
-    pub(super) fn new(part: Part, held_until: Moment) -> Self {
+    pub(in crate::core) fn new(role: ClaimRole, held_until: Moment) -> Self {
         let (state, changed, retry) = Default::default();
-        Self { part, held_until, state, changed, retry }
+        Self { role, held_until, state, changed, retry }
     }
 
     /// A request is about to be sent.
-    pub(super) fn asking(&self) {
+    pub(in crate::core) fn sending(&self) {
         lock_ignoring_poison(&self.state).is_pausing = false;
     }
 
-    pub(super) fn failed(&self, failure: &Error) {
+    pub(in crate::core) fn failed(&self, failure: &Error) {
         let mut state = lock_ignoring_poison(&self.state);
         state.failures += 1;
         state.failure = Some(failure.again());
@@ -63,23 +61,23 @@ impl PendingRelease {
     }
 
     /// Resolves when a task of this client needs the lock: the pause ends.
-    pub(super) async fn is_wanted(&self) {
+    pub(in crate::core) async fn retry_requested(&self) {
         self.retry.notified().await;
     }
 
     /// Has the release repeated at once, unless a request is under way. However many tasks call this, there is
     /// one request at a time.
-    pub(super) fn hurry(&self) {
-        // Once for each pause: what is notified twice would end the next pause as well.
+    pub(super) fn retry_now(&self) {
+        // Once for each pause: a second notification would end the next pause as well.
         if std::mem::take(&mut lock_ignoring_poison(&self.state).is_pausing) {
             self.retry.notify_one();
         }
     }
 
     /// Has the release repeated, and waits for the answer until `limit`. Returns whether the name is open.
-    pub(super) async fn repeat_now(&self, core: &Core, limit: Moment) -> bool {
+    pub(in crate::core) async fn retry_until(&self, clock: Clock, limit: Moment) -> bool {
         let known = lock_ignoring_poison(&self.state).failures;
-        self.hurry();
+        self.retry_now();
         let answered = async {
             loop {
                 let changed = self.changed.notified();
@@ -95,11 +93,16 @@ impl PendingRelease {
                 changed.await;
             }
         };
-        core.until(limit, answered).await.unwrap_or(false)
+        crate::core::until(clock, limit, answered).await.unwrap_or(false)
     }
 
     /// Why `name` is closed. `unanswered`: the error if no request has failed, and the first is still under way.
-    pub(super) fn error(&self, core: &Core, name: &LockName, unanswered: impl FnOnce() -> Error) -> Error {
+    pub(in crate::core) fn error(
+        &self,
+        now: Moment,
+        name: &LockName,
+        unanswered: impl FnOnce() -> Error,
+    ) -> Error {
         let error = match &lock_ignoring_poison(&self.state).failure {
             Some(failure) => {
                 let message = format!(
@@ -110,6 +113,6 @@ impl PendingRelease {
             }
             None => unanswered(),
         };
-        error.with_effect(Effect::Unknown).may_be_held(self.held_until, core.clock.now()).about(name)
+        error.with_effect(Effect::Unknown).may_be_held(self.held_until, now).about(name)
     }
 }

@@ -1,4 +1,4 @@
-//! A held claim, as its guards and the keeper see it.
+//! The lease of a held claim, as its guards and the keeper share it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::keeper::Place;
-use super::lease::Lease;
-use super::{Core, alarm, telemetry};
+use super::keeper::ScheduleSlot;
+use super::{LocalLease, alarm};
 use crate::Loss;
 use crate::clock::{Clock, Moment};
+use crate::core::{Core, telemetry};
 use crate::engine::{Claim, Renewal};
 use crate::poison::lock_ignoring_poison;
 
-/// No guard's turn: the claim was given back.
-const GIVEN_BACK: u32 = u32::MAX;
+/// No guard's turn: the claim was released.
+const RELEASED: u32 = u32::MAX;
 
-/// One held claim.
-pub(crate) struct Hold {
+/// The lease of one held claim. Guards read it, and the keeper renews it.
+pub(crate) struct LeaseState {
     pub(crate) claim: Arc<Claim>,
     pub(crate) engine: &'static str,
     /// Whether the engine would have given a token, had it been asked for one.
@@ -26,16 +26,16 @@ pub(crate) struct Hold {
     clock: Clock,
     /// The process that took it.
     pid: u32,
-    lease: Mutex<Lease>,
+    lease: Mutex<LocalLease>,
     changed: Notify,
-    /// Where it stands in the keeper's schedule; `None` while it is being renewed, and after its release.
-    pub(super) place: Mutex<Option<Place>>,
+    /// Its slot in the keeper's schedule. `None` while it is being renewed, and after its release.
+    pub(super) slot: Mutex<Option<ScheduleSlot>>,
     /// Whose turn it is: how often the claim was passed on.
     turn: AtomicU32,
 }
 
-impl Hold {
-    pub(crate) fn new(claim: Arc<Claim>, core: &Core, lease: Lease) -> Arc<Self> {
+impl LeaseState {
+    pub(crate) fn new(claim: Arc<Claim>, core: &Core, lease: LocalLease) -> Arc<Self> {
         Arc::new(Self {
             claim,
             engine: core.promised.engine,
@@ -44,28 +44,28 @@ impl Hold {
             pid: core.pid,
             lease: Mutex::new(lease),
             changed: Notify::new(),
-            place: Mutex::new(None),
+            slot: Mutex::new(None),
             turn: AtomicU32::new(0),
         })
     }
 
-    /// Looks at the lease as it stands now.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Lease, Moment) -> T) -> T {
-        // Read while nobody changes the lease: a time before it began would look like a copy's.
-        self.touch(|lease| look(lease, self.clock.now()))
+    /// Reads the lease as it is now.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut LocalLease, Moment) -> T) -> T {
+        // The clock is read while the lease cannot change: a time before the lease began would look like a copy's.
+        self.access(|lease| read(lease, self.clock.now()))
     }
 
-    /// Whatever finds that the lease is lost says so, once.
-    fn touch<T>(&self, touch: impl FnOnce(&mut Lease) -> T) -> T {
+    /// Reads or changes the lease. Reports a loss once, whichever access finds it.
+    fn access<T>(&self, access: impl FnOnce(&mut LocalLease) -> T) -> T {
         let mut lease = lock_ignoring_poison(&self.lease);
         let was_lost = lease.found_lost();
-        let seen = touch(&mut lease);
-        let news = lease.found_lost().filter(|_| was_lost.is_none() && !self.is_given_back());
+        let result = access(&mut lease);
+        let found = lease.found_lost().filter(|_| was_lost.is_none() && !self.is_released());
         drop(lease);
-        if let Some(why) = news {
+        if let Some(why) = found {
             telemetry::lost(&self.claim, self.engine, why);
         }
-        seen
+        result
     }
 
     /// When to renew it. `jitter` is any byte, drawn at random.
@@ -75,51 +75,53 @@ impl Hold {
 
     /// Why the lease is lost, if it is. `now` was read after it began.
     pub(crate) fn lease_loss(&self, now: Moment) -> Option<Loss> {
-        self.touch(|lease| lease.loss(now))
+        self.access(|lease| lease.loss(now))
     }
 
-    /// The same by now, read when nobody can renew it meanwhile: an earlier time would look like a copy's.
+    /// Why the lease is lost now, if it is. The clock is read while no renewal can happen: an earlier time would look like a
+    /// copy's.
     pub(crate) fn lease_loss_now(&self) -> Option<Loss> {
-        self.look(|lease, now| lease.loss(now))
+        self.read(|lease, now| lease.loss(now))
     }
 
-    /// Whether it is held at `now`, for code that must not tell anybody of a loss.
+    /// Whether the claim is held at `now`, for code that must not report a loss.
     pub(crate) fn is_certain_at(&self, now: Moment) -> bool {
-        lock_ignoring_poison(&self.lease).judged(now).is_none()
+        lock_ignoring_poison(&self.lease).loss_at(now).is_none()
     }
 
     /// How long one request for its renewal may take.
-    pub(crate) fn patience(&self, now: Moment) -> Duration {
-        lock_ignoring_poison(&self.lease).patience(now)
+    pub(crate) fn renewal_timeout(&self, now: Moment) -> Duration {
+        lock_ignoring_poison(&self.lease).renewal_timeout(now)
     }
 
-    /// Why it is lost, if it is: to a fork of the process that took it, it always is.
+    /// Why it is lost, if it is. For a fork of the process that took it, it always is.
     pub(crate) fn loss(&self) -> Option<Loss> {
         self.loss_now().0
     }
 
-    /// The same, and when that was asked. A fork does not touch the mutex: a thread that is not there may have locked it.
+    /// Why it is lost, and the time at which that was read. A fork does not lock the mutex: a thread that does not exist there
+    /// may have locked it.
     pub(crate) fn loss_now(&self) -> (Option<Loss>, Moment) {
         if self.pid != forkmark::process_id() {
             return (Some(Loss::Copied), self.clock.now());
         }
-        self.look(|lease, now| (lease.loss(now), now))
+        self.read(|lease, now| (lease.loss(now), now))
     }
 
-    /// Takes in the answer to a renewal, and tells whoever waits for the loss.
+    /// Applies the answer to a renewal, and wakes the tasks that wait for a loss.
     pub(crate) fn renewed(&self, sent: Moment, now: Moment, answer: Option<Renewal>) {
         telemetry::renewed(&self.claim, self.engine, answer.as_ref());
-        self.touch(|lease| lease.renewed(sent, now, answer));
+        self.access(|lease| lease.renewed(sent, now, answer));
         self.changed.notify_waiters();
     }
 
-    /// It is lost for a reason that no engine tells.
+    /// The claim is lost for a reason that no engine reports.
     pub(crate) fn lose(&self, why: Loss) {
-        self.touch(|lease| lease.lose(why));
+        self.access(|lease| lease.lose(why));
         self.changed.notify_waiters();
     }
 
-    /// The next guard holds from now on.
+    /// The next guard holds the claim from now on.
     pub(crate) fn begin_turn(&self, turn: u8, now: Moment) {
         self.turn.store(u32::from(turn), Ordering::Release);
         lock_ignoring_poison(&self.lease).begin_turn(now);
@@ -130,14 +132,14 @@ impl Hold {
         self.turn.load(Ordering::Acquire) == u32::from(turn)
     }
 
-    /// The holder gave it back: from here on nothing renews it, and nothing counts as a loss.
-    pub(crate) fn set_given_back(&self) {
-        let _no_look_meanwhile = lock_ignoring_poison(&self.lease);
-        self.turn.store(GIVEN_BACK, Ordering::Release);
+    /// The holder released it. From here on the claim is not renewed, and no loss is reported.
+    pub(crate) fn set_released(&self) {
+        let _no_access_meanwhile = lock_ignoring_poison(&self.lease);
+        self.turn.store(RELEASED, Ordering::Release);
     }
 
-    pub(crate) fn is_given_back(&self) -> bool {
-        self.turn.load(Ordering::Acquire) == GIVEN_BACK
+    pub(crate) fn is_released(&self) -> bool {
+        self.turn.load(Ordering::Acquire) == RELEASED
     }
 
     /// Resolves when the claim is lost during this turn, before the lease can run out.

@@ -1,21 +1,21 @@
-//! What the core tells `tracing` and `metrics`. Names of locks go into spans and events, never into labels.
+//! The spans, events and metrics of the core, for `tracing` and `metrics`. Names of locks go into spans and events, never
+//! into labels.
 //!
 //! The hot counters are registered once per client: a recorder must be installed before the client is made.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{debug, debug_span, info, warn};
 
-use super::{Grip, Outcome, Patience};
+use super::GrantKind;
 use crate::engine::{Busy, Claim, Renewal, Revoke, Revoked};
-use crate::{Error, LockName, Loss, Result};
+use crate::{Error, LockName, Loss, Result, Token};
 
-/// One client's counters.
-pub(crate) struct Telemetry {
+/// The counters of one client.
+pub(crate) struct TelemetryRecorder {
     engine: &'static str,
     granted: Counter,
     passed: Counter,
@@ -24,7 +24,7 @@ pub(crate) struct Telemetry {
     hold: Histogram,
 }
 
-impl Telemetry {
+impl TelemetryRecorder {
     pub(crate) fn new(engine: &'static str) -> Self {
         let acquires =
             |outcome| counter!("latchwork_acquires_total", "engine" => engine, "outcome" => outcome);
@@ -38,7 +38,7 @@ impl Telemetry {
         }
     }
 
-    /// The engine has something to say of its server, or of how it is used.
+    /// The engine warns about its server, or about its configuration.
     pub(crate) fn warned(&self, warning: &str) {
         warn!(engine = self.engine, "{warning}");
     }
@@ -48,44 +48,36 @@ impl Telemetry {
         attempt.instrument(debug_span!("acquire", lock = name.as_str(), engine = self.engine))
     }
 
-    /// An attempt ended, after this long.
-    pub(crate) fn acquired(
-        &self,
-        name: &LockName,
-        patience: Patience,
-        waited: Duration,
-        outcome: &Result<Outcome>,
-    ) {
-        let lock = name.as_str();
-        let outcome = match outcome {
-            Ok(Outcome::Held(grip)) => {
-                match grip {
-                    Grip::Shared(shared) if Arc::strong_count(shared) > 1 => self.nested.increment(1),
-                    _ if grip.pass() == 0 => self.granted.increment(1),
-                    _ => self.passed.increment(1),
-                }
-                self.wait.record(waited);
-                debug!(
-                    lock,
-                    engine = self.engine,
-                    ?waited,
-                    token = grip.token().map(|token| token.get()),
-                    "acquired"
-                );
-                return;
-            }
-            Ok(Outcome::NotHeld { .. }) if patience == Patience::None => "busy",
-            Ok(Outcome::NotHeld { .. }) => "timed_out",
-            Err(error) => {
-                warn!(lock, engine = self.engine, ?waited, %error, "acquire failed");
-                "failed"
-            }
-        };
-        counter!("latchwork_acquires_total", "engine" => self.engine, "outcome" => outcome).increment(1);
-        debug!(lock, engine = self.engine, ?waited, outcome, "not acquired");
+    /// An attempt got the lock, after this long.
+    pub(crate) fn acquired(&self, name: &LockName, waited: Duration, kind: GrantKind, token: Option<Token>) {
+        match kind {
+            GrantKind::Granted => self.granted.increment(1),
+            GrantKind::Passed => self.passed.increment(1),
+            GrantKind::Nested => self.nested.increment(1),
+        }
+        self.wait.record(waited);
+        debug!(
+            lock = name.as_str(),
+            engine = self.engine,
+            ?waited,
+            token = token.map(|token| token.get()),
+            "acquired"
+        );
     }
 
-    /// An attempt waits, and the engine's answer says for whom; without an answer, for another task of its client.
+    /// An attempt failed, after this long.
+    pub(crate) fn acquire_failed(&self, name: &LockName, waited: Duration, error: &Error) {
+        warn!(lock = name.as_str(), engine = self.engine, ?waited, %error, "acquire failed");
+        self.not_acquired(name, waited, "failed");
+    }
+
+    /// An attempt ended without the lock, after this long.
+    pub(crate) fn not_acquired(&self, name: &LockName, waited: Duration, outcome: &'static str) {
+        counter!("latchwork_acquires_total", "engine" => self.engine, "outcome" => outcome).increment(1);
+        debug!(lock = name.as_str(), engine = self.engine, ?waited, outcome, "not acquired");
+    }
+
+    /// An attempt waits. `busy` is the engine's answer; without it, the attempt waits for another task of its client.
     pub(crate) fn waiting(&self, name: &LockName, busy: Option<&Busy>) {
         let (lock, engine) = (name.as_str(), self.engine);
         match busy {
@@ -110,19 +102,19 @@ impl Telemetry {
         info!(lock = name.as_str(), engine = self.engine, "the server answers again");
     }
 
-    /// Nobody wanted the attempt any more.
+    /// An attempt was dropped.
     pub(crate) fn cancelled(&self, name: &LockName) {
         counter!("latchwork_acquires_total", "engine" => self.engine, "outcome" => "cancelled").increment(1);
         debug!(lock = name.as_str(), engine = self.engine, "acquire cancelled");
     }
 
-    /// A guard let go, or was dropped, after this long.
+    /// A guard was released or dropped, after this long.
     pub(crate) fn held(&self, claim: &Claim, held: Duration) {
         self.hold.record(held);
         debug!(lock = claim.name.as_str(), engine = self.engine, ?held, "let go");
     }
 
-    /// An operator took a lock away, or tried to.
+    /// An operator revoked a lock, or tried to.
     pub(crate) fn revoked(&self, name: &LockName, how: Revoke, reason: &str, revoked: &Result<Revoked>) {
         let (lock, how) = (name.as_str(), how.label());
         match revoked {
@@ -132,10 +124,11 @@ impl Telemetry {
         }
     }
 
-    /// A claim that could not be given back at once was given back after all, or its lease is over.
-    pub(crate) fn cleaned_up(&self, claim: &Claim, outcome: &'static str) {
-        counter!("latchwork_janitor_total", "engine" => self.engine, "outcome" => outcome).increment(1);
-        debug!(lock = claim.name.as_str(), engine = self.engine, outcome, "janitor");
+    /// A release that was repeated was answered, or its lease is over.
+    pub(crate) fn release_retried(&self, claim: &Claim, outcome: &'static str) {
+        counter!("latchwork_release_retries_total", "engine" => self.engine, "outcome" => outcome)
+            .increment(1);
+        debug!(lock = claim.name.as_str(), engine = self.engine, outcome, "release retried");
     }
 }
 

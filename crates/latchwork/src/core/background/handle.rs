@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Core, defaults};
+use crate::core::{Core, defaults};
 
 /// A reference to a client. Every public value that belongs to the client has one: clients, locks, guards,
 /// cells.
@@ -14,9 +14,9 @@ use super::{Core, defaults};
 /// Background work refers to the [`Core`] itself, so the last handle is the application's last reference. Its
 /// drop waits for the outstanding releases, because the process may be about to end.
 #[derive(Clone)]
-pub(crate) struct ClientHandle(Arc<Open>);
+pub(crate) struct ClientHandle(Arc<OpenClient>);
 
-struct Open {
+struct OpenClient {
     core: Arc<Core>,
     /// In microseconds.
     drop_timeout: AtomicU64,
@@ -25,7 +25,7 @@ struct Open {
 impl ClientHandle {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         let drop_timeout = AtomicU64::new(micros(defaults::DROP_TIMEOUT));
-        Self(Arc::new(Open { core, drop_timeout }))
+        Self(Arc::new(OpenClient { core, drop_timeout }))
     }
 
     /// Sets how long the drop of the last handle may wait.
@@ -46,7 +46,7 @@ impl Deref for ClientHandle {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenClient {
     fn drop(&mut self) {
         // A fork has nothing to release. A mutex may be locked there by a thread that does not exist.
         if !self.core.is_a_copy() {

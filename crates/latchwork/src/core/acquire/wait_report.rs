@@ -1,58 +1,57 @@
-//! One attempt to get a lock, as telemetry and its caller see it.
+//! The reports about one attempt to get a lock, to telemetry and to its caller.
 
-use std::fmt;
 use std::sync::Arc;
 
-use super::{Core, Outcome, Patience, Terms};
+use super::AcquireOutcome;
 use crate::clock::Moment;
+use crate::core::Core;
+use crate::core::telemetry::GrantKind;
+use crate::core::terms::{LockTerms, WaitUntil};
 use crate::engine::Busy;
 use crate::waiting::{Outage, Quarantine};
 use crate::{Error, LockName, Result, Waiting};
 
-/// The function that is told about waits.
-#[derive(Clone)]
-pub(crate) struct OnWaiting(Arc<dyn Fn(&Waiting) + Send + Sync>);
-
-impl OnWaiting {
-    pub(crate) fn new(tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
-    }
-}
-
-impl fmt::Debug for OnWaiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnWaiting")
-    }
-}
-
 /// Reports the wait of an attempt, and its end, also when it is dropped. It runs in the task that polls the attempt, and
 /// no mutex is locked meanwhile.
-pub(super) struct Watched<'a> {
+pub(super) struct WaitReport<'a> {
     pub(super) core: &'a Arc<Core>,
     pub(super) name: &'a LockName,
-    pub(super) patience: Patience,
+    pub(super) wait: WaitUntil,
     /// `None` once the end was reported.
     began: Option<Moment>,
-    /// The state that the caller was told last. Only with a function to tell it to.
-    told: Option<Box<Waiting>>,
+    /// The state that was last reported to the caller. Only with a function to call.
+    reported: Option<Box<Waiting>>,
 }
 
-impl<'a> Watched<'a> {
-    pub(super) fn new(core: &'a Arc<Core>, name: &'a LockName, patience: Patience) -> Self {
-        Self { core, name, patience, began: Some(core.clock.now()), told: None }
+impl<'a> WaitReport<'a> {
+    pub(super) fn new(core: &'a Arc<Core>, name: &'a LockName, wait: WaitUntil) -> Self {
+        Self { core, name, wait, began: Some(core.clock.now()), reported: None }
     }
 
-    pub(super) fn ended(&mut self, outcome: &Result<Outcome>) {
+    pub(super) fn ended(&mut self, outcome: &Result<AcquireOutcome>) {
         if let Some(began) = self.began.take() {
             let waited = self.core.clock.now().since(began);
-            self.core.telemetry.acquired(self.name, self.patience, waited, outcome);
+            let (telemetry, name) = (&self.core.telemetry, self.name);
+            match outcome {
+                Ok(AcquireOutcome::Held(held)) => {
+                    let kind = match held.pass() {
+                        _ if held.has_others() => GrantKind::Nested,
+                        0 => GrantKind::Granted,
+                        _ => GrantKind::Passed,
+                    };
+                    telemetry.acquired(name, waited, kind, held.token());
+                }
+                Ok(_) if self.wait == WaitUntil::Never => telemetry.not_acquired(name, waited, "busy"),
+                Ok(_) => telemetry.not_acquired(name, waited, "timed_out"),
+                Err(error) => telemetry.acquire_failed(name, waited, error),
+            }
         }
     }
 
-    /// The task queues behind others of its client.
-    pub(super) fn queued_locally(&mut self, terms: &Terms) {
+    /// The task waits in the queue of its client.
+    pub(super) fn queued_locally(&mut self, terms: &LockTerms) {
         self.core.telemetry.waiting(self.name, None);
-        self.tell(terms, |state| {
+        self.report(terms, |state| {
             state.outage = None;
             !std::mem::replace(&mut state.behind_local_task, true)
         });
@@ -60,14 +59,14 @@ impl<'a> Watched<'a> {
 
     /// The engine answered, and the attempt waits. `before` is its former answer, and `was_failing` whether a request failed
     /// since then.
-    pub(super) fn busy(&mut self, terms: &Terms, busy: &Busy, before: Option<&Busy>, was_failing: bool) {
+    pub(super) fn busy(&mut self, terms: &LockTerms, busy: &Busy, before: Option<&Busy>, was_failing: bool) {
         if was_failing {
             self.core.telemetry.outage_over(self.name);
         }
         if before.is_none_or(|before| before.quarantine != busy.quarantine) {
             self.core.telemetry.waiting(self.name, Some(busy));
         }
-        self.tell(terms, |state| {
+        self.report(terms, |state| {
             let mut changed = std::mem::take(&mut state.behind_local_task) || state.outage.take().is_some();
             let left = busy.again_in;
             let why = busy.quarantine.as_deref();
@@ -75,7 +74,7 @@ impl<'a> Watched<'a> {
             state.quarantine = why.map(|why| Quarantine { left, why: why.to_owned() });
             changed |= busy.position != state.position;
             state.position = busy.position;
-            // An engine need not name the holder in every answer.
+            // An engine may leave the holder out of an answer.
             let holder = busy.holder.as_ref().map(|holder| &holder.note);
             match holder.filter(|note| why.is_none() && !note.as_str().is_empty()) {
                 Some(holder) if state.holder.as_ref() != Some(holder) => {
@@ -88,12 +87,12 @@ impl<'a> Watched<'a> {
     }
 
     /// A request failed, and the attempt goes on. `since` is when the first of them failed.
-    pub(super) fn failing(&mut self, terms: &Terms, error: &Error, since: Moment, is_first: bool) {
+    pub(super) fn failing(&mut self, terms: &LockTerms, error: &Error, since: Moment, is_first: bool) {
         if is_first {
             self.core.telemetry.outage(self.name, error);
         }
         let lasts = self.core.clock.now().since(since);
-        self.tell(terms, |state| {
+        self.report(terms, |state| {
             let outage = Outage { lasts, kind: error.kind(), message: error.message().to_owned() };
             state.behind_local_task = false;
             state.quarantine = None;
@@ -102,22 +101,22 @@ impl<'a> Watched<'a> {
         });
     }
 
-    /// Tells the caller, if this is its first news or a change.
-    fn tell(&mut self, terms: &Terms, change: impl FnOnce(&mut Waiting) -> bool) {
-        let Some(OnWaiting(tell)) = &terms.on_waiting else { return };
-        if self.patience == Patience::None {
+    /// Reports to the caller if this is the first report or a change.
+    fn report(&mut self, terms: &LockTerms, change: impl FnOnce(&mut Waiting) -> bool) {
+        let Some(on_waiting) = &terms.on_waiting else { return };
+        if self.wait == WaitUntil::Never {
             return;
         }
-        let is_first = self.told.is_none();
-        let state = self.told.get_or_insert_with(|| Box::new(Waiting::new(self.name.clone())));
+        let is_first = self.reported.is_none();
+        let state = self.reported.get_or_insert_with(|| Box::new(Waiting::new(self.name.clone())));
         if change(state) || is_first {
             state.waited = self.began.map_or(state.waited, |began| self.core.clock.now().since(began));
-            tell(state);
+            on_waiting.call(state);
         }
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for WaitReport<'_> {
     fn drop(&mut self) {
         if self.began.is_some() {
             self.core.telemetry.cancelled(self.name);

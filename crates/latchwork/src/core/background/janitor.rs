@@ -1,49 +1,49 @@
-//! The janitor gives back what could not be given back at once.
+//! The janitor repeats releases that were not answered.
 
 use std::sync::{Arc, Weak};
 
-use super::finish::Finish;
-use super::pending_release::PendingRelease;
-use super::{Core, defaults};
+use super::release::ReleasePending;
 use crate::clock::{Clock, Moment};
+use crate::core::queue::PendingRelease;
+use crate::core::{Core, defaults};
 use crate::engine::{Claim, Released};
 
-/// Repeats a release until it is answered, or until the lease ends by itself. `finish` opens the name then.
+/// Repeats a release until it is answered, or until the lease ends by itself. The drop of `release` opens the name then.
 /// `is_first`: the release was not sent before. A task that needs the lock ends the pause between two requests.
-pub(super) async fn give_back(
-    finish: Finish,
+pub(super) async fn retry_release(
+    release: ReleasePending,
     pending: Arc<PendingRelease>,
     claim: Arc<Claim>,
     mut is_first: bool,
 ) {
-    let core = finish.core().clone();
+    let core = release.core().clone();
     let lease_over = claim.lease_over(core.clock.now());
     let mut pause = defaults::JANITOR_FIRST_PAUSE;
     loop {
-        pending.asking();
+        pending.sending();
         let released = core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await;
         let Err(failure) = released else { break };
         pending.failed(&failure);
         let again = core.clock.now().after(pause);
         if again >= lease_over {
-            return core.telemetry.cleaned_up(&claim, "given up");
+            return core.telemetry.release_retried(&claim, "gave_up");
         }
-        let _ = core.until(again, pending.is_wanted()).await;
+        let _ = core.until(again, pending.retry_requested()).await;
         pause = (pause * 2).min(defaults::JANITOR_LONGEST_PAUSE);
         is_first = false;
     }
     if !is_first {
-        core.telemetry.cleaned_up(&claim, "given back");
+        core.telemetry.release_retried(&claim, "released");
     }
-    if let Some(until) = finish.strays() {
-        finish.release_strays(claim, until);
+    if let Some(until) = release.strays() {
+        release.release_strays(claim, until);
     }
 }
 
 /// Repeats the release of a claim with growing pauses, and once more at `until`: a claim request without a
-/// reply may arrive after the first release. Nothing waits for this task, and it does not keep its client
+/// reply may arrive after the first release. No task waits for this one, and it does not keep its client
 /// open.
-pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Claim>, until: Moment) {
+pub(super) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Claim>, until: Moment) {
     let mut pause = defaults::JANITOR_FIRST_PAUSE;
     loop {
         let again = clock.now().after(pause).min(until);
@@ -52,7 +52,7 @@ pub(crate) async fn release_strays(core: Weak<Core>, clock: Clock, claim: Arc<Cl
         if let Ok(Released::Freed) =
             core.answer(core.engine.clone().release(claim.clone()), core.clock.now()).await
         {
-            core.telemetry.cleaned_up(&claim, "stray");
+            core.telemetry.release_retried(&claim, "stray");
         }
         if again >= until {
             return;

@@ -8,7 +8,7 @@ use crate::engines::Memory;
 async fn local_waiters_that_give_up_leave_nothing_in_the_queue() {
     let client = Client::new(Memory::new());
     let name = LockName::new("a").expect("a good name");
-    let waiting = |core: &Core| core.local.shard(&name).queues.get(&name).map(|queue| queue.waiting.len());
+    let waiting = |core: &Core| core.queues.waiting(&name);
     let guard = client.lock("a").acquire().await.expect("free");
     let lock = client.lock("a").wait(Duration::from_millis(5));
     let timed_out: Vec<_> = (0..20)
@@ -39,11 +39,11 @@ async fn a_restored_image_gives_nothing_back_and_can_claim_again() {
     let memory = Memory::new();
     let client = Client::new(memory.clone());
     let name = LockName::new("a").expect("a good name");
-    let grip = client.lock("a").acquire().await.expect("free").into_grip();
-    grip.hold().lose(crate::Loss::Copied);
-    drop(grip);
+    let held = client.lock("a").acquire().await.expect("free").into_held_claim();
+    held.lease().lose(crate::Loss::Copied);
+    drop(held);
     client.close().await.expect("nothing to wait for");
-    assert!(client.core().local.shard(&name).queues.is_empty(), "the name is open");
+    assert_eq!(client.core().queues.waiting(&name), None, "the name is open");
     let filter = crate::engine::Filter::Name(name.clone());
     assert_eq!(client.inspect(&filter).await.expect("answers")[0].holders.len(), 1, "the original's");
 }
@@ -53,9 +53,11 @@ async fn a_restored_image_gives_nothing_back_and_can_claim_again() {
 async fn who_comes_while_its_owner_lets_go_does_not_wait_for_itself_later() {
     let client = Client::new(Memory::new());
     let lock = client.lock("a").owner("me").wait(Duration::from_secs(5));
-    let Grip::Shared(first) = lock.acquire().await.expect("free").into_grip() else { panic!("alone") };
-    let letting_go = Arc::into_inner(first).expect("the only guard");
-    let (second, released) = tokio::join!(lock.acquire(), letting_go.release());
+    let HeldClaim::Shared(first) = lock.acquire().await.expect("free").into_held_claim() else {
+        panic!("alone")
+    };
+    let releasing = HeldClaim::Exclusive(Arc::into_inner(first).expect("the only guard"));
+    let (second, released) = tokio::join!(lock.acquire(), releasing.release());
     released.0.expect("held");
     let second = second.expect("its turn");
     let third = lock.acquire().await.expect("nested in the second");
