@@ -96,7 +96,7 @@ impl Shared {
         let is_fresh = age < session.timeout() / 6;
         match session.is_connected() && (is_fresh || session.heartbeat().await) {
             true => Ok(()),
-            false => Err(errors::unreachable("the connection is lost", &self.options)),
+            false => Err(errors::unreachable("the connection is lost".into(), &self.options)),
         }
     }
 }
