@@ -49,9 +49,9 @@ pub enum Effect {
 ///
 /// `{}` and `{:?}` print that sentence, so a `main` that returns the error prints it as well. `{:#?}` prints every
 /// field.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorDetails>);
 
-struct Inner {
+struct ErrorDetails {
     kind: ErrorKind,
     effect: Effect,
     message: Cow<'static, str>,
@@ -82,7 +82,7 @@ impl Subject {
 impl Error {
     /// An error after which nothing has changed.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorDetails {
             kind,
             effect: Effect::None,
             message: message.into(),
@@ -133,8 +133,8 @@ impl Error {
 
     /// The same error for another claim of the same request, without its source.
     pub fn again(&self) -> Self {
-        let Inner { kind, effect, message, subject, held_until, sql, source: _ } = &*self.0;
-        Self(Box::new(Inner {
+        let ErrorDetails { kind, effect, message, subject, held_until, sql, source: _ } = &*self.0;
+        Self(Box::new(ErrorDetails {
             kind: *kind,
             effect: *effect,
             message: message.clone(),

@@ -32,6 +32,7 @@ pub mod engine;
 pub mod engines;
 mod error;
 mod fenced;
+mod forward_options;
 mod guarantees;
 mod guard;
 mod held;
@@ -45,7 +46,6 @@ mod poison;
 mod recipes;
 mod token;
 mod waiting;
-mod wishes;
 
 pub use client::Client;
 pub use engine::connect;

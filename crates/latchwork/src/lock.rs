@@ -30,14 +30,10 @@ impl From<Duration> for Wait {
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
     core: ClientHandle,
-    /// Or the text that is none.
-    name: Result<LockName, Arc<str>>,
+    /// `Err`: the first error of the builder, reported when the lock is acquired.
+    name: Result<LockName, Arc<Error>>,
     wait: Wait,
     terms: Arc<Terms>,
-    /// What was given as an owner and is none.
-    bad_owner: Option<Arc<str>>,
-    /// What is wrong with the recipe it belongs to.
-    wrong: Option<&'static str>,
 }
 
 impl Lock {
@@ -54,8 +50,8 @@ impl Lock {
             tells: None,
             on_waiting: None,
         };
-        let name = LockName::new(name).map_err(|_| name.into());
-        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms), bad_owner: None, wrong: None }
+        let name = LockName::new(name).map_err(Arc::new);
+        Self { core, name, wait: Wait::Forever, terms: Arc::new(terms) }
     }
 
     fn terms_mut(&mut self) -> &mut Terms {
@@ -74,9 +70,9 @@ impl Lock {
         self
     }
 
-    /// The same lock, to be refused when it is asked for.
-    pub(crate) fn wrong(mut self, why: Option<&'static str>) -> Self {
-        self.wrong = why;
+    /// Rejects what was built, unless an earlier error did. Reported when the lock is acquired.
+    pub(crate) fn reject(mut self, error: Error) -> Self {
+        self.name = self.name.and_then(|name| Err(Arc::new(error.about(&name))));
         self
     }
 
@@ -85,9 +81,10 @@ impl Lock {
         self.core.clock.random_bytes()
     }
 
-    /// Another lock on the same terms.
+    /// A lock of another name with the same options.
     pub(crate) fn named(&self, name: &str) -> Self {
-        Self { name: LockName::new(name).map_err(|_| name.into()), ..self.clone() }
+        let name = self.name.clone().and_then(|_| LockName::new(name).map_err(Arc::new));
+        Self { name, ..self.clone() }
     }
 
     /// How long a holder that vanished may block others. Default 30 s; renewed while the guard lives.
@@ -172,7 +169,7 @@ impl Lock {
     pub fn owner(mut self, id: impl AsRef<str>) -> Self {
         match OwnerId::new(&id) {
             Ok(owner) => self.terms_mut().owner = Some(owner),
-            Err(_) => self.bad_owner = Some(id.as_ref().into()),
+            Err(error) => return self.reject(error),
         }
         self
     }
@@ -365,16 +362,9 @@ impl Lock {
         core::acquire(&self.core, name, &self.terms, patience).await
     }
 
-    fn checked_name(&self) -> Result<&LockName> {
-        match &self.name {
-            Ok(name) => Ok(name),
-            Err(text) => Err(LockName::new(text).expect_err("it was refused before")),
-        }
-    }
-
-    /// The name, if the engine can do what is asked of it.
+    /// The name, if nothing was rejected and the engine supports the options.
     pub(crate) fn checked(&self) -> Result<&LockName> {
-        let name = self.checked_name()?;
+        let name = self.name.as_ref().map_err(|error| error.again())?;
         self.check().map_err(|error| error.about(name))?;
         Ok(name)
     }
@@ -384,9 +374,6 @@ impl Lock {
         let (promised, terms) = (&self.core.promised, &self.terms);
         let engine = promised.engine;
         self.core.refuse_a_copy()?;
-        if let Some(why) = self.wrong {
-            return Err(Error::new(ErrorKind::Invalid, why));
-        }
         let ttl = terms.lease.ttl;
         if ttl < promised.min_ttl || ttl > promised.max_ttl {
             let (min, max) = (promised.min_ttl, promised.max_ttl);
@@ -408,9 +395,6 @@ impl Lock {
         if terms.lifetime == Lifetime::Session && !promised.outlives_wrapper {
             let message = format!("{engine} cannot bind a claim to its session alone; use a lease");
             return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        if let Some(text) = &self.bad_owner {
-            return OwnerId::new(text).map(drop);
         }
         if terms.owner.is_some() && !promised.takes_over {
             let message = format!("{engine} knows no owners; leave .owner() out");

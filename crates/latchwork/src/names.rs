@@ -79,13 +79,13 @@ impl Ord for LockName {
 }
 
 /// For maps whose keys are hashed, or random, already.
-pub(crate) type AsItIs = BuildHasherDefault<FirstWord>;
+pub(crate) type BuildIdentityHasher = BuildHasherDefault<IdentityHasher>;
 
 /// The hash is the key's own.
 #[derive(Default)]
-pub(crate) struct FirstWord(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for FirstWord {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(word) = bytes.first_chunk() {
             self.0 = u64::from_ne_bytes(*word);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use crate::Result;
 use crate::engine::{CellState, Version, Written};
 
@@ -10,12 +10,12 @@ use crate::engine::{CellState, Version, Written};
 #[derive(Clone, Debug)]
 pub struct Cell {
     inner: crate::Cell,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Cell {
-    pub(super) fn new(inner: crate::Cell, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Cell, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
     /// The state of the cell, set or not. As [`Cell::get`](crate::Cell::get).
@@ -23,7 +23,7 @@ impl Cell {
     /// # Errors
     /// As there.
     pub fn get(&self) -> Result<CellState> {
-        self.driver.block_on(self.inner.get())
+        self.thread.block_on(self.inner.get())
     }
 
     /// Sets it to `value`, whatever it holds, as [`Cell::set`](crate::Cell::set).
@@ -42,7 +42,7 @@ impl Cell {
     /// # Ok(()) }
     /// ```
     pub fn set(&self, value: impl Into<Vec<u8>>) -> Result<Version> {
-        self.driver.block_on(self.inner.set(value))
+        self.thread.block_on(self.inner.set(value))
     }
 
     /// Deletes it, whatever it holds, and returns whether it was set, as [`Cell::delete`](crate::Cell::delete).
@@ -50,7 +50,7 @@ impl Cell {
     /// # Errors
     /// As there.
     pub fn delete(&self) -> Result<bool> {
-        self.driver.block_on(self.inner.delete())
+        self.thread.block_on(self.inner.delete())
     }
 
     /// Sets it to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
@@ -70,7 +70,7 @@ impl Cell {
     /// # Ok(()) }
     /// ```
     pub fn set_if(&self, seen: Version, value: impl Into<Vec<u8>>) -> Result<Written> {
-        self.driver.block_on(self.inner.set_if(seen, value))
+        self.thread.block_on(self.inner.set_if(seen, value))
     }
 
     /// Deletes it if its version is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
@@ -78,7 +78,7 @@ impl Cell {
     /// # Errors
     /// As there.
     pub fn delete_if(&self, seen: Version) -> Result<Written> {
-        self.driver.block_on(self.inner.delete_if(seen))
+        self.thread.block_on(self.inner.delete_if(seen))
     }
 
     /// Sets it to what `change` makes of the value that is there, as [`Cell::update`](crate::Cell::update).
@@ -86,12 +86,12 @@ impl Cell {
     /// # Errors
     /// As there.
     pub fn update(&self, change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<CellState> {
-        self.driver.block_on(self.inner.update(change))
+        self.thread.block_on(self.inner.update(change))
     }
 
     /// Follows its states.
     pub fn watch(&self) -> CellWatch {
-        CellWatch { inner: self.inner.watch(), driver: self.driver.clone() }
+        CellWatch { inner: self.inner.watch(), thread: self.thread.clone() }
     }
 }
 
@@ -99,7 +99,7 @@ impl Cell {
 #[derive(Debug)]
 pub struct CellWatch {
     inner: crate::CellWatch,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl CellWatch {
@@ -126,6 +126,6 @@ impl CellWatch {
     /// # Ok(()) }
     /// ```
     pub fn next(&mut self, within: Duration) -> Option<Result<CellState>> {
-        self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
+        self.thread.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

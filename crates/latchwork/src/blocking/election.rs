@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Leadership;
-use super::driver::Driver;
-use crate::wishes::wishes;
+use super::runtime_thread::RuntimeThread;
+use crate::forward_options::forward_options;
 use crate::{Leader, Result, Wait};
 
 /// As [`latchwork::Election`](crate::Election), with calls that block.
@@ -12,15 +12,15 @@ use crate::{Leader, Result, Wait};
 #[must_use = "nobody is elected before `campaign`"]
 pub struct Election {
     inner: crate::Election,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Election {
-    pub(super) fn new(inner: crate::Election, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Election, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! {
+    forward_options! {
         ttl: Duration;
         wait: impl Into<Wait>;
         stop_margin: Duration;
@@ -43,8 +43,8 @@ impl Election {
     /// # Ok(()) }
     /// ```
     pub fn campaign(&self, value: impl Into<Vec<u8>>) -> Result<Leadership> {
-        let leading = self.driver.block_on(self.inner.campaign(value))?;
-        Ok(Leadership::new(leading, self.driver.clone()))
+        let leading = self.thread.block_on(self.inner.campaign(value))?;
+        Ok(Leadership::new(leading, self.thread.clone()))
     }
 
     /// Who leads, as [`Election::leader`](crate::Election::leader).
@@ -52,12 +52,12 @@ impl Election {
     /// # Errors
     /// As there.
     pub fn leader(&self) -> Result<Option<Leader>> {
-        self.driver.block_on(self.inner.leader())
+        self.thread.block_on(self.inner.leader())
     }
 
     /// Follows who leads.
     pub fn observe(&self) -> Observer {
-        Observer { inner: self.inner.observe(), driver: self.driver.clone() }
+        Observer { inner: self.inner.observe(), thread: self.thread.clone() }
     }
 }
 
@@ -65,7 +65,7 @@ impl Election {
 #[derive(Debug)]
 pub struct Observer {
     inner: crate::Observer,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Observer {
@@ -89,6 +89,6 @@ impl Observer {
     /// # Ok(()) }
     /// ```
     pub fn next(&mut self, within: Duration) -> Option<Result<Leader>> {
-        self.driver.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
+        self.thread.block_on(async { tokio::time::timeout(within, self.inner.next()).await.ok() })
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use super::Guard;
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use crate::{Error, Held, Result};
 
 /// As [`latchwork::Leadership`](crate::Leadership), with calls that block. What its lock can be asked, it can be asked.
@@ -15,8 +15,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(super) fn new(inner: crate::Leadership, driver: Driver) -> Self {
-        Self { term: inner.term(), guard: Guard::new(inner.into_guard(), driver) }
+    pub(super) fn new(inner: crate::Leadership, thread: RuntimeThread) -> Self {
+        Self { term: inner.term(), guard: Guard::new(inner.into_guard(), thread) }
     }
 
     /// As [`Leadership::term`](crate::Leadership::term).

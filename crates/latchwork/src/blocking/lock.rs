@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Guard;
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use crate::engine::Lifetime;
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Error, Held, Result};
 
 /// As [`latchwork::Lock`](crate::Lock), with calls that block.
@@ -13,15 +13,15 @@ use crate::{Error, Held, Result};
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct Lock {
     inner: crate::Lock,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl Lock {
-    pub(super) fn new(inner: crate::Lock, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::Lock, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! {
+    forward_options! {
         all,
         hold_at_least: Duration;
         owner: impl AsRef<str>;
@@ -39,8 +39,8 @@ impl Lock {
     /// # Errors
     /// As there.
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
-        let guard = self.driver.block_on(self.inner.try_acquire())?;
-        Ok(guard.map(|guard| Guard::new(guard, self.driver.clone())))
+        let guard = self.thread.block_on(self.inner.try_acquire())?;
+        Ok(guard.map(|guard| Guard::new(guard, self.thread.clone())))
     }
 
     /// Takes the lock, waiting for it as [`Lock::wait`] says, as [`Lock::acquire`](crate::Lock::acquire).
@@ -48,8 +48,8 @@ impl Lock {
     /// # Errors
     /// As there.
     pub fn acquire(&self) -> Result<Guard> {
-        let guard = self.driver.block_on(self.inner.acquire())?;
-        Ok(Guard::new(guard, self.driver.clone()))
+        let guard = self.thread.block_on(self.inner.acquire())?;
+        Ok(Guard::new(guard, self.thread.clone()))
     }
 
     /// Does `work` while the lock is held. Nobody can stop a thread from outside: long work looks at

@@ -18,13 +18,13 @@
 
 mod cell;
 mod client;
-mod driver;
+mod drop_in_runtime;
 mod election;
 mod guard;
-mod kept;
 mod leadership;
 mod lock;
 mod multi_lock;
+mod runtime_thread;
 mod rw_lock;
 mod striped_lock;
 

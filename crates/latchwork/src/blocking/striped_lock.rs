@@ -1,8 +1,8 @@
 //! One lock cut into segments, for code without async.
 
-use super::driver::Driver;
+use super::runtime_thread::RuntimeThread;
 use super::{Guard, Lock};
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Error, Held, Result};
 
 /// As [`latchwork::StripedLock`](crate::StripedLock), with calls that block.
@@ -10,15 +10,15 @@ use crate::{Error, Held, Result};
 #[must_use = "nothing is locked before a segment is acquired"]
 pub struct StripedLock {
     inner: crate::StripedLock,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl StripedLock {
-    pub(super) fn new(inner: crate::StripedLock, driver: Driver) -> Self {
-        Self { inner, driver }
+    pub(super) fn new(inner: crate::StripedLock, thread: RuntimeThread) -> Self {
+        Self { inner, thread }
     }
 
-    wishes! { all, }
+    forward_options! { all, }
 
     /// As [`StripedLock::segment_of`](crate::StripedLock::segment_of).
     pub fn segment_of(&self, key: impl AsRef<[u8]>) -> u32 {
@@ -27,17 +27,17 @@ impl StripedLock {
 
     /// As [`StripedLock::segment`](crate::StripedLock::segment).
     pub fn segment(&self, number: u32) -> Lock {
-        Lock::new(self.inner.segment(number), self.driver.clone())
+        Lock::new(self.inner.segment(number), self.thread.clone())
     }
 
     /// As [`StripedLock::for_key`](crate::StripedLock::for_key).
     pub fn for_key(&self, key: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.inner.for_key(key), self.driver.clone())
+        Lock::new(self.inner.for_key(key), self.thread.clone())
     }
 
     /// Whichever segment is free.
     pub fn any(&self) -> AnySegment {
-        AnySegment { inner: self.inner.any(), driver: self.driver.clone() }
+        AnySegment { inner: self.inner.any(), thread: self.thread.clone() }
     }
 }
 
@@ -46,7 +46,7 @@ impl StripedLock {
 #[must_use = "nothing is locked before `acquire` or `try_acquire`"]
 pub struct AnySegment {
     inner: crate::AnySegment,
-    driver: Driver,
+    thread: RuntimeThread,
 }
 
 impl AnySegment {
@@ -55,8 +55,8 @@ impl AnySegment {
     /// # Errors
     /// As there.
     pub fn try_acquire(&self) -> Result<Option<(u32, Guard)>> {
-        let had = self.driver.block_on(self.inner.try_acquire())?;
-        Ok(had.map(|(number, guard)| (number, Guard::new(guard, self.driver.clone()))))
+        let had = self.thread.block_on(self.inner.try_acquire())?;
+        Ok(had.map(|(number, guard)| (number, Guard::new(guard, self.thread.clone()))))
     }
 
     /// Takes a segment, as [`AnySegment::acquire`](crate::AnySegment::acquire).
@@ -73,8 +73,8 @@ impl AnySegment {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self) -> Result<(u32, Guard)> {
-        let (number, guard) = self.driver.block_on(self.inner.acquire())?;
-        Ok((number, Guard::new(guard, self.driver.clone())))
+        let (number, guard) = self.thread.block_on(self.inner.acquire())?;
+        Ok((number, Guard::new(guard, self.thread.clone())))
     }
 
     /// Does `work` while a segment is held, as [`Lock::run`]; it is told which.

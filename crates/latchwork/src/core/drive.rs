@@ -16,7 +16,7 @@ use super::turn::Turn;
 use super::watched::Watched;
 use super::{Core, Patience, Tenure, Terms, Ticket, defaults};
 use crate::clock::Moment;
-use crate::engine::{Answer, Busy, Claim, Note, Wake};
+use crate::engine::{BoxedVerdict, Busy, Claim, Note, Wake};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// What an attempt came to.
@@ -113,8 +113,8 @@ async fn drive(watched: &mut Watched<'_>, mut ticket: Ticket, terms: &Terms) -> 
                 let (waits, was_failing) =
                     (matches!(step, Step::Wait(_) | Step::Pause(_)), failure.is_some());
                 failure = match answer {
-                    Ok(Answer::Granted(_)) => None,
-                    Ok(Answer::Busy(answer)) => {
+                    Ok(BoxedVerdict::Granted(_)) => None,
+                    Ok(BoxedVerdict::Busy(answer)) => {
                         if waits {
                             watched.busy(terms, &answer, busy.as_deref(), was_failing);
                         }
@@ -191,14 +191,14 @@ fn ask(core: &Arc<Core>, claim: &Arc<Claim>, mut ticket: Ticket, now: Moment) ->
 
 /// A claim under way.
 struct Asking {
-    request: Request<Answer>,
+    request: Request<BoxedVerdict>,
     ticket: Option<Ticket>,
     /// Whether the server may know the claim from an earlier request.
     was_sent: bool,
 }
 
 impl Future for Asking {
-    type Output = (Result<Answer>, Ticket);
+    type Output = (Result<BoxedVerdict>, Ticket);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { request, ticket: held, was_sent } = &mut *self;

@@ -28,7 +28,7 @@ use super::watched::Watched;
 use super::{Core, Hold, Patience, Tenure, Terms, Ticket, defaults, no_answer, no_answer_in_time, sweeper};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Claim, Mode};
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -42,9 +42,9 @@ pub(crate) struct Local {
 
 #[derive(Default)]
 pub(super) struct Shard {
-    queues: HashMap<LockName, Queue, AsItIs>,
+    queues: HashMap<LockName, Queue, BuildIdentityHasher>,
     /// The names that the sweeper checks: those which a task has needed since its last check.
-    contended: HashSet<LockName, AsItIs>,
+    contended: HashSet<LockName, BuildIdentityHasher>,
 }
 
 /// What is out, and the tasks behind it in arrival order.

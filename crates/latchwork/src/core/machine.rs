@@ -8,7 +8,7 @@ use super::defaults;
 use super::lease::{Lease, LeaseTerms};
 use crate::Effect;
 use crate::clock::Moment;
-use crate::engine::{Answer, Grant, Wake};
+use crate::engine::{BoxedVerdict, Grant, Wake};
 
 /// Until when to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,13 +127,13 @@ impl Attempt {
     }
 
     /// The claim was answered, or failed.
-    pub(crate) fn answered(&mut self, now: Moment, answer: Result<&Answer, Failed>) -> Step {
+    pub(crate) fn answered(&mut self, now: Moment, answer: Result<&BoxedVerdict, Failed>) -> Step {
         if answer.is_ok() {
             self.answered = self.sent;
         }
         match answer {
-            Ok(Answer::Granted(grant)) => self.hold(now, grant).unwrap_or_else(|| self.too_late(now)),
-            Ok(Answer::Busy(busy)) => {
+            Ok(BoxedVerdict::Granted(grant)) => self.hold(now, grant).unwrap_or_else(|| self.too_late(now)),
+            Ok(BoxedVerdict::Busy(busy)) => {
                 self.failing_since = None;
                 self.floor = busy.floor;
                 self.again_at = now.after(busy.again_in);
@@ -279,7 +279,7 @@ mod tests {
                         w.held_until = Some(w.now + TTL.as_millis() as u64);
                         w.now += delay;
                         let grant = Grant { token: Some(1), valid: Valid::For(TTL) };
-                        w.step = w.attempt.answered(at(w.now), Ok(&Answer::Granted(grant)));
+                        w.step = w.attempt.answered(at(w.now), Ok(&BoxedVerdict::Granted(grant)));
                     });
                     next(&|w| {
                         w.ask();
@@ -287,7 +287,7 @@ mod tests {
                         w.now += delay;
                         let mut busy = Busy::new(Duration::from_millis(100));
                         busy.floor = Some(7);
-                        w.step = w.attempt.answered(at(w.now), Ok(&Answer::Busy(busy.into())));
+                        w.step = w.attempt.answered(at(w.now), Ok(&BoxedVerdict::Busy(busy.into())));
                     });
                     for effect in [Effect::None, Effect::Unknown] {
                         for passing in [false, true] {
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_grant_that_came_too_late_is_asked_for_again_with_patience_and_not_for_ever() {
-        let late = Answer::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
+        let late = BoxedVerdict::Granted(Grant { token: Some(1), valid: Valid::For(TTL) });
         for (patience, asks) in
             [(Patience::None, 0), (Patience::Until(at(3_500)), 2), (Patience::Endless, 30)]
         {
@@ -414,7 +414,7 @@ mod tests {
         let mut now = at(1_000);
         let mut asks = |attempt: &mut Attempt| {
             attempt.asking(now);
-            attempt.answered(now, Ok(&Answer::Busy(Busy::new(Duration::from_secs(60)).into())));
+            attempt.answered(now, Ok(&BoxedVerdict::Busy(Busy::new(Duration::from_secs(60)).into())));
             let Step::Pause(until) = attempt.woken(now, Some(Err(LOST))) else { panic!("a storm") };
             assert_eq!(attempt.woken(until, None), Step::Ask);
             let pause = until.since(now);
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn however_often_waiting_fails_the_pauses_stay_short_and_end() {
         let (mut attempt, _) = Attempt::new(Patience::Endless, TERMS, 255, at(1_000));
-        attempt.answered(at(1_000), Ok(&Answer::Busy(Busy::new(Duration::MAX).into())));
+        attempt.answered(at(1_000), Ok(&BoxedVerdict::Busy(Busy::new(Duration::MAX).into())));
         for _ in 0..200 {
             let step = attempt.woken(at(1_000), Some(Err(LOST)));
             assert!(matches!(step, Step::Pause(until) if until <= at(2_000)), "{step:?}");

@@ -132,7 +132,7 @@ pub enum Written {
 /// The [module documentation](self) states the rules V1 to V6.
 pub trait Cells: Send + Sync + 'static {
     /// How long the core waits for `watch` before it looks all the same, at a cell that has not changed for so long.
-    fn look_in(&self, unchanged_for: Duration) -> Duration;
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration;
 
     /// The state of the cell; [`CellState::ABSENT`] if it is not set.
     ///
@@ -192,7 +192,7 @@ impl SharedCells {
 
 /// The boxed twin of [`Cells`].
 pub(crate) trait ErasedCells: Send + Sync {
-    fn look_in(&self, unchanged_for: Duration) -> Duration;
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration;
     fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<CellState>>;
     fn has_changed(self: Arc<Self>, name: LockName, seen: Version) -> Boxed<Result<bool>>;
     fn write_if(
@@ -205,8 +205,8 @@ pub(crate) trait ErasedCells: Send + Sync {
 }
 
 impl<C: Cells> ErasedCells for C {
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
-        Cells::look_in(self, unchanged_for)
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
+        Cells::poll_interval(self, unchanged_for)
     }
     fn read(self: Arc<Self>, name: LockName) -> Boxed<Result<CellState>> {
         Box::pin(async move { Cells::read(&*self, &name).await })

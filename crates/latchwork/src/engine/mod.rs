@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub(crate) use cells::ErasedCells;
 pub(crate) use cells::text_of;
 pub use cells::{CellState, Cells, SharedCells, Version, Written};
-pub(crate) use erased::{Answer, Boxed, ErasedEngine, SharedEngine};
+pub(crate) use erased::{Boxed, BoxedVerdict, ErasedEngine, SharedEngine};
 pub use foreign::Foreign;
 pub use registry::{Registry, connect};
 pub use types::{

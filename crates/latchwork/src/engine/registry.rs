@@ -12,11 +12,11 @@ type Connect = for<'a> fn(&'a EngineUrl) -> Connecting<'a>;
 /// The engines that URLs can name.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<EngineEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct EngineEntry {
     schemes: &'static [&'static str],
     feature: &'static str,
     compiled: Option<Compiled>,
@@ -32,7 +32,7 @@ struct Compiled {
 /// One line per engine: its URL schemes, its cargo feature, how to connect, and what each way to lock promises.
 macro_rules! engines {
     ($([$($scheme:literal)*], $feature:literal, $url:ident => $connect:expr, [$($promises:expr),*];)*) => {
-        vec![$(Entry {
+        vec![$(EngineEntry {
             schemes: &[$($scheme),*],
             feature: $feature,
             #[cfg(feature = $feature)]

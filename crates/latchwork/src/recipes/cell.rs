@@ -17,7 +17,7 @@ use crate::{Client, Error, ErrorKind, LockName, Result};
 pub struct Cell {
     core: ClientHandle,
     /// `Err`: the rejected name, reported when the cell is used.
-    name: Result<LockName, Arc<str>>,
+    name: Result<LockName, Arc<Error>>,
     /// How errors name it.
     subject: Subject,
     /// Whether it is what the holder of the lock of this name tells.
@@ -52,8 +52,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn cell(&self, name: impl AsRef<str>) -> Cell {
-        let name = name.as_ref();
-        let name = LockName::new(name).map_err(|_| name.into());
+        let name = LockName::new(name).map_err(Arc::new);
         Cell { core: self.core().clone(), name, subject: Subject::Cell, is_of_leaders: false }
     }
 }
@@ -300,10 +299,7 @@ impl Cell {
 
     /// Its name and the engine's cells, if it has some.
     pub(super) fn checked(&self) -> Result<(&LockName, Arc<dyn ErasedCells>)> {
-        let name = match &self.name {
-            Ok(name) => name,
-            Err(text) => return Err(LockName::new(text).expect_err("it was refused before")),
-        };
+        let name = self.name.as_ref().map_err(|error| error.again())?;
         self.core.refuse_a_copy().map_err(|error| self.about(error))?;
         let cells = self.core.engine.cells().filter(|_| self.core.promised.cells);
         match cells.and_then(|cells| if self.is_of_leaders { cells.leaders } else { Some(cells.values) }) {

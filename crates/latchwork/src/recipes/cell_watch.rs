@@ -92,7 +92,7 @@ impl CellWatch {
         loop {
             let now = core.clock.now();
             let unchanged_for = self.shown.map_or(Duration::ZERO, |(_, since)| now.since(since));
-            let look_at = now.after(cells.look_in(unchanged_for));
+            let look_at = now.after(cells.poll_interval(unchanged_for));
             if let Some(told) = core.until(look_at, cells.clone().watch(name.clone(), version)).await {
                 return told.map_err(|error| self.cell.about(error));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Cell, Leadership, Observer};
 use crate::engine::{CellState, Filter, Written, text_of};
 use crate::error::Subject;
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Client, Error, ErrorKind, Guard, Lock, Result, Token, Wait};
 
 /// An election. Made by [`Client::election`].
@@ -61,7 +61,7 @@ impl Client {
 }
 
 impl Election {
-    wishes! {
+    forward_options! {
         ttl: Duration;
         wait: impl Into<Wait>;
         stop_margin: Duration;

@@ -6,6 +6,7 @@
 mod cell;
 mod cell_watch;
 mod election;
+mod join;
 mod leadership;
 mod multi_guard;
 mod multi_lock;
@@ -14,7 +15,6 @@ mod optimistic;
 mod rw_lock;
 mod semaphore;
 mod striped_lock;
-mod together;
 
 pub use cell::Cell;
 pub use cell_watch::CellWatch;

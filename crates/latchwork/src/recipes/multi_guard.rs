@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::together::{all_of, first_of};
+use super::join::{join_all, select_all};
 use crate::{ErrorKind, Guard, Held, LockName, Loss, Result, Token};
 
 /// Several held locks, as one guard: it is lost when any of them is. Made by [`MultiLock`](crate::MultiLock). What can be known
@@ -48,7 +48,7 @@ impl MultiGuard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<()> {
-        let released = all_of(self.guards.into_iter().map(Guard::release)).await;
+        let released = join_all(self.guards.into_iter().map(Guard::release)).await;
         let mut failed: Vec<_> = released.into_iter().filter_map(Result::err).collect();
         failed.sort_by_key(|error| error.kind() != ErrorKind::Lost);
         failed.into_iter().next().map_or(Ok(()), Err)
@@ -114,7 +114,7 @@ impl MultiHeld {
     /// # Ok(()) }
     /// ```
     pub async fn lost(&self) -> (&LockName, Loss) {
-        let (at, why) = first_of(self.0.iter().map(Held::lost)).await;
+        let (at, why) = select_all(self.0.iter().map(Held::lost)).await;
         (self.0[at].name(), why)
     }
 }

@@ -1,9 +1,9 @@
 //! Several locks at once: all or none.
 
+use super::join::{join_all, select_all};
 use super::multi_guard::{MultiGuard, MultiHeld};
-use super::together::{all_of, first_of};
 use crate::core::Patience;
-use crate::wishes::wishes;
+use crate::forward_options::forward_options;
 use crate::{Client, Error, ErrorKind, Guard, Lock, Result};
 
 /// Several locks, described and not yet held. Made by [`Client::multi_lock`].
@@ -17,7 +17,7 @@ pub struct MultiLock {
 }
 
 impl Client {
-    /// Describes several locks that are taken together; nothing is sent before they are acquired.
+    /// Describes several locks that are taken join; nothing is sent before they are acquired.
     ///
     /// They are taken in the order of their names, each name once, whatever the order they are given in: two such calls
     /// never wait for each other. Who also takes single locks while it holds these should keep to that order.
@@ -25,12 +25,13 @@ impl Client {
         let mut names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         names.sort();
         names.dedup();
-        MultiLock { inner: self.lock(""), names }
+        let inner = self.lock(names.first().map_or("", String::as_str));
+        MultiLock { inner, names }
     }
 }
 
 impl MultiLock {
-    wishes! { all, }
+    forward_options! { all, }
 
     /// Takes all of them if all are free.
     ///
@@ -140,7 +141,7 @@ impl MultiLock {
         let held = guard.held();
         let done = tokio::select! {
             biased;
-            (at, why) = first_of(held.each().iter().map(crate::Held::lost)) => {
+            (at, why) = select_all(held.each().iter().map(crate::Held::lost)) => {
                 return Err(held.each()[at].lost_error(why).into());
             }
             done = work(guard.held()) => done,
@@ -166,7 +167,7 @@ impl MultiLock {
 async fn next(lock: &Lock, patience: Patience, guards: &[Guard]) -> Result<Guard> {
     tokio::select! {
         biased;
-        (at, why) = first_of(guards.iter().map(|guard| guard.lost())) => Err(guards[at].lost_error(why)),
+        (at, why) = select_all(guards.iter().map(|guard| guard.lost())) => Err(guards[at].lost_error(why)),
         guard = lock.acquire_within(patience) => guard,
     }
 }
@@ -185,5 +186,5 @@ async fn complete(guards: Vec<Guard>) -> Result<MultiGuard> {
 
 /// Before the caller learns that it has none; what is not answered is repeated in the background.
 async fn give_back(guards: Vec<Guard>) {
-    drop(all_of(guards.into_iter().map(Guard::release)).await);
+    drop(join_all(guards.into_iter().map(Guard::release)).await);
 }

@@ -1,7 +1,7 @@
 //! A lock that a few may hold at once.
 
 use crate::engine::Mode;
-use crate::{Client, Lock};
+use crate::{Client, Error, ErrorKind, Lock};
 
 impl Client {
     /// Describes one of `permits` permits: a lock that so many guards may hold at once, in all clients together.
@@ -29,7 +29,10 @@ impl Client {
     /// # drop(two); Ok(()) }
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Lock {
-        let wrong = (permits == 0).then_some("0 permits let nobody in; name at least 1");
-        self.lock(name).mode(Mode::Permit { of: permits }).wrong(wrong)
+        let lock = self.lock(name).mode(Mode::Permit { of: permits });
+        match permits {
+            0 => lock.reject(Error::new(ErrorKind::Invalid, "0 permits let nobody in; name at least 1")),
+            _ => lock,
+        }
     }
 }

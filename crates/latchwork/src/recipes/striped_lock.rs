@@ -1,8 +1,8 @@
 //! One lock cut into segments, for more to go on at once.
 
-use super::together::first_of;
-use crate::wishes::wishes;
-use crate::{Client, Error, Guard, Held, Lock, Result};
+use super::join::select_all;
+use crate::forward_options::forward_options;
+use crate::{Client, Error, ErrorKind, Guard, Held, Lock, Result};
 
 /// A lock cut into segments, each a lock of its own. Made by [`Client::striped_lock`].
 #[derive(Clone, Debug)]
@@ -35,13 +35,18 @@ impl Client {
     /// ```
     pub fn striped_lock(&self, name: impl AsRef<str>, segments: u32) -> StripedLock {
         let name = name.as_ref().to_owned();
-        let wrong = (segments == 0).then_some("0 segments hold nothing; name at least 1");
-        StripedLock { inner: self.lock(&name).wrong(wrong), name, segments }
+        // The first segment, because `name` alone may be no name of a lock.
+        let first = self.lock(format!("{name}/0"));
+        let inner = match segments {
+            0 => first.reject(Error::new(ErrorKind::Invalid, "0 segments hold nothing; name at least 1")),
+            _ => first,
+        };
+        StripedLock { inner, name, segments }
     }
 }
 
 impl StripedLock {
-    wishes! { all, }
+    forward_options! { all, }
 
     /// Which segment a key belongs to: the 64-bit FNV-1a hash of its bytes, modulo the number of segments. The same in every
     /// version and on every machine.
@@ -139,7 +144,7 @@ impl AnySegment {
             return Ok(had);
         }
         let all = self.segments.iter().zip(patience.into_iter().cycle());
-        let (number, guard) = first_of(all.map(|(lock, patience)| lock.acquire_within(patience))).await;
+        let (number, guard) = select_all(all.map(|(lock, patience)| lock.acquire_within(patience))).await;
         Ok((number as u32, guard?))
     }
 

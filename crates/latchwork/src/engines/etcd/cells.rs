@@ -40,7 +40,7 @@ fn version(revision: i64) -> Version {
 
 impl Cells for Etcd {
     /// Every change is told; but versions of etcd are known that lose one now and then.
-    fn look_in(&self, _: Duration) -> Duration {
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 

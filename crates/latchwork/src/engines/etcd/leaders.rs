@@ -46,8 +46,8 @@ fn leader(holder: Option<Contender>) -> CellState {
 
 impl Cells for Leaders {
     /// As with other cells.
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
-        self.0.look_in(unchanged_for)
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
+        self.0.poll_interval(unchanged_for)
     }
 
     async fn read(&self, name: &LockName) -> Result<CellState> {

@@ -6,7 +6,7 @@ use super::keys::LIFE;
 use super::wire::{self, ProtocolError, Reply};
 use crate::clock::random_bytes;
 use crate::engine::ClaimId;
-use crate::engines::claim_id_hex::{digits, parse_id};
+use crate::engines::claim_id_hex::{encode_id, parse_id};
 use crate::{Error, ErrorKind, Result};
 
 /// The oldest version whose meta commands are those of today.
@@ -31,7 +31,7 @@ pub(super) struct Greeting {
 
 /// Everything that is asked, in one go: who finds no life gives the server one.
 pub(super) fn question() -> Vec<u8> {
-    let mine = digits(ClaimId::from_bytes(random_bytes()));
+    let mine = encode_id(ClaimId::from_bytes(random_bytes()));
     let ask = format!("stats\r\nstats settings\r\nms {LIFE} {} ME T0\r\n", mine.len());
     [ask.as_bytes(), &mine, format!("\r\nmg {LIFE} v\r\n").as_bytes()].concat()
 }

@@ -31,8 +31,8 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
     Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::quarantine::{Quarantine, quarantined};
-use crate::names::AsItIs;
+use crate::engines::quarantine::{QuarantinePolicy, quarantined};
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
 
@@ -49,9 +49,9 @@ pub struct Memcached {
 struct Shared {
     servers: Vec<Arc<Server>>,
     prefix: String,
-    rule: (Quarantine, Duration),
+    rule: (QuarantinePolicy, Duration),
     /// Their ids are random, which is all that a hash is for.
-    claims: Mutex<HashMap<ClaimId, Standing, AsItIs>>,
+    claims: Mutex<HashMap<ClaimId, Standing, BuildIdentityHasher>>,
 }
 
 /// What is known of a claim.
@@ -125,7 +125,7 @@ impl Memcached {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        promises((Quarantine::Auto, Duration::from_secs(60)), Vec::new())
+        promises((QuarantinePolicy::Auto, Duration::from_secs(60)), Vec::new())
     }
 
     /// The key of a lock, the server that has it, and a connection to it.
@@ -215,7 +215,7 @@ impl Memcached {
     }
 }
 
-fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>) -> Guarantees {
+fn promises((quarantine, max_ttl): (QuarantinePolicy, Duration), warnings: Vec<String>) -> Guarantees {
     Guarantees {
         engine: "memcached",
         tokens: None,
@@ -241,8 +241,8 @@ fn promises((quarantine, max_ttl): (Quarantine, Duration), warnings: Vec<String>
             holder_crash: Promise::Exclusive,
             holder_pause: Promise::Breaks,
             restart: match quarantine {
-                Quarantine::Strict => Promise::Exclusive,
-                Quarantine::Auto | Quarantine::Off => Promise::Breaks,
+                QuarantinePolicy::Strict => Promise::Exclusive,
+                QuarantinePolicy::Auto | QuarantinePolicy::Off => Promise::Breaks,
             },
             failover: Promise::Breaks,
             partition: Promise::Exclusive,

@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::greeting::{Greeting, WireError, question};
 use super::options::Place;
 use super::wire::ProtocolError;
-use crate::engines::quarantine::{Lives, Quarantine};
+use crate::engines::quarantine::{QuarantinePolicy, RestartTracker};
 use crate::net::dial::dial;
 use crate::net::per_runtime::PerRuntime;
 use crate::poison::lock_ignoring_poison;
@@ -25,19 +25,19 @@ const LONGEST_GREETING: usize = 64 * 1024;
 /// A server.
 pub(super) struct Server {
     pub(super) place: Place,
-    rule: (Quarantine, Duration),
+    rule: (QuarantinePolicy, Duration),
     connections: PerRuntime<Connection>,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    lives: Lives,
+    lives: RestartTracker,
     warnings: Vec<String>,
 }
 
 impl Server {
-    pub(super) fn new(place: Place, rule: (Quarantine, Duration)) -> Self {
+    pub(super) fn new(place: Place, rule: (QuarantinePolicy, Duration)) -> Self {
         Self { place, rule, connections: PerRuntime::default(), known: Mutex::default() }
     }
 
@@ -90,7 +90,7 @@ impl Server {
         let greeting = ask(stream).await.map_err(|wire_error| self.not_met(wire_error))?;
         greeting.check(&self.place.text)?;
         let mut known = lock_ignoring_poison(&self.known);
-        known.lives.met(&greeting.life.to_string(), greeting.uptime, true, self.rule);
+        known.lives.record_run(&greeting.life.to_string(), greeting.uptime, true, self.rule);
         known.warnings = greeting.warnings(&self.place.text);
         drop(known);
         Ok(greeting)

@@ -88,7 +88,7 @@ fn version(number: i64) -> Version {
 
 impl Cells for PostgresCells {
     /// Changes are told, except through a pooler that lets nobody listen.
-    fn look_in(&self, unchanged_for: Duration) -> Duration {
+    fn poll_interval(&self, unchanged_for: Duration) -> Duration {
         if self.0.shared.is_known_pooled() {
             sql::look_at_cell_in(unchanged_for)
         } else {
@@ -146,6 +146,6 @@ impl Cells for PostgresCells {
                 let _ = connection.command(&format!("UNLISTEN {left}")).await;
             }
         };
-        pool.cell_news().until_told(&channel, listen, look, end).await
+        pool.cell_news().wait_for_message(&channel, listen, look, end).await
     }
 }

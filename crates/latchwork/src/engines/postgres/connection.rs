@@ -20,7 +20,7 @@ use super::statements::{text, types};
 use super::{grants, inserts, statements};
 use crate::core::defaults::REQUEST_LIMIT;
 use crate::engine::ClaimId;
-use crate::engines::cell_subscriptions::{CellSubscriptions, SubscriptionsDriven};
+use crate::engines::cell_subscriptions::{CellSubscriptions, WakesWatchersOnDrop};
 use crate::engines::close_flag::{CloseFlag, ClosesOnDrop};
 use crate::engines::sql::{Query, QueryResult, Statement, Value};
 use crate::engines::waiter_table::Notification;
@@ -81,7 +81,7 @@ impl Drop for HalfOpen {
 
 /// Lets a connection do its work from now on.
 fn drive<S, T>(
-    (driven, cells): (ClosesOnDrop, SubscriptionsDriven),
+    (driven, cells): (ClosesOnDrop, WakesWatchersOnDrop),
     (client, mut connection): (Client, tokio_postgres::Connection<S, T>),
 ) -> (Client, AbortHandle)
 where
@@ -93,7 +93,7 @@ where
             if let AsyncMessage::Notification(message) = message {
                 match read_message(message.payload()) {
                     Some((id, token)) => driven.0.waiters.deliver(id, Notification::Granted(token)),
-                    None => cells.0.tell(message.channel()),
+                    None => cells.0.notify(message.channel()),
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Connection {
             |why: &str| Error::new(ErrorKind::Unreachable, format!("postgres at {}: {why}", options.place));
         let close_flag = CloseFlag::new(&shared.waiters);
         let cells = Arc::<CellSubscriptions>::default();
-        let driven = (ClosesOnDrop(close_flag.clone()), SubscriptionsDriven(cells.clone()));
+        let driven = (ClosesOnDrop(close_flag.clone()), WakesWatchersOnDrop(cells.clone()));
         let limit = tokio::time::timeout(CONNECT_LIMIT, super::wire::connect(options));
         let connected = limit
             .await

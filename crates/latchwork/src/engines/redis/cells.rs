@@ -42,7 +42,7 @@ fn version(digits: &[u8]) -> Result<Version> {
 
 impl Cells for Redis {
     /// Changes are told, except while the connection is being opened anew, or by a replica that took over.
-    fn look_in(&self, _: Duration) -> Duration {
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(10)
     }
 
@@ -83,7 +83,7 @@ impl Cells for Redis {
         let look = async { Ok(self.read_cell(&connection, &key).await?.version != seen) };
         let (leaves, left) = (connection.clone(), channel.clone());
         let end = move || async move { leaves.unsubscribe(&left).await };
-        connection.cells.until_told(&channel, listen, look, end).await
+        connection.cells.wait_for_message(&channel, listen, look, end).await
     }
 }
 

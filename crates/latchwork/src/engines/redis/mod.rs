@@ -38,7 +38,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released, Renewal,
     Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::quarantine::{Quarantine, quarantined};
+use crate::engines::quarantine::{QuarantinePolicy, quarantined};
 use crate::engines::waiter_table::Notification;
 use crate::net::per_runtime::Closable as _;
 use crate::{Client, Error, ErrorKind, Faults, Guarantees, LockName, Promise, Result};
@@ -89,7 +89,7 @@ impl Redis {
     }
 
     pub(crate) fn promises() -> Guarantees {
-        promises(Scheme::Set, Duration::from_secs(60), Quarantine::Auto, Vec::new())
+        promises(Scheme::Set, Duration::from_secs(60), QuarantinePolicy::Auto, Vec::new())
     }
 
     fn options(&self) -> &Options {
@@ -107,7 +107,7 @@ impl Redis {
         let (options, script) = (self.options(), shared_claims::claims_by(claim.mode));
         let mut command = self.call_on(connection, script, keys);
         command
-            .arg(&record::digits(claim.id)[..])
+            .arg(&record::encode_id(claim.id)[..])
             .arg(&record::Tail(claim, self.session.mark()))
             .arg(&millis(claim.ttl))
             .arg(&millis(wait_lease(claim)));
@@ -174,7 +174,7 @@ impl Redis {
         }
         for Due { claim, .. } in due {
             let tail = record::Tail(claim, self.session.mark());
-            command.arg(&record::digits(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
+            command.arg(&record::encode_id(claim.id)[..]).arg(&tail).arg(&millis(wait_lease(claim)));
         }
         reply::heartbeats(connection.call(Script::Beat, command, self.options()).await?, due.len())
     }
@@ -194,7 +194,7 @@ impl Redis {
     fn busy(&self, claim: &Claim, state: &reply::State) -> Busy {
         let beat = self.next_beat(claim);
         let is_silent = state.has_silent_holder();
-        let met = self.session.waiters.met(claim.id, is_silent);
+        let met = self.session.waiters.count_silent_holder(claim.id, is_silent);
         // Only the first in line has to look for itself: a dead holder tells nobody, and others are told.
         let again_in = match (state.place, u64::try_from(state.free_in)) {
             (Some(0), _) if is_silent => {
@@ -261,7 +261,12 @@ impl Redis {
     }
 }
 
-fn promises(scheme: Scheme, max_ttl: Duration, quarantine: Quarantine, warnings: Vec<String>) -> Guarantees {
+fn promises(
+    scheme: Scheme,
+    max_ttl: Duration,
+    quarantine: QuarantinePolicy,
+    warnings: Vec<String>,
+) -> Guarantees {
     let shares = scheme == Scheme::Set;
     Guarantees {
         engine: if shares { "redis" } else { "redis-setnx" },
@@ -288,8 +293,8 @@ fn promises(scheme: Scheme, max_ttl: Duration, quarantine: Quarantine, warnings:
             holder_crash: Promise::Exclusive,
             holder_pause: Promise::FencedOnly,
             restart: match quarantine {
-                Quarantine::Strict => Promise::Exclusive,
-                Quarantine::Auto | Quarantine::Off => Promise::FencedOnly,
+                QuarantinePolicy::Strict => Promise::Exclusive,
+                QuarantinePolicy::Auto | QuarantinePolicy::Off => Promise::FencedOnly,
             },
             failover: Promise::FencedOnly,
             partition: Promise::Exclusive,
@@ -392,7 +397,7 @@ impl Engine for Redis {
         if shared_claims::is_shared(claim.mode) {
             Box::pin(connection.learn_to_share(self.options())).await?;
         }
-        self.release_value(&connection, script, keys, &record::digits(claim.id), &tail).await
+        self.release_value(&connection, script, keys, &record::encode_id(claim.id), &tail).await
     }
 
     async fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
@@ -459,7 +464,7 @@ impl Redis {
     }
 
     async fn renew_all(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        let values: Vec<_> = claims.iter().map(|claim| record::digits(claim.id)).collect();
+        let values: Vec<_> = claims.iter().map(|claim| record::encode_id(claim.id)).collect();
         self.renew_values(claims, &values).await
     }
 
@@ -511,7 +516,7 @@ impl Redis {
         keys.write_waiters(&mut command);
         command.arg(value);
         if let Some(id) = at_once {
-            command.arg(&record::digits(id)[..]);
+            command.arg(&record::encode_id(id)[..]);
         }
         match connection.call(Script::Revoke, command, self.options()).await? {
             Value::Int(-1) => {

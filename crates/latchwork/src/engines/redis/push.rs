@@ -48,14 +48,14 @@ impl Codec for PushCodec {
     /// Maybe some news went with it: everybody asks.
     fn on_retired(&self) {
         self.waiters.recheck_all();
-        self.cells.tell_all();
+        self.cells.notify_all();
     }
 }
 
 impl PushCodec {
     fn told(&self, channel: &[u8], message: &[u8]) {
         if channel.starts_with(CHANNEL.as_bytes()) {
-            self.cells.tell(&String::from_utf8_lossy(channel));
+            self.cells.notify(&String::from_utf8_lossy(channel));
         } else if let Some((id, news)) = read_message(message) {
             self.waiters.deliver(id, news);
         }

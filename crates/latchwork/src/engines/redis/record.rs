@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use super::wire::{Arg, Command};
 use crate::engine::{Claim, ClaimState, Foreign, Mode, Note};
-use crate::engines::claim_id_hex::{ID, stranger_id};
-pub(super) use crate::engines::claim_id_hex::{digits, parse_id};
+use crate::engines::claim_id_hex::{ID_DIGITS, foreign_id};
+pub(super) use crate::engines::claim_id_hex::{encode_id, parse_id};
 use crate::{OwnerId, clock};
 
 /// Digits of a token.
@@ -52,7 +52,7 @@ impl Arg for Tail<'_> {
 
 /// A waiting claim as it stands in the queue.
 pub(super) fn waiter(member: &[u8], arrived: Option<u64>) -> Option<ClaimState> {
-    let (id, rest) = member.split_at_checked(ID)?;
+    let (id, rest) = member.split_at_checked(ID_DIGITS)?;
     let (mode, tail) = rest.get(CHANNEL..)?.split_at_checked(ALONE.len())?;
     let (owner, note) = split_tail(tail);
     let mut state = ClaimState::new(parse_id(id)?);
@@ -112,13 +112,13 @@ pub(super) fn sharer(grant: &[u8], lease_left: i64) -> Option<ClaimState> {
 /// The id of a member that may be revoked, and the rest.
 pub(super) fn split(member: &[u8]) -> (&[u8], &[u8]) {
     let member = member.strip_prefix(b"!").unwrap_or(member);
-    member.split_at(ID.min(member.len()))
+    member.split_at(ID_DIGITS.min(member.len()))
 }
 
 /// What those hold as for whom this value stands in the shared key: `r`, or `p` and the number of permits. `None` if it is one
 /// holder's. The scripts read it in the same way.
 pub(super) fn shared_as(value: &[u8]) -> Option<&[u8]> {
-    let (kind, id) = value.split_at_checked(value.len().checked_sub(ID + 1)?)?;
+    let (kind, id) = value.split_at_checked(value.len().checked_sub(ID_DIGITS + 1)?)?;
     let number = kind.strip_prefix(b"r").or_else(|| kind.strip_prefix(b"p"))?;
     let is_one = number.iter().all(u8::is_ascii_digit) && id[0] == b':' && parse_id(&id[1..]).is_some();
     is_one.then_some(kind)
@@ -131,7 +131,8 @@ pub(super) fn permits(kind: &[u8]) -> Option<u32> {
 
 /// Whether the newest grant of ours is one of those for whom this value stands in the shared key.
 pub(super) fn is_granted_to_one_of(fence: &[u8], value: &[u8]) -> bool {
-    let mode = fence.get(TOKEN + ID + CHANNEL..).and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    let mode =
+        fence.get(TOKEN + ID_DIGITS + CHANNEL..).and_then(|rest| rest.split(|byte| *byte == b'\n').next());
     shared_as(value).is_some() && shared_as(value) == mode
 }
 
@@ -141,19 +142,19 @@ fn revoked(note: &Note) -> Note {
 
 /// Whether the newest grant of ours is the one that stands in the shared key.
 pub(super) fn is_granted_to(fence: &[u8], value: &[u8]) -> bool {
-    fence.get(TOKEN..TOKEN + ID) == Some(value.strip_prefix(b"!").unwrap_or(value))
+    fence.get(TOKEN..TOKEN + ID_DIGITS) == Some(value.strip_prefix(b"!").unwrap_or(value))
 }
 
 /// The value of a claim that asked a majority more than once, `<id>-<attempt>`, as that of its first attempt.
 fn without_attempt(value: &[u8]) -> &[u8] {
-    let at = ID + usize::from(value.starts_with(b"!"));
+    let at = ID_DIGITS + usize::from(value.starts_with(b"!"));
     let is_attempt = value.get(at) == Some(&b'-') && value[at + 1..].iter().all(u8::is_ascii_digit);
     if is_attempt { &value[..at] } else { value }
 }
 
 /// A holder of another kind. Its value is not shown: who knows it can release the lock.
 fn stranger(value: &[u8]) -> ClaimState {
-    let mut state = ClaimState::new(stranger_id(value));
+    let mut state = ClaimState::new(foreign_id(value));
     state.note = Note::new("a client that is not latchwork");
     state
 }

@@ -54,7 +54,7 @@ impl Redis {
         }
         for claim in claims {
             let tail = record::Tail(claim, self.session.mark());
-            command.arg(&record::digits(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
+            command.arg(&record::encode_id(claim.id)[..]).arg(&tail).arg(&millis(claim.ttl));
         }
         reply::renewed(connection.call(Script::RenewShared, command, options).await?, claims)
     }

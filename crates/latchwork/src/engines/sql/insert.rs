@@ -19,7 +19,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, Filter, Foreign, Grant, Lifetime, LockState, Mode, Note,
     Released, Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Guarantees, LockName, Loss, Result};
 
@@ -40,7 +40,7 @@ struct Shared<D> {
     /// From which age on a row is over, for everybody who uses the table.
     age: Duration,
     /// How often each waiter looked in vain.
-    vainly: Mutex<HashMap<ClaimId, u32, AsItIs>>,
+    vainly: Mutex<HashMap<ClaimId, u32, BuildIdentityHasher>>,
     waiting: WaitingRenewals,
     sweeps: Arc<Sweeps>,
 }

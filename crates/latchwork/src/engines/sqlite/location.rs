@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{self, FsType};
 
-use super::session::share_with_the_owner_of;
+use super::errors::unusable;
+use super::session::chown_to_owner_of;
 use crate::{Error, ErrorKind, Result};
 
 /// A database file, the folder of its sessions beside it, and who may use them.
@@ -77,7 +78,7 @@ impl Location {
         let mode = if self.file_mode == 0o660 { 0o2770 } else { 0o700 };
         match DirBuilder::new().mode(mode).create(&self.sessions) {
             Ok(()) => fs::set_permissions(&self.sessions, fs::Permissions::from_mode(mode)).and_then(|()| {
-                share_with_the_owner_of(self.database.parent().unwrap_or(Path::new("/")), &self.sessions)
+                chown_to_owner_of(self.database.parent().unwrap_or(Path::new("/")), &self.sessions)
             }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
@@ -96,19 +97,6 @@ pub(super) fn home_and_database() -> Result<(PathBuf, PathBuf)> {
     };
     let database = home.join(".local/state/latchwork/locks.db");
     Ok((home, database))
-}
-
-/// An error about a path that cannot be used.
-pub(super) fn unusable(path: &Path, error: io::Error) -> Error {
-    let (kind, hint) = match error.kind() {
-        io::ErrorKind::NotFound => (ErrorKind::Invalid, "; make its folder first"),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            (ErrorKind::Denied, "; change its permissions, or use another path")
-        }
-        io::ErrorKind::StorageFull => (ErrorKind::Unreachable, "; free some space"),
-        _ => (ErrorKind::Unreachable, ""),
-    };
-    Error::new(kind, format!("cannot use {path:?}: {error}{hint}")).with_source(error)
 }
 
 /// File locks and FIFOs reach only this machine: on a network file system two machines would both hold the lock.

@@ -109,7 +109,7 @@ fn look(
 
 impl Cells for ZooKeeper {
     /// Every change is told, and every connection that broke.
-    fn look_in(&self, _: Duration) -> Duration {
+    fn poll_interval(&self, _: Duration) -> Duration {
         Duration::from_secs(60 * 60)
     }
 

@@ -33,7 +33,7 @@ use crate::engine::{
     Busy, Claim, ClaimId, ClaimState, Engine, EngineUrl, Filter, Grant, Lifetime, LockState, Mode, Released,
     Renewal, Revoke, Revoked, SharedCells, Valid, Verdict, Wake,
 };
-use crate::engines::quarantine::waits_out;
+use crate::engines::quarantine::quarantined_because;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, Faults, Guarantees, Promise, Result};
 
@@ -129,7 +129,7 @@ impl Redlock {
 
     /// The claim as it stands on the masters: its value, and its member.
     fn written(&self, claim: &Claim, attempt: u32) -> [Vec<u8>; 2] {
-        let digits = record::digits(claim.id);
+        let digits = record::encode_id(claim.id);
         let tail = record::Tail(claim, self.shared.nodes[0].session().mark()).bytes();
         [value(claim.id, attempt), [&digits[..], &tail].concat()]
     }
@@ -327,13 +327,13 @@ impl Redlock {
     /// Masters that may have forgotten locks are not asked for any.
     fn quarantined(left: Duration) -> Verdict {
         let why = "they started less than max-ttl ago and may have forgotten who holds";
-        waits_out("a majority", why, left)
+        quarantined_because("a majority", why, left)
     }
 }
 
 /// What stands in the key: the claim's id, and the number of the attempt if it is not the first.
 fn value(id: ClaimId, attempt: u32) -> Vec<u8> {
-    let mut value = record::digits(id).to_vec();
+    let mut value = record::encode_id(id).to_vec();
     if attempt > 0 {
         value.extend(format!("-{attempt}").bytes());
     }
@@ -443,7 +443,7 @@ impl Engine for Redlock {
             return Ok(Released::NotHeld);
         }
         let attempt = standing.unwrap_or_default().attempt;
-        let args = vec![value(claim.id, attempt), record::digits(claim.id).to_vec()];
+        let args = vec![value(claim.id, attempt), record::encode_id(claim.id).to_vec()];
         let ask = Ask { script: Script::Release, name: claim.name.clone(), args, gate: None };
         let mut round = self.ask(0..self.shared.nodes.len(), self.shared.manner.patience(claim.ttl), ask);
         let (mut freed, mut answered, mut heard) = (0, 0, Replies::default());

@@ -7,7 +7,7 @@ use super::DistinctMasters;
 use crate::Result;
 use crate::engine::EngineUrl;
 use crate::engine::url_options::{choice, invalid, span};
-use crate::engines::quarantine::Quarantine;
+use crate::engines::quarantine::QuarantinePolicy;
 use crate::engines::redis::options::{Options, Scheme};
 
 /// Options of the whole, and those that each master takes as well.
@@ -55,7 +55,7 @@ impl Manner {
             options.roster = Some(roster.clone());
             if url.option("quarantine").is_none() {
                 // Here a forgetful master costs nothing but its vote, for a while.
-                options.quarantine = Quarantine::Strict;
+                options.quarantine = QuarantinePolicy::Strict;
             }
             Ok(options)
         };
@@ -63,7 +63,7 @@ impl Manner {
         let manner = Self {
             node_timeout: span(url, "node-timeout")?,
             longest_ttl: masters.iter().map(|options| options.max_ttl).min().unwrap_or_default(),
-            is_strict: masters.iter().all(|options| options.quarantine == Quarantine::Strict),
+            is_strict: masters.iter().all(|options| options.quarantine == QuarantinePolicy::Strict),
         };
         Ok((masters, manner))
     }

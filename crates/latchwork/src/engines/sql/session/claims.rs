@@ -11,7 +11,7 @@ use super::Key;
 use super::line::{Facts, Line};
 use crate::engine::{Busy, Claim, ClaimId};
 use crate::engines::lost_hints::LossHints;
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::poison::lock_ignoring_poison;
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -23,7 +23,7 @@ pub(super) struct Claims<C> {
 }
 
 struct Entries<C> {
-    by_id: HashMap<ClaimId, Entry<C>, AsItIs>,
+    by_id: HashMap<ClaimId, Entry<C>, BuildIdentityHasher>,
     /// Who has a lock, or may have it. A connection is given its own locks again, so this is what keeps two claims of one client
     /// apart (C7).
     by_key: BTreeSet<(Key, ClaimId)>,

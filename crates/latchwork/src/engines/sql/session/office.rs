@@ -9,7 +9,7 @@ use super::connection::{Ended, in_time};
 use super::line::{Facts, Line};
 use super::{Connection, Key, Moving, Server};
 use crate::engine::{Claim, ClaimId, Grant, Valid};
-use crate::names::AsItIs;
+use crate::names::BuildIdentityHasher;
 use crate::net::own_thread::OwnThread;
 use crate::poison::lock_ignoring_poison;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
@@ -47,7 +47,7 @@ pub(super) struct Office<S: Server> {
     pub(super) server: S,
     pub(super) claims: Arc<Claims<S::Connection>>,
     /// Of names that were used lately: to make one takes longer than anything else that a free lock needs here.
-    keys: Mutex<HashMap<LockName, Key, AsItIs>>,
+    keys: Mutex<HashMap<LockName, Key, BuildIdentityHasher>>,
     idle: Mutex<Vec<Arc<Line<S::Connection>>>>,
     pub(super) thread: OwnThread,
     pub(super) sweeps: Sweeps,

@@ -11,7 +11,7 @@ fn boxed<'a, T>(futures: impl IntoIterator<Item = impl Future<Output = T> + Send
 }
 
 /// Which of them is done first, and with what; the others are dropped. Never, if there are none.
-pub(super) async fn first_of<'a, T>(
+pub(super) async fn select_all<'a, T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> (usize, T) {
     let mut futures = boxed(futures);
@@ -28,7 +28,7 @@ pub(super) async fn first_of<'a, T>(
 }
 
 /// What all of them come to, in their order.
-pub(super) async fn all_of<'a, T>(
+pub(super) async fn join_all<'a, T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> Vec<T> {
     let mut under_way: Vec<_> = boxed(futures).into_iter().map(Some).collect();
