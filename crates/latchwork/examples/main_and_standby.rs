@@ -1,6 +1,7 @@
 //! Main and standby: the standby takes over as soon as the main is gone.
 //!
 //! `cargo run --example main_and_standby -- sqlite:/tmp/locks.db`; without an argument, `memory:`.
+#![allow(clippy::disallowed_methods, reason = "the work of the example takes time")]
 
 use std::time::Duration;
 

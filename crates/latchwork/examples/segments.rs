@@ -1,6 +1,7 @@
 //! A hundred items as two segments of fifty, each with its own lock: two buyers at a time instead of one.
 //!
 //! `cargo run --example segments -- sqlite:/tmp/locks.db`; without an argument, `memory:`.
+#![allow(clippy::disallowed_methods, reason = "the work of the example takes time")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -3,7 +3,7 @@
 //! Deadlines are counted on `CLOCK_BOOTTIME`, because `CLOCK_MONOTONIC` (and with it [`std::time::Instant`])
 //! stands still while a machine sleeps, and a lease does not. It is read through libc, so that a preloaded shim
 //! can move it in tests. The memory engine counts on tokio's clock instead, so that paused time works.
-#![allow(clippy::disallowed_methods, reason = "this is their home")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the only place for them")]
 
 use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};

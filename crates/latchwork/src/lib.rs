@@ -24,9 +24,15 @@
 //! [`connect`] opens a [`Client`], [`Client::lock`] describes a [`Lock`], [`Lock::acquire`] returns a [`Guard`].
 //! To write an engine, read [`engine`].
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests count their own time")
+)]
+
 pub mod blocking;
 mod client;
 pub mod clock;
+#[allow(clippy::disallowed_methods, reason = "the core waits, for every engine")]
 mod core;
 pub mod engine;
 pub mod engines;
@@ -43,6 +49,7 @@ mod names;
 mod net;
 mod owner;
 mod poison;
+#[allow(clippy::disallowed_methods, reason = "recipes wait, as the core does")]
 mod recipes;
 mod token;
 mod waiting;

@@ -1,4 +1,5 @@
 //! A process that runs out of descriptors. One test in a process of its own: the limit is the process's.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 
 use std::fs;

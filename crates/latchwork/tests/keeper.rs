@@ -1,4 +1,5 @@
 //! The keeper sleeps while nothing has to be renewed.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 
 use std::fs;

@@ -1,4 +1,5 @@
 //! What is special about the database file.
+#![allow(clippy::disallowed_methods, reason = "tests count their own time")]
 #![cfg(feature = "sqlite")]
 
 use std::fs;

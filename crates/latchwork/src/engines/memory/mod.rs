@@ -140,6 +140,7 @@ impl Memory {
     }
 
     /// Runs `act` with the faults that are set for `verb`.
+    #[expect(clippy::disallowed_methods, reason = "a test asked for the delay")]
     async fn with_faults<T>(&self, verb: Verb, act: impl FnOnce(&mut Shared, Moment) -> T) -> Result<T> {
         let delay = self.shared().delays.get(&verb).copied();
         if let Some(delay) = delay {
