@@ -50,16 +50,7 @@ impl Token {
 /// Above `last`, also if the clock was set back; and at least `floor`, most often the wall clock in microseconds, so
 /// that tokens still rise after the stored state was destroyed. Statements and scripts that draw a token on the server
 /// compute the same.
-#[cfg_attr(
-    not(any(
-        feature = "memory",
-        feature = "mysql",
-        feature = "postgres",
-        feature = "redis",
-        feature = "sqlite"
-    )),
-    expect(dead_code, reason = "the servers of the other engines draw the tokens")
-)]
+#[cfg_attr(not(feature = "all-engines"), allow(dead_code, reason = "some servers draw the token"))]
 pub(crate) fn next_engine_token(last: u64, floor: u64) -> u64 {
     floor.max(last + 1)
 }

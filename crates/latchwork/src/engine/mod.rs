@@ -45,6 +45,7 @@ pub(crate) use cells::text_of;
 pub use cells::{CellState, Cells, SharedCells, Version, Written};
 pub(crate) use erased::{Boxed, BoxedVerdict, ErasedEngine, SharedEngine};
 pub use foreign::Foreign;
+pub(crate) use registry::{CompiledEngine, EngineEntry};
 pub use registry::{Registry, connect};
 pub use types::{
     Busy, Claim, ClaimId, ClaimState, Filter, Grant, Lifetime, LockState, Mark, Mode, Note, Released,

@@ -1,6 +1,6 @@
 //! What engines read from their URLs in the same way.
 #![cfg_attr(
-    not(all(feature = "postgres", feature = "redis")),
+    not(feature = "all-engines"),
     allow(dead_code, reason = "not every engine has every kind of option")
 )]
 

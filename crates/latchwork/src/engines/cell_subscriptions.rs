@@ -115,10 +115,8 @@ impl<E: Future<Output = ()> + Send + 'static, F: FnOnce() -> E + Send + 'static>
 }
 
 /// Held by the task that drives the connection, and dropped with it.
-#[cfg(feature = "postgres")]
 pub(super) struct WakesWatchersOnDrop(pub(super) Arc<CellSubscriptions>);
 
-#[cfg(feature = "postgres")]
 impl Drop for WakesWatchersOnDrop {
     fn drop(&mut self) {
         self.0.notify_all();

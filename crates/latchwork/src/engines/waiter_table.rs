@@ -1,8 +1,4 @@
 //! Notifications from the server for the waiting claims of this client.
-#![cfg_attr(
-    not(feature = "redis"),
-    allow(dead_code, reason = "only Redis is shared with clients that announce no release")
-)]
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
