@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use latchwork::{Client, Result};
 
-/// Waits for its turn to lead, serves for a moment, and is gone.
+/// Waits until it leads, serves for a moment, and resigns.
 async fn serve(client: Client, name: &str) -> Result<u64> {
     let election = client.election("example/service").ttl(Duration::from_secs(2));
     let leading = election.campaign(name).await?;

@@ -12,7 +12,7 @@ use latchwork::{Client, Result};
 const SEGMENTS: usize = 2;
 const ITEMS: u32 = 50; // in each
 
-/// What is left in each segment, and how many buyers are inside. Only the locks protect the stock: it is read, time
+/// The rest of each segment, and the number of buyers inside. Only the locks protect the stock: it is read, time
 /// passes, and it is written.
 #[derive(Default)]
 struct Shop {
@@ -21,7 +21,7 @@ struct Shop {
     most_inside: AtomicU32,
 }
 
-/// Buys one item of a segment that nobody else is in; `None` if that one is sold out.
+/// Buys one item of a segment without other buyers; `None` if that segment is sold out.
 async fn buy(client: &Client, shop: &Shop) -> Result<Option<u32>> {
     let items = client.striped_lock("items", SEGMENTS as u32).any();
     items

@@ -61,9 +61,9 @@ impl<T> Fenced<T> {
     }
 }
 
-/// A Redis script that sets a key only for the newest holder: `EVAL FENCED_SET 2 KEY KEY:fence TOKEN VALUE` sets KEY and
-/// returns 1, or returns 0 for a token lower than one it was called with before. TOKEN must be [`Token::fixed_width`],
-/// because Lua's numbers round neighbouring tokens to the same value.
+/// A Redis script that sets a key only for the newest holder: `EVAL FENCED_SET 2 KEY KEY:fence TOKEN VALUE` sets KEY
+/// and returns 1, or returns 0 for a token lower than one it was called with before. TOKEN must be
+/// [`Token::fixed_width`], because Lua's numbers round neighbouring tokens to the same value.
 pub const FENCED_SET: &str = include_str!("fenced_set.lua");
 
 impl From<Token> for u64 {

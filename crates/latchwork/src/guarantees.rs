@@ -62,7 +62,7 @@ pub struct Guarantees {
     pub warnings: Vec<String>,
 }
 
-/// What exclusion looks like under each fault.
+/// Exclusion under each fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// The holder's process is killed.
@@ -81,12 +81,13 @@ pub struct Faults {
     pub data_deleted: Promise,
 }
 
-/// What holds under a fault.
+/// The promise about exclusion under one fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Two guards never both report a certain hold.
     Exclusive,
-    /// Two guards may both report a certain hold for a while. Tokens stay in order, so a store that checks them is safe.
+    /// Two guards may both report a certain hold for a while. Tokens stay in order, so a store that checks them is
+    /// safe.
     FencedOnly,
     /// Exclusion breaks, and no token reveals it.
     Breaks,

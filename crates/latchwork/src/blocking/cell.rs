@@ -1,4 +1,4 @@
-//! A value with a version, for code without async.
+//! Cells, for code without async.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ impl Cell {
         Self { inner, thread }
     }
 
-    /// The state of the cell, set or not. As [`Cell::get`](crate::Cell::get).
+    /// The state of the cell, as [`Cell::get`](crate::Cell::get).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn get(&self) -> Result<CellState> {
         self.thread.block_on(self.inner.get())
     }
 
-    /// Sets it to `value`, whatever it holds, as [`Cell::set`](crate::Cell::set).
+    /// Sets the cell to `value`, as [`Cell::set`](crate::Cell::set).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -45,18 +45,18 @@ impl Cell {
         self.thread.block_on(self.inner.set(value))
     }
 
-    /// Deletes it, whatever it holds, and returns whether it was set, as [`Cell::delete`](crate::Cell::delete).
+    /// Deletes the value, and returns whether the cell was set, as [`Cell::delete`](crate::Cell::delete).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn delete(&self) -> Result<bool> {
         self.thread.block_on(self.inner.delete())
     }
 
-    /// Sets it to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
+    /// Sets the cell to `value` if its version is still `seen`, as [`Cell::set_if`](crate::Cell::set_if).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -66,30 +66,30 @@ impl Cell {
     /// let config = latchwork::blocking::connect("memory:")?.cell("config");
     /// let Written::Done(first) = config.set_if(Version::ABSENT, "blue")? else { panic!("it was not set") };
     /// config.set("green")?;
-    /// assert_eq!(config.set_if(first, "red")?, Written::Changed, "somebody was faster");
+    /// assert_eq!(config.set_if(first, "red")?, Written::Changed, "another write came first");
     /// # Ok(()) }
     /// ```
     pub fn set_if(&self, seen: Version, value: impl Into<Vec<u8>>) -> Result<Written> {
         self.thread.block_on(self.inner.set_if(seen, value))
     }
 
-    /// Deletes it if its version is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
+    /// Deletes the value if the version of the cell is still `seen`, as [`Cell::delete_if`](crate::Cell::delete_if).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn delete_if(&self, seen: Version) -> Result<Written> {
         self.thread.block_on(self.inner.delete_if(seen))
     }
 
-    /// Sets it to what `change` makes of the value that is there, as [`Cell::update`](crate::Cell::update).
+    /// Replaces the value with the result of `change`, as [`Cell::update`](crate::Cell::update).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn update(&self, change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<CellState> {
         self.thread.block_on(self.inner.update(change))
     }
 
-    /// Follows its states.
+    /// Follows the states of the cell, as [`Cell::watch`](crate::Cell::watch).
     pub fn watch(&self) -> CellWatch {
         CellWatch { inner: self.inner.watch(), thread: self.thread.clone() }
     }
@@ -103,12 +103,12 @@ pub struct CellWatch {
 }
 
 impl CellWatch {
-    /// The state of the cell, set or not: the first time at once, and then each time when it is another, as
-    /// [`CellWatch::next`](crate::CellWatch::next). `None`: this time passed without a change; [`Duration::MAX`]
-    /// waits for ever. The next call misses nothing.
+    /// The state of the cell, as [`CellWatch::next`](crate::CellWatch::next): the first call returns at once, every
+    /// later call after a change. `None` if `within` passed without a change; [`Duration::MAX`] waits for ever. The
+    /// next call misses no change.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -117,11 +117,11 @@ impl CellWatch {
     ///
     /// let cell = latchwork::blocking::connect("memory:")?.cell("config");
     /// let mut states = cell.watch();
-    /// let Some(now) = states.next(Duration::from_secs(5)) else { panic!("the first comes at once") };
+    /// let Some(now) = states.next(Duration::from_secs(5)) else { panic!("the first state comes at once") };
     /// assert!(!now?.is_set(), "not set yet");
     /// assert!(states.next(Duration::from_millis(1)).is_none(), "no change");
     /// cell.set("blue")?;
-    /// let Some(now) = states.next(Duration::MAX) else { panic!("for ever is long") };
+    /// let Some(now) = states.next(Duration::MAX) else { panic!("there is no limit") };
     /// assert_eq!(now?.text()?, Some("blue"));
     /// # Ok(()) }
     /// ```

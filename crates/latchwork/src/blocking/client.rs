@@ -17,7 +17,8 @@ pub struct Client {
 /// Opens a client by URL, as [`latchwork::connect`](crate::connect) does.
 ///
 /// # Errors
-/// As there, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be started.
+/// Those of the async function, and [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be
+/// started.
 pub fn connect(url: &str) -> Result<Client> {
     let thread = RuntimeThread::of_this_process()?;
     let inner = thread.block_on(crate::connect(url))?;
@@ -25,7 +26,7 @@ pub fn connect(url: &str) -> Result<Client> {
 }
 
 impl Client {
-    /// A client around an engine.
+    /// A client of an engine, as [`Client::new`](crate::Client::new).
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if no thread can be started.
@@ -56,7 +57,7 @@ impl Client {
         self
     }
 
-    /// Describes a lock; nothing is sent before it is acquired.
+    /// Describes a lock. Nothing is sent before it is acquired.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.inner.lock(name), self.thread.clone())
     }
@@ -91,15 +92,15 @@ impl Client {
         Election::new(self.inner.election(name), self.thread.clone())
     }
 
-    /// What the engine promises.
+    /// The promises of the engine.
     pub fn guarantees(&self) -> Guarantees {
         self.inner.guarantees()
     }
 
-    /// Who holds and who waits, as [`Client::inspect`](crate::Client::inspect).
+    /// The holders and waiters of the matching locks, as [`Client::inspect`](crate::Client::inspect).
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub fn inspect(&self, filter: &Filter) -> Result<Vec<LockState>> {
         self.thread.block_on(self.inner.inspect(filter))
     }
@@ -107,23 +108,23 @@ impl Client {
     /// Takes a lock away, as [`Client::revoke`](crate::Client::revoke).
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub fn revoke(&self, state: &LockState, how: Revoke) -> Result<Revoked> {
         self.thread.block_on(self.inner.revoke(state, how))
     }
 
-    /// Takes a lock away, and says why, as [`Client::revoke_because`](crate::Client::revoke_because).
+    /// Takes a lock away, with a reason, as [`Client::revoke_because`](crate::Client::revoke_because).
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub fn revoke_because(&self, state: &LockState, how: Revoke, reason: &str) -> Result<Revoked> {
         self.thread.block_on(self.inner.revoke_because(state, how, reason))
     }
 
-    /// Waits until what goes on in the background is done, as [`Client::close`](crate::Client::close).
+    /// Waits until the background work is done, as [`Client::close`](crate::Client::close).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn close(&self) -> Result<()> {
         self.thread.block_on(self.inner.close())
     }

@@ -1,4 +1,4 @@
-//! One leader at a time, for code without async.
+//! Leader election, for code without async.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{Leader, Result, Wait};
 
 /// As [`latchwork::Election`](crate::Election), with calls that block.
 #[derive(Clone, Debug)]
-#[must_use = "nobody is elected before `campaign`"]
+#[must_use = "there is no candidate before `campaign`"]
 pub struct Election {
     inner: crate::Election,
     thread: RuntimeThread,
@@ -27,10 +27,10 @@ impl Election {
         on_waiting: impl Fn(&crate::Waiting) + Send + Sync + 'static;
     }
 
-    /// Waits until this one leads, and tells everybody `value`, as [`Election::campaign`](crate::Election::campaign).
+    /// Waits until this candidate leads, and publishes `value`, as [`Election::campaign`](crate::Election::campaign).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -47,15 +47,15 @@ impl Election {
         Ok(Leadership::new(leading, self.thread.clone()))
     }
 
-    /// Who leads, as [`Election::leader`](crate::Election::leader).
+    /// The present leader, as [`Election::leader`](crate::Election::leader).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn leader(&self) -> Result<Option<Leader>> {
         self.thread.block_on(self.inner.leader())
     }
 
-    /// Follows who leads.
+    /// Follows the leaders, as [`Election::observe`](crate::Election::observe).
     pub fn observe(&self) -> Observer {
         Observer { inner: self.inner.observe(), thread: self.thread.clone() }
     }
@@ -69,11 +69,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The latest leader that has said so, and then each that follows, as [`Observer::next`](crate::Observer::next); `None` if there
-    /// is no other within this time, [`Duration::MAX`] for ever. The next call misses nothing.
+    /// The latest leader, and then each that follows, as [`Observer::next`](crate::Observer::next). `None` if `within`
+    /// passed without another leader; [`Duration::MAX`] waits for ever. The next call misses no present leader.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -82,9 +82,9 @@ impl Observer {
     ///
     /// let election = latchwork::blocking::connect("memory:")?.election("main");
     /// let mut leaders = election.observe();
-    /// assert!(leaders.next(Duration::from_millis(1)).is_none(), "nobody leads");
+    /// assert!(leaders.next(Duration::from_millis(1)).is_none(), "there is no leader");
     /// let leading = election.campaign("one")?;
-    /// let Some(leader) = leaders.next(Duration::from_secs(5)) else { panic!("somebody leads") };
+    /// let Some(leader) = leaders.next(Duration::from_secs(5)) else { panic!("there is a leader") };
     /// assert_eq!(leader?.term, leading.term());
     /// # Ok(()) }
     /// ```

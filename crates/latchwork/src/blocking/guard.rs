@@ -20,7 +20,7 @@ impl Guard {
         Self { held: inner.held(), inner: DropInRuntime::new(inner, thread) }
     }
 
-    /// Does `work` and gives the lock back.
+    /// Runs `work`, and releases the lock.
     pub(super) fn run<T, E: From<Error>>(self, work: impl FnOnce(Held) -> Result<T, E>) -> Result<T, E> {
         let done = work(self.held());
         match self.release() {
@@ -29,20 +29,20 @@ impl Guard {
         }
     }
 
-    /// A view to give to the work that this lock protects.
+    /// A view of the lock, for the work that it protects.
     pub fn held(&self) -> Held {
         self.held.clone()
     }
 
-    /// Waits for the loss of the lock, at most this long.
+    /// Waits for the loss of the lock, at most this long. A release is no loss.
     pub fn lost(&self, within: Duration) -> Option<Loss> {
         self.inner.thread.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
     }
 
-    /// Gives the lock back, as [`Guard::release`](crate::Guard::release).
+    /// Releases the lock, as [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn release(mut self) -> Result<()> {
         match self.inner.take() {
             Some(guard) => self.inner.thread.block_on(guard.release()),

@@ -1,4 +1,4 @@
-//! A lock, described and not yet held, for code without async.
+//! A lock that is described, and not held yet, for code without async.
 
 use std::time::Duration;
 
@@ -34,29 +34,30 @@ impl Lock {
         self
     }
 
-    /// Takes the lock if it is free, as [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Acquires the lock if it is free, as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
         let guard = self.thread.block_on(self.inner.try_acquire())?;
         Ok(guard.map(|guard| Guard::new(guard, self.thread.clone())))
     }
 
-    /// Takes the lock, waiting for it as [`Lock::wait`] says, as [`Lock::acquire`](crate::Lock::acquire).
+    /// Acquires the lock, and waits for it up to the limit of [`Lock::wait`], as
+    /// [`Lock::acquire`](crate::Lock::acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn acquire(&self) -> Result<Guard> {
         let guard = self.thread.block_on(self.inner.acquire())?;
         Ok(Guard::new(guard, self.thread.clone()))
     }
 
-    /// Does `work` while the lock is held. Nobody can stop a thread from outside: long work looks at
+    /// Runs `work` while the lock is held. A thread cannot be stopped from outside, so long work should check
     /// [`Held::is_certain`] from time to time.
     ///
     /// # Errors
-    /// The work's own error; else, converted into the work's error type, those of [`Lock::acquire`], and
+    /// The error of `work`. Otherwise, converted into the error type of `work`, the errors of [`Lock::acquire`], and
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before its release.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! Several locks at once, for code without async.
+//! Several locks, acquired together, for code without async.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -23,19 +23,19 @@ impl MultiLock {
 
     forward_options! { all, }
 
-    /// Takes all of them if all are free, as [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
+    /// Acquires all of them if all are free, as [`MultiLock::try_acquire`](crate::MultiLock::try_acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn try_acquire(&self) -> Result<Option<MultiGuard>> {
         let guard = self.thread.block_on(self.inner.try_acquire())?;
         Ok(guard.map(|guard| MultiGuard::new(guard, self.thread.clone())))
     }
 
-    /// Takes all of them, as [`MultiLock::acquire`](crate::MultiLock::acquire).
+    /// Acquires all of them, as [`MultiLock::acquire`](crate::MultiLock::acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -51,10 +51,10 @@ impl MultiLock {
         Ok(MultiGuard::new(guard, self.thread.clone()))
     }
 
-    /// Does `work` while all of them are held, as [`Lock::run`](super::Lock::run).
+    /// Runs `work` while all of them are held, as [`Lock::run`](super::Lock::run).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(MultiHeld) -> Result<T, E>) -> Result<T, E> {
         let guard = self.acquire()?;
         let done = work(guard.held());
@@ -78,20 +78,20 @@ impl MultiGuard {
         Self { held: inner.held(), inner: DropInRuntime::new(inner, thread) }
     }
 
-    /// A view to give to the work that these locks protect.
+    /// A view of the locks, for the work that they protect.
     pub fn held(&self) -> MultiHeld {
         self.held.clone()
     }
 
-    /// Waits for the loss of any of them, at most this long.
+    /// Waits for the loss of any of them, at most this long. A release is no loss.
     pub fn lost(&self, within: Duration) -> Option<(&LockName, Loss)> {
         self.inner.thread.block_on(async { tokio::time::timeout(within, self.held.lost()).await.ok() })
     }
 
-    /// Gives all of them back, as [`MultiGuard::release`](crate::MultiGuard::release).
+    /// Releases all of them, as [`MultiGuard::release`](crate::MultiGuard::release).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn release(mut self) -> Result<()> {
         match self.inner.take() {
             Some(guard) => self.inner.thread.block_on(guard.release()),

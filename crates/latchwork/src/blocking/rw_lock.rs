@@ -1,4 +1,4 @@
-//! Many readers, or one writer, for code without async.
+//! Readers and writers, for code without async.
 
 use super::Lock;
 use super::runtime_thread::RuntimeThread;
@@ -16,12 +16,12 @@ impl RwLock {
         Self { inner, thread }
     }
 
-    /// The side that many may hold at once.
+    /// The side that many readers may hold at once.
     pub fn read(&self) -> Lock {
         Lock::new(self.inner.read(), self.thread.clone())
     }
 
-    /// The side that one holds alone.
+    /// The side that one writer holds alone.
     pub fn write(&self) -> Lock {
         Lock::new(self.inner.write(), self.thread.clone())
     }

@@ -1,4 +1,4 @@
-//! One lock cut into segments, for code without async.
+//! A lock split into segments, for code without async.
 
 use super::runtime_thread::RuntimeThread;
 use super::{Guard, Lock};
@@ -35,7 +35,7 @@ impl StripedLock {
         Lock::new(self.inner.for_key(key), self.thread.clone())
     }
 
-    /// Whichever segment is free.
+    /// Any segment that is free.
     pub fn any(&self) -> AnySegment {
         AnySegment { inner: self.inner.any(), thread: self.thread.clone() }
     }
@@ -50,19 +50,19 @@ pub struct AnySegment {
 }
 
 impl AnySegment {
-    /// Takes a segment that is free, as [`AnySegment::try_acquire`](crate::AnySegment::try_acquire).
+    /// Acquires a free segment, as [`AnySegment::try_acquire`](crate::AnySegment::try_acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn try_acquire(&self) -> Result<Option<(u32, Guard)>> {
-        let had = self.thread.block_on(self.inner.try_acquire())?;
-        Ok(had.map(|(number, guard)| (number, Guard::new(guard, self.thread.clone()))))
+        let acquired = self.thread.block_on(self.inner.try_acquire())?;
+        Ok(acquired.map(|(number, guard)| (number, Guard::new(guard, self.thread.clone()))))
     }
 
-    /// Takes a segment, as [`AnySegment::acquire`](crate::AnySegment::acquire).
+    /// Acquires a segment, and waits for one, as [`AnySegment::acquire`](crate::AnySegment::acquire).
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     ///
     /// # Examples
     /// ```
@@ -77,10 +77,10 @@ impl AnySegment {
         Ok((number, Guard::new(guard, self.thread.clone())))
     }
 
-    /// Does `work` while a segment is held, as [`Lock::run`]; it is told which.
+    /// Runs `work` with the number of a segment while that segment is held, as [`Lock::run`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of the async method.
     pub fn run<T, E: From<Error>>(&self, work: impl FnOnce(u32, Held) -> Result<T, E>) -> Result<T, E> {
         let (number, guard) = self.acquire()?;
         guard.run(|held| work(number, held))

@@ -1,6 +1,6 @@
-//! The boxed twin of [`Engine`], so that a [`Client`](crate::Client) is one type whatever its engine.
+//! The boxed twin of [`Engine`], so that a [`Client`](crate::Client) is one type for all engines.
 //!
-//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller is gone.
+//! Its futures own their arguments: the shield moves an unfinished one to a background task when the caller is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::{Guarantees, Result};
 pub(crate) type SharedEngine = Arc<dyn ErasedEngine>;
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A [`Verdict`] that is as small as its most frequent kind: it goes through many hands.
+/// A [`Verdict`] with a boxed `Busy`. It is moved through many functions, and most often it is `Granted`.
 pub(crate) enum BoxedVerdict {
     Granted(Grant),
     Busy(Box<Busy>),

@@ -52,6 +52,9 @@ impl Registry {
 
     /// Connects to the engine of `url`.
     ///
+    /// # Guarantees
+    /// No lock is acquired, and no stored lock is changed.
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for an unknown scheme or option, [`ErrorKind::Unsupported`] for an engine that is not
     /// compiled in, and the errors of connecting to the server.
@@ -88,6 +91,9 @@ impl Registry {
 }
 
 /// Opens a client by URL: `sqlite:`, `redis://localhost`, `memory:`. The [front page](crate) lists all schemes.
+///
+/// # Guarantees
+/// As [`Registry::connect`].
 ///
 /// # Cancel safety
 /// May be dropped at any time; no lock is taken.

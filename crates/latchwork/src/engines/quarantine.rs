@@ -19,7 +19,8 @@ pub(super) enum QuarantinePolicy {
 }
 
 impl QuarantinePolicy {
-    /// The options `quarantine=` and `max-ttl=`. A longest ttl is needed, because an unlimited lease cannot be waited out.
+    /// The options `quarantine=` and `max-ttl=`. A longest ttl is needed, because an unlimited lease cannot be waited
+    /// out.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the option and its values.

@@ -1,7 +1,7 @@
-//! What people build on locks, written once on the engine contract.
+//! Recipes: abstractions on top of locks and cells, written once for all engines.
 //!
-//! An engine that cannot do one soundly says so in [`Guarantees`](crate::Guarantees), and the call fails with that reason
-//! before anything is sent.
+//! [`Guarantees`](crate::Guarantees) tells which recipes an engine supports. For others, the call fails before anything
+//! is sent.
 
 mod cell;
 mod cell_watch;

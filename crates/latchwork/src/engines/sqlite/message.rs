@@ -1,4 +1,4 @@
-//! What one session writes to the FIFO of another.
+//! Messages that one session writes to the FIFO of another.
 
 use std::io;
 

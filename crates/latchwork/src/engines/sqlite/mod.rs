@@ -66,8 +66,8 @@ impl Sqlite {
     /// Opens the database at `path`, or creates it. The folder must exist and be on a local file system.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is not a
-    /// database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
+    /// [`ErrorKind::Denied`] or [`ErrorKind::Invalid`] if the path cannot be used, [`ErrorKind::Corrupt`] if it is
+    /// not a database, [`ErrorKind::Unsupported`] on a network file system; each names the path.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_at(Location::at(path.as_ref())?)
     }
@@ -95,8 +95,27 @@ impl Sqlite {
 
     /// Opens the database of `url`: that of this user for `sqlite:`, another one for `sqlite:/path`.
     ///
+    /// # Guarantees
+    /// A wait for another process does not block the thread.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; the file may have been created.
+    ///
     /// # Errors
     /// As [`Sqlite::open`], and [`ErrorKind::Invalid`] for an unknown option.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use latchwork::{Client, engines::Sqlite};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    /// let client = Client::new(Sqlite::connect(&url.parse()?).await?);
+    /// assert!(client.lock("report").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(url: &EngineUrl) -> Result<Self> {
         url.expect_only(&[])?;
         if url.hosts().next().is_some() {
@@ -118,8 +137,8 @@ impl Sqlite {
         Ok(Self { shared, store: SharedStore::new(store) })
     }
 
-    /// A descriptor that keeps this session alive: while any process has it open, other clients treat the claims of this
-    /// session as those of a living process. Their leases still end.
+    /// A descriptor that keeps this session alive: while any process has it open, other clients treat the claims of
+    /// this session as those of a living process. Their leases still end.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`] if this process has no descriptor left.
@@ -163,8 +182,8 @@ impl Sqlite {
         }
     }
 
-    /// Runs `work` as the only writer, then sends its messages: inline if no other process writes, else on a thread that
-    /// may wait.
+    /// Runs `work` as the only writer, then sends its messages: inline if no other process writes, else on a thread
+    /// that may wait.
     async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&Shared, &Connection) -> rusqlite::Result<(T, Outbox)> + Send + 'static,

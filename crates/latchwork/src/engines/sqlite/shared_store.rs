@@ -111,13 +111,13 @@ mod tests {
     use crate::engines::Sqlite;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_request_that_nobody_polls_does_not_keep_the_connection() {
+    async fn a_request_that_is_not_polled_does_not_keep_the_connection() {
         let folder = tempfile::tempdir().unwrap();
         let engine = Arc::new(Sqlite::open(folder.path().join("locks.db")).unwrap());
         let list = async |engine: &Sqlite| engine.inspect(&Filter::Prefix(String::new())).await;
         // Another process is writing.
-        let turn = File::open(&engine.shared.location.sessions).unwrap();
-        turn.lock().unwrap();
+        let write_lock = File::open(&engine.shared.location.sessions).unwrap();
+        write_lock.lock().unwrap();
         let first = tokio::spawn({
             let engine = engine.clone();
             async move { engine.inspect(&Filter::Prefix(String::new())).await }
@@ -127,12 +127,12 @@ mod tests {
         }
         let mut idle = pin!(list(&engine));
         assert!(idle.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        // One that waits already, and one that comes when the connection is back.
+        // One request that waits already, and one that arrives when the connection is back.
         let mut behind = pin!(list(&engine));
         assert!(behind.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        turn.unlock().unwrap();
+        write_lock.unlock().unwrap();
         first.await.unwrap().unwrap();
-        let kept = "kept by a request that nobody polls";
+        let kept = "kept by a request that is not polled";
         let limit = Duration::from_secs(10);
         tokio::time::timeout(limit, behind).await.expect(kept).unwrap();
         tokio::time::timeout(limit, list(&engine)).await.expect(kept).unwrap();
@@ -143,8 +143,8 @@ mod tests {
     fn a_runtime_that_shuts_down_gives_the_connection_back() {
         let folder = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(folder.path().join("locks.db")).unwrap();
-        let turn = File::open(&engine.shared.location.sessions).unwrap();
-        turn.lock().unwrap();
+        let write_lock = File::open(&engine.shared.location.sessions).unwrap();
+        write_lock.lock().unwrap();
         let filter = Filter::Prefix(String::new());
         let ends = tokio::runtime::Builder::new_current_thread().build().unwrap();
         {
@@ -154,7 +154,7 @@ mod tests {
             assert!(is_in_use(&engine));
         }
         ends.shutdown_background();
-        turn.unlock().unwrap();
+        write_lock.unlock().unwrap();
         let stays = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let list = async { tokio::time::timeout(Duration::from_secs(10), engine.inspect(&filter)).await };
         stays.block_on(list).expect("the connection is back").unwrap();
