@@ -9,57 +9,57 @@ use crate::connection::Connection;
 use crate::duration::rounded;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::wait_report::News;
+use crate::wait::WaitUpdates;
 
-/// The first pause between two attempts; doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The time that an attempt has at the least, also when the wait limit is shorter than a connection takes.
-const LEAST: Duration = Duration::from_secs(1);
+/// The first pause between two attempts. It doubles after each attempt, up to the maximum.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
+/// The least time limit of an attempt, even if the wait limit is shorter than a connection takes.
+const MIN_ATTEMPT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Connects. While the server cannot be reached, tries again until `end`; without an end, forever.
+/// Connects. Retries while the server is unreachable, until `end`; without an end, forever.
 ///
 /// A job that starts with its machine must not fail because the server starts a second later.
 pub(crate) async fn connect(
     url: &EngineUrl,
     output: Output,
     (began, end): (Moment, Option<Moment>),
-    news: &News,
+    updates: &WaitUpdates,
 ) -> Result<Connection, Failure> {
     let clock = Clock::boottime();
-    let (mut pause, mut newest, mut since) = (FIRST_PAUSE, None, None);
+    let (mut backoff, mut last_failure, mut failing_since) = (INITIAL_BACKOFF, None, None);
     loop {
         let attempt = Connection::open(url, output);
         let attempt = match end {
             None => attempt.await,
             Some(end) => {
-                let left = end.since(clock.now()).max(LEAST);
+                let left = end.since(clock.now()).max(MIN_ATTEMPT_LIMIT);
                 let Ok(attempt) = tokio::time::timeout(left, attempt).await else {
-                    return Err(given_up(url, newest, end.since(began)));
+                    return Err(timed_out(url, last_failure, end.since(began)));
                 };
                 attempt
             }
         };
         let failure = match attempt {
-            Err(failure) if may_pass(&failure) => failure,
+            Err(failure) if is_temporary(&failure) => failure,
             attempt => return attempt,
         };
-        news.no_connection(&failure, *since.get_or_insert_with(|| clock.now()));
-        newest = Some(failure);
-        // Between half and all of the pause: many clients that wait for one server must not come at one instant.
+        updates.connection_failed(&failure, *failing_since.get_or_insert_with(|| clock.now()));
+        last_failure = Some(failure);
+        // Jitter between half and all of the pause: many clients that wait for one server must not connect at once.
         let [random] = clock::random_bytes();
-        let until = clock.now().after(pause / 2 + pause / 2 * u32::from(random) / 255);
+        let until = clock.now().after(backoff / 2 + backoff / 2 * u32::from(random) / 255);
         if let Some(end) = end.filter(|end| *end <= until) {
             clock.sleep_until(end).await;
-            return Err(given_up(url, newest, end.since(began)));
+            return Err(timed_out(url, last_failure, end.since(began)));
         }
         clock.sleep_until(until).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        backoff = (backoff * 2).min(MAX_BACKOFF);
     }
 }
 
 /// Whether another attempt may succeed without a change of the URL or of the server's settings.
-fn may_pass(failure: &Failure) -> bool {
+fn is_temporary(failure: &Failure) -> bool {
     failure.kind() == "unreachable" && !failure.message().is_some_and(is_about_tls)
 }
 
@@ -68,14 +68,11 @@ fn is_about_tls(message: &str) -> bool {
     ["ertificate", "InvalidContentType", "fatal alert"].iter().any(|words| message.contains(words))
 }
 
-fn given_up(url: &EngineUrl, newest: Option<Failure>, waited: Duration) -> Failure {
-    let waited = rounded(waited);
-    match newest {
-        Some(failure) => failure.after(&format!("could not connect within {waited}")),
-        None => Failure::unreachable(format!(
-            "could not connect within {waited}: {} does not answer",
-            url.scheme()
-        )),
+fn timed_out(url: &EngineUrl, last_failure: Option<Failure>, waited: Duration) -> Failure {
+    let context = format!("could not connect within {} (--wait)", rounded(waited));
+    match last_failure {
+        Some(failure) => failure.context(&context),
+        None => Failure::unreachable(format!("{context}: no reply from {}", url.scheme())),
     }
 }
 
@@ -84,8 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_server_that_is_not_there_yet_is_worth_another_attempt() {
-        let passes = |message: &str| may_pass(&Failure::unreachable(message));
+    fn only_a_connection_to_a_server_that_is_not_running_yet_is_retried() {
+        let passes = |message: &str| is_temporary(&Failure::unreachable(message));
         assert!(passes("redis at h:6379: Connection refused (os error 111)"));
         assert!(passes("redis at h:6379: LOADING Redis is loading the dataset in memory"));
         assert!(passes("redis at h:6379: no answer in time; does it speak TLS on this port?"));
@@ -96,6 +93,6 @@ mod tests {
         ] {
             assert!(!passes(refused), "{refused}");
         }
-        assert!(!may_pass(&Failure::new(crate::failure::USAGE, "a bad URL")));
+        assert!(!is_temporary(&Failure::new(crate::failure::USAGE, "a bad URL")));
     }
 }

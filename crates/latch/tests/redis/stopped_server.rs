@@ -6,17 +6,17 @@ use std::time::Duration;
 use latchwork::clock::{Clock, Moment};
 use testkit::servers::{RedisOptions, RedisServer};
 
-use crate::support::{Place, Running, eventually, runs};
+use crate::support::{Running, TestDir, eventually, runs};
 
 const TTL: Duration = Duration::from_secs(3);
 
 /// Starts `latch`; returns once its command has written its pid.
-fn start(place: &Place, server: &RedisServer, script: &str) -> (Running, nix::unistd::Pid) {
+fn start(dir: &TestDir, server: &RedisServer, script: &str) -> (Running, nix::unistd::Pid) {
     let script = format!("echo $$ > pid; {script}");
-    let mut latch = place.script("x", &["--ttl", "3s"], &script);
+    let mut latch = dir.script("x", &["--ttl", "3s"], &script);
     latch.env("LATCH_URL", format!("redis://{}", server.address()));
     let running = Running::from(latch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    (running, place.pid("pid"))
+    (running, dir.pid("pid"))
 }
 
 fn gone(command: nix::unistd::Pid) -> Moment {
@@ -25,9 +25,9 @@ fn gone(command: nix::unistd::Pid) -> Moment {
 }
 
 #[test]
-fn a_lock_that_is_lost_is_not_waited_for_at_the_end() {
-    let (place, server) = (Place::new(), RedisServer::start(RedisOptions::default()));
-    let (latch, command) = start(&place, &server, "exec sleep 60");
+fn the_release_of_a_lost_lock_is_not_waited_for() {
+    let (dir, server) = (TestDir::new(), RedisServer::start(RedisOptions::default()));
+    let (latch, command) = start(&dir, &server, "exec sleep 60");
     server.pause();
     let ended_at = gone(command);
     let ended = latch.finish();
@@ -39,10 +39,10 @@ fn a_lock_that_is_lost_is_not_waited_for_at_the_end() {
 
 #[test]
 fn a_release_is_waited_for_no_longer_than_its_lease() {
-    let (place, server) = (Place::new(), RedisServer::start(RedisOptions::default()));
-    let (latch, command) = start(&place, &server, "while [ ! -e end ]; do sleep 0.02; done; exit 7");
+    let (dir, server) = (TestDir::new(), RedisServer::start(RedisOptions::default()));
+    let (latch, command) = start(&dir, &server, "while [ ! -e end ]; do sleep 0.02; done; exit 7");
     server.pause();
-    std::fs::write(place.path("end"), "").unwrap();
+    std::fs::write(dir.path("end"), "").unwrap();
     let ended_at = gone(command);
     let ended = latch.finish();
     let took = Clock::boottime().now().since(ended_at);

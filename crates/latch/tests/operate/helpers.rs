@@ -1,10 +1,10 @@
-//! Ways to look at `latch` and at locks that these tests share.
+//! Helpers that these tests share: JSON output, background processes, inspections.
 
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Ended, Place, end, eventually};
+use crate::support::{Ended, TestDir, end, eventually};
 
 /// The one JSON document that a successful `latch` prints.
 #[track_caller]
@@ -21,7 +21,7 @@ pub(crate) fn only_line(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A quiet `latch` that is killed with its test.
+/// A `latch` process without output that is killed at the end of its test.
 pub(crate) struct Background(Child);
 
 impl Background {
@@ -29,18 +29,18 @@ impl Background {
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// Holds `name`, which may be one that no file could have.
-    pub(crate) fn holding(place: &Place, name: &str) -> Self {
-        let holder = Self::start(place.latch(["run", "--ttl", "1h", name, "--", "sleep", "60"]));
-        eventually("it holds", || is_held(place, name));
+    /// Holds `name`, which need not be valid as a file name.
+    pub(crate) fn holding(dir: &TestDir, name: &str) -> Self {
+        let holder = Self::start(dir.latch(["run", "--ttl", "1h", name, "--", "sleep", "60"]));
+        eventually("it holds", || is_held(dir, name));
         holder
     }
 
-    /// Stands behind everybody who waits for `name` already.
-    pub(crate) fn waiting(place: &Place, name: &str) -> Self {
-        let queue = || place.inspect(name).map_or(0, |lock| lock.waiters.len());
+    /// Waits for `name`, at the end of the queue.
+    pub(crate) fn waiting(dir: &TestDir, name: &str) -> Self {
+        let queue = || dir.inspect(name).map_or(0, |lock| lock.waiters.len());
         let before = queue();
-        let waiter = Self::start(place.script(name, &[], "true"));
+        let waiter = Self::start(dir.script(name, &[], "true"));
         eventually("it waits", || queue() == before + 1);
         waiter
     }
@@ -57,12 +57,12 @@ impl Drop for Background {
     }
 }
 
-pub(crate) fn is_held(place: &Place, name: &str) -> bool {
-    place.inspect(name).is_some_and(|lock| !lock.holders.is_empty())
+pub(crate) fn is_held(dir: &TestDir, name: &str) -> bool {
+    dir.inspect(name).is_some_and(|lock| !lock.holders.is_empty())
 }
 
-/// Every subcommand that looks or takes away, with and without `--json`, on the lock `name`.
-pub(crate) fn every_look(place: &Place, name: &str) -> Vec<Ended> {
+/// Runs every subcommand that inspects or revokes the lock `name`, with and without `--json`.
+pub(crate) fn every_look(dir: &TestDir, name: &str) -> Vec<Ended> {
     let looks: [&[&str]; 5] = [
         &["status"],
         &["status", "--", name],
@@ -72,5 +72,5 @@ pub(crate) fn every_look(place: &Place, name: &str) -> Vec<Ended> {
     ];
     let with_json = looks.map(|look| [&["--json"], look].concat());
     let plain = looks.map(<[_]>::to_vec);
-    plain.into_iter().chain(with_json).map(|look| end(&mut place.latch(look))).collect()
+    plain.into_iter().chain(with_json).map(|look| end(&mut dir.latch(look))).collect()
 }

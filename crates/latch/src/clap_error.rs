@@ -1,4 +1,4 @@
-//! What clap has to say: help on stdout, or a usage error in our own form.
+//! Errors of clap: prints help on stdout, or turns a usage error into a [`Failure`].
 
 use std::env;
 
@@ -8,8 +8,8 @@ use clap::error::ErrorKind;
 use crate::cli::Cli;
 use crate::failure::{Failure, USAGE};
 
-/// Help is an answer, everything else a failure with one hint.
-pub(crate) fn answer(error: &clap::Error) -> Result<u8, Failure> {
+/// Prints help and the version. Everything else is a failure with one hint.
+pub(crate) fn handle(error: &clap::Error) -> Result<u8, Failure> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
         return Ok(0);
@@ -19,7 +19,7 @@ pub(crate) fn answer(error: &clap::Error) -> Result<u8, Failure> {
     let message = paragraphs.next().unwrap_or_default();
     let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
     let tip = paragraphs.find_map(|line| line.strip_prefix("tip: ").map(str::to_owned));
-    let hint = tip.or_else(usage_of_the_subcommand).unwrap_or_else(what_there_is);
+    let hint = tip.or_else(subcommand_usage).unwrap_or_else(list_of_subcommands);
     Err(match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::new(USAGE, "no subcommand given"),
         _ => Failure::new(USAGE, message),
@@ -27,8 +27,8 @@ pub(crate) fn answer(error: &clap::Error) -> Result<u8, Failure> {
     .hint(hint))
 }
 
-/// How to call the subcommand that the command line names.
-fn usage_of_the_subcommand() -> Option<String> {
+/// The usage of the subcommand in the command line.
+fn subcommand_usage() -> Option<String> {
     let mut latch = Cli::command();
     latch.build();
     let mut words = env::args_os().skip(1).take_while(|word| word != "--");
@@ -39,10 +39,10 @@ fn usage_of_the_subcommand() -> Option<String> {
     Some(format!("{usage}; more in latch {name} --help"))
 }
 
-fn what_there_is() -> String {
+fn list_of_subcommands() -> String {
     let latch = Cli::command();
     let names: Vec<_> = latch.get_subcommands().map(clap::Command::get_name).collect();
-    format!("latch run NAME -- CMD; there are {}; more in latch --help", names.join(", "))
+    format!("latch run NAME -- CMD; the subcommands are {}; more in latch --help", names.join(", "))
 }
 
 fn one_line(paragraph: &str) -> String {
