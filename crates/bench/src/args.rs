@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::Result;
-use crate::crowd::Part;
 use crate::plan::{Engine, Side, Workload};
+use crate::scale::Part;
 
 /// Measures Latchwork's locks against the raw floor, interleaved in one run.
 #[derive(Debug, Parser)]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether this side was asked for.
+    /// Whether this side was requested for.
     pub(crate) fn wants(&self, side: Side) -> bool {
         self.side.is_empty() || self.side.contains(&side)
     }
@@ -63,19 +63,19 @@ impl Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start-up: `latch run x -- true` against `flock FILE true`
-    Startup(Startup),
+    Startup(StartupOptions),
     /// Passes of one lock between tasks of one client, against `tokio::sync::Mutex`
     Pass,
     /// Many held locks, then many waiting tasks: what each costs
-    Crowd(Crowd),
+    Crowd(ScaleOptions),
     /// Many held locks on a server: what their renewal costs this process and the server, and whether any comes late
-    Held(Held),
+    Held(HeldOptions),
     /// Requests that redis gets for one acquisition of a contended lock
     Requests,
     /// What telemetry costs while nobody listens: this binary against one built without it
-    Telemetry(Telemetry),
+    Telemetry(TelemetryOptions),
     #[command(hide = true)]
-    Worker(Job),
+    Worker(WorkerJob),
     /// One process of a crowd whose requests are counted
     #[command(hide = true)]
     Turns { crowd: Vec<String> },
@@ -86,7 +86,7 @@ pub(crate) enum Command {
 
 /// What to start, and how often.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Startup {
+pub(crate) struct StartupOptions {
     /// The `latch` binary, built with --release
     #[arg(long)]
     pub(crate) latch: PathBuf,
@@ -97,7 +97,7 @@ pub(crate) struct Startup {
 
 /// How large a crowd, and for how long.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Crowd {
+pub(crate) struct ScaleOptions {
     /// How many locks are held, and how many tasks wait
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) locks: u32,
@@ -111,7 +111,7 @@ pub(crate) struct Crowd {
 
 /// How many locks are held on a server; without a number, those that goals are set for.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Held {
+pub(crate) struct HeldOptions {
     /// On redis, etcd or zookeeper
     #[arg(long, default_value = "redis")]
     pub(crate) engine: Engine,
@@ -131,7 +131,7 @@ pub(crate) struct Held {
 
 /// The other binary.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Telemetry {
+pub(crate) struct TelemetryOptions {
     /// A `bench` that was built with --no-default-features
     #[arg(long)]
     pub(crate) without: PathBuf,
@@ -139,7 +139,7 @@ pub(crate) struct Telemetry {
 
 /// What one child process is to do.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Job {
+pub(crate) struct WorkerJob {
     #[arg(long)]
     pub(crate) workload: Workload,
     #[arg(long)]
@@ -158,7 +158,7 @@ pub(crate) struct Job {
     pub(crate) url: Option<String>,
 }
 
-impl Job {
+impl WorkerJob {
     /// # Errors
     /// If this side has no server.
     pub(crate) fn url(&self) -> Result<&str> {

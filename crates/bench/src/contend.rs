@@ -6,23 +6,23 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::Result;
-use crate::turn::{Tally, Turn};
+use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
 /// Turns between two looks at the clock where only their number counts: looking costs as much as a free mutex.
-const UNTIMED: u64 = 64;
+const CYCLES_PER_CLOCK_READ: u64 = 64;
 /// Room for so many turns, lest a growing log stop the clock's subject.
-const EXPECTED_TURNS: usize = 1 << 16;
+const EXPECTED_SAMPLES: usize = 1 << 16;
 
 /// How a task goes through its turns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Pacing {
     /// How long a turn lasts; `None`: no longer than it must.
     pub(crate) hold: Option<Duration>,
     /// How long a task sleeps after its release. Blocks the thread, because tokio's timers tick in milliseconds.
     pub(crate) pause: Option<Duration>,
     /// Reads the clock once in a turn instead of twice: a wait then counts from the turn before.
-    pub(crate) thrifty: bool,
+    pub(crate) reads_clock_once: bool,
 }
 
 /// A lock that is awaited.
@@ -47,11 +47,11 @@ pub(crate) async fn contend<L: AsyncLock>(
     lock: L,
     task: u64,
     window: Window,
-    pace: Pace,
-) -> Result<Vec<Turn>> {
-    let mut turns = Vec::with_capacity(EXPECTED_TURNS);
+    pace: Pacing,
+) -> Result<Vec<Sample>> {
+    let mut samples = Vec::with_capacity(EXPECTED_SAMPLES);
     // From the window's start: a task that others keep from running waits too.
-    let mut asked = 0;
+    let mut requested = 0;
     loop {
         let guard = lock.acquire().await?;
         let acquired = window.now();
@@ -61,12 +61,12 @@ pub(crate) async fn contend<L: AsyncLock>(
             released = window.now();
         }
         lock.release(guard).await?;
-        turns.push(Turn { task, asked, acquired, released });
+        samples.push(Sample { task, requested, acquired, released });
         if acquired >= window.length {
-            return Ok(turns);
+            return Ok(samples);
         }
         pace.pause.into_iter().for_each(std::thread::sleep);
-        asked = if pace.thrifty { acquired } else { window.now() };
+        requested = if pace.reads_clock_once { acquired } else { window.now() };
     }
 }
 
@@ -75,10 +75,10 @@ pub(crate) fn contend_blocking(
     lock: &mut impl BlockingLock,
     task: impl Fn(usize) -> u64,
     window: Window,
-    pace: Pace,
-) -> Result<Vec<Turn>> {
-    let mut turns = Vec::with_capacity(EXPECTED_TURNS);
-    let mut asked = 0;
+    pace: Pacing,
+) -> Result<Vec<Sample>> {
+    let mut samples = Vec::with_capacity(EXPECTED_SAMPLES);
+    let mut requested = 0;
     loop {
         lock.acquire()?;
         let acquired = window.now();
@@ -89,43 +89,43 @@ pub(crate) fn contend_blocking(
             released = window.now();
         }
         lock.release()?;
-        turns.push(Turn { task: task(turns.len()), asked, acquired, released });
+        samples.push(Sample { task: task(samples.len()), requested, acquired, released });
         if acquired >= window.length {
-            return Ok(turns);
+            return Ok(samples);
         }
         pace.pause.into_iter().for_each(std::thread::sleep);
-        asked = window.now();
+        requested = window.now();
     }
 }
 
 /// Counts turns until the window closes, without noting them.
-pub(crate) async fn count<L: AsyncLock>(lock: L, window: Window) -> Result<Tally> {
+pub(crate) async fn count<L: AsyncLock>(lock: L, window: Window) -> Result<WorkerResult> {
     let (start, mut counted) = (window.now(), 0);
     loop {
-        for _ in 0..UNTIMED {
+        for _ in 0..CYCLES_PER_CLOCK_READ {
             let guard = lock.acquire().await?;
             lock.release(guard).await?;
         }
-        counted += UNTIMED;
+        counted += CYCLES_PER_CLOCK_READ;
         let now = window.now();
         if now >= window.length {
-            return Ok(Tally { counted, nanos: now - start, turns: Vec::new() });
+            return Ok(WorkerResult { counted, nanos: now - start, samples: Vec::new() });
         }
     }
 }
 
 /// As [`count`], on a thread.
-pub(crate) fn count_blocking(lock: &mut impl BlockingLock, window: Window) -> Result<Tally> {
+pub(crate) fn count_blocking(lock: &mut impl BlockingLock, window: Window) -> Result<WorkerResult> {
     let (start, mut counted) = (window.now(), 0);
     loop {
-        for _ in 0..UNTIMED {
+        for _ in 0..CYCLES_PER_CLOCK_READ {
             lock.acquire()?;
             lock.release()?;
         }
-        counted += UNTIMED;
+        counted += CYCLES_PER_CLOCK_READ;
         let now = window.now();
         if now >= window.length {
-            return Ok(Tally { counted, nanos: now - start, turns: Vec::new() });
+            return Ok(WorkerResult { counted, nanos: now - start, samples: Vec::new() });
         }
     }
 }

@@ -5,25 +5,25 @@
 
 mod args;
 mod contend;
-mod crowd;
-mod fleet;
+mod engine_servers;
 mod floors;
-mod host;
+mod library_locks;
+mod local_handoff;
 mod metrics;
-mod ours;
-mod passing;
 mod peers;
 mod pin;
 mod plan;
 mod report;
 mod requests;
 mod rounds;
+mod sample;
+mod scale;
 mod startup;
 mod stats;
 mod telemetry;
-mod turn;
 mod window;
 mod worker;
+mod worker_processes;
 
 use std::process::ExitCode;
 
@@ -48,15 +48,15 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<()> {
     match &args.command {
         Some(Command::Worker(job)) => return worker::run(job),
-        Some(Command::Features) => return telemetry::tell(),
+        Some(Command::Features) => return telemetry::print_build(),
         Some(Command::Turns { crowd }) => return requests::work(crowd),
         _ => {}
     }
-    let pinning = pin::settle(args.pin, args.pinned)?;
+    let pinning = pin::apply(args.pin, args.pinned)?;
     match &args.command {
         Some(Command::Startup(startup)) => startup::run(startup, &pinning, args.json),
-        Some(Command::Crowd(crowd)) => crowd::run(crowd, &pinning, args.json),
-        Some(Command::Held(held)) => crowd::held_on_server(held, &pinning, args.json),
+        Some(Command::Crowd(crowd)) => scale::run(crowd, &pinning, args.json),
+        Some(Command::Held(held)) => scale::held_on_server(held, &pinning, args.json),
         Some(Command::Requests) => requests::run(&pinning, args.json),
         Some(Command::Telemetry(telemetry)) => telemetry::run(telemetry, &args, &pinning),
         Some(Command::Pass) => rounds::passes(&args, &pinning),

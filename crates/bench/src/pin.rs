@@ -29,7 +29,7 @@ impl fmt::Display for Pinning {
 }
 
 /// Does what `--pin` asks: replaces this process by itself under `taskset`, which children inherit.
-pub(crate) fn settle(pin: bool, pinned: bool) -> Result<Pinning> {
+pub(crate) fn apply(pin: bool, pinned: bool) -> Result<Pinning> {
     if pinned {
         return Ok(Pinning::CoreZero);
     }

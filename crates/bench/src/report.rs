@@ -1,8 +1,8 @@
 //! The figures, as a table for people or as lines of JSON for machines.
 
-use crate::metrics::{Fold, Metric};
+use crate::metrics::{Aggregation, Metric};
 use crate::pin::Pinning;
-use crate::plan::{Bound, Goal, Side, What, Workload, spelled};
+use crate::plan::{Bound, Goal, Quantity, Side, Workload, spelled};
 use crate::rounds::Series;
 use crate::stats::median;
 
@@ -32,7 +32,7 @@ pub(crate) fn headline(settings: &Settings<'_>) -> String {
 pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> String {
     let mut text = format!("\n{} {}\n", workload.code(), workload.title());
     if series.is_empty() {
-        return text + "  no side of those asked for\n";
+        return text + "  no side of those requested for\n";
     }
     let names = series.first().map(|series| column_names(series)).unwrap_or_default();
     text += &format!("  {:28}", "");
@@ -51,7 +51,7 @@ pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> St
         }
         text += "\n";
     }
-    for Reached { side, what, value, bound, met } in reached(series, goals) {
+    for GoalResult { side, what, value, bound, met } in goal_results(series, goals) {
         let (value, word) = (figure(value), if met { "met" } else { "MISSED" });
         text += &format!("  goal: {}: {what} {value}, {bound}: {word}\n", spelled(side));
     }
@@ -82,7 +82,7 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
             settings.pinning.is_pinned(),
         );
     }
-    for Reached { side, what, value, bound, met } in reached(series, goals) {
+    for GoalResult { side, what, value, bound, met } in goal_results(series, goals) {
         text += &format!(
             "{{\"workload\":\"{}\",\"engine\":\"{}\",\"side\":\"{}\",\"goal\":\"{what}, {bound}\",\"value\":{},\"met\":{met}}}\n",
             workload.code(),
@@ -95,7 +95,7 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
 }
 
 /// A goal, and how far it was reached.
-struct Reached {
+struct GoalResult {
     side: Side,
     what: String,
     value: f64,
@@ -104,20 +104,20 @@ struct Reached {
 }
 
 /// Goals of sides that were left out are left out too.
-fn reached(series: &[Series], goals: &[Goal]) -> Vec<Reached> {
-    goals.iter().filter_map(|goal| reach(series, goal)).collect()
+fn goal_results(series: &[Series], goals: &[Goal]) -> Vec<GoalResult> {
+    goals.iter().filter_map(|goal| goal_result(series, goal)).collect()
 }
 
-fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
+fn goal_result(series: &[Series], goal: &Goal) -> Option<GoalResult> {
     let one = series.iter().find(|series| series.side == goal.side)?;
     let (what, value) = match goal.what {
-        What::Ratio(floor) => (format!("ratio to {}", spelled(floor)), ratio(one, floor, series)?.median),
-        What::RatioOf(name, floor) => {
+        Quantity::Ratio(floor) => (format!("ratio to {}", spelled(floor)), ratio(one, floor, series)?.median),
+        Quantity::RatioOf(name, floor) => {
             let column = column_names(one).iter().position(|column| *column == name)?;
             let what = format!("{name}, ratio to {}", spelled(floor));
             (what, ratio_of(one, floor, series, column)?.median)
         }
-        What::Figure(name) => (name.to_owned(), named(one, name)?),
+        Quantity::Figure(name) => (name.to_owned(), named(one, name)?),
     };
     let (word, limit) = match goal.bound {
         Bound::Most(limit) => ("at most", limit),
@@ -125,7 +125,7 @@ fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
         Bound::MostFigure(name) => ("at most", named(one, name)?),
     };
     let met = if word == "at least" { value >= limit } else { value <= limit };
-    Some(Reached { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
+    Some(GoalResult { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
 }
 
 /// Goals are round numbers, unless they were measured.
@@ -200,9 +200,9 @@ fn values(series: &Series, index: usize) -> Vec<f64> {
 
 fn folded(series: &Series, index: usize) -> f64 {
     let values = values(series, index);
-    match column(series, index).next().map(|metric| metric.fold) {
-        Some(Fold::Most) => values.into_iter().fold(f64::NAN, f64::max),
-        Some(Fold::Least) => values.into_iter().fold(f64::NAN, f64::min),
+    match column(series, index).next().map(|metric| metric.aggregation) {
+        Some(Aggregation::Max) => values.into_iter().fold(f64::NAN, f64::max),
+        Some(Aggregation::Min) => values.into_iter().fold(f64::NAN, f64::min),
         _ => median(&values.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>()),
     }
 }
@@ -223,11 +223,15 @@ mod tests {
 
     #[test]
     fn medians_are_folded_to_the_middle_and_worst_cases_to_the_worst() {
-        let metric = |fold, value| vec![Metric { name: "x", fold, value }];
-        let of = |fold| Series {
+        let metric = |aggregation, value| vec![Metric { name: "x", aggregation, value }];
+        let of = |aggregation| Series {
             side: Side::Flock,
-            rounds: [1.0, 9.0, 2.0].map(|value| metric(fold, value)).to_vec(),
+            rounds: [1.0, 9.0, 2.0].map(|value| metric(aggregation, value)).to_vec(),
         };
-        assert_eq!([Fold::Median, Fold::Most, Fold::Least].map(|fold| folded(&of(fold), 0)), [2.0, 9.0, 1.0]);
+        assert_eq!(
+            [Aggregation::Median, Aggregation::Max, Aggregation::Min]
+                .map(|aggregation| folded(&of(aggregation), 0)),
+            [2.0, 9.0, 1.0]
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use testkit::requests::{Crowd, Requests};
 
 use crate::Result;
-use crate::host::Host;
+use crate::engine_servers::EngineServers;
 use crate::pin::Pinning;
 use crate::plan::Engine;
 use crate::report::figure;
@@ -28,13 +28,13 @@ pub(crate) fn run(pinning: &Pinning, json: bool) -> Result<()> {
     for (clients, turns, held) in CROWDS {
         let hold = if held == 0 { Duration::ZERO } else { HOLD };
         let crowd = Crowd { processes: PROCESSES, clients, turns, hold, held };
-        let host = Host::of(Engine::Redis, false);
+        let servers = EngineServers::of(Engine::Redis, false);
         let worker = || {
             let mut command = Command::new(&program);
             command.arg("turns");
             command
         };
-        let requests = Requests::of(&crowd, host.redis().ok_or("there is a server")?, worker);
+        let requests = Requests::of(&crowd, servers.redis().ok_or("there is a server")?, worker);
         println!("{}", if json { object(&crowd, pinning, &requests) } else { line(&crowd, &requests) });
     }
     Ok(())

@@ -6,13 +6,13 @@ use std::process::Command;
 use latchwork::clock::Clock;
 
 use crate::Result;
-use crate::args::Startup;
+use crate::args::StartupOptions;
 use crate::pin::Pinning;
 use crate::report::{Ratio, figure, number};
 use crate::stats::{median, percentile};
 
 /// Starts both in turns and prints medians and their ratio.
-pub(crate) fn run(args: &Startup, pinning: &Pinning, json: bool) -> Result<()> {
+pub(crate) fn run(args: &StartupOptions, pinning: &Pinning, json: bool) -> Result<()> {
     let home = tempfile::Builder::new().prefix("latchwork-bench-").tempdir()?;
     let latch = args.latch.canonicalize().map_err(|error| format!("{:?}: {error}", args.latch))?;
     let (mut flock, mut ours) = (flock(home.path()), latch_run(&latch, home.path()));

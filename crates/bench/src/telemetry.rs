@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::args::{Args, Telemetry};
-use crate::host::Host;
+use crate::args::{Args, TelemetryOptions};
+use crate::engine_servers::EngineServers;
 use crate::pin::Pinning;
 use crate::plan::{Side, Workload};
 use crate::report::{Ratio, figure, number};
@@ -16,13 +16,13 @@ const WITH: &str = "with telemetry";
 const WITHOUT: &str = "without telemetry";
 
 /// Prints how this binary was built, for another to know.
-pub(crate) fn tell() -> Result<()> {
+pub(crate) fn print_build() -> Result<()> {
     println!("{}", if cfg!(feature = "telemetry") { WITH } else { WITHOUT });
     Ok(())
 }
 
 /// Runs both builds in turns and prints what a pair takes in each.
-pub(crate) fn run(telemetry: &Telemetry, args: &Args, pinning: &Pinning) -> Result<()> {
+pub(crate) fn run(telemetry: &TelemetryOptions, args: &Args, pinning: &Pinning) -> Result<()> {
     let with = built(std::env::current_exe()?, WITH)?;
     let without = built(telemetry.without.clone(), WITHOUT)?;
     let mut pairs = Pairs::default();
@@ -54,7 +54,7 @@ fn built(program: PathBuf, how: &str) -> Result<PathBuf> {
 
 /// Nanoseconds for one acquire and release.
 fn nanos(program: &Path, args: &Args) -> Result<f64> {
-    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args, &Host::none())?;
+    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args, &EngineServers::none())?;
     Ok(1e9 / metrics.first().ok_or("W1 has no figures")?.value)
 }
 

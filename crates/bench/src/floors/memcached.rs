@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 /// As long as what the library stores: an id, and who it is.
@@ -19,11 +19,11 @@ pub(crate) struct Meta {
 }
 
 /// The locks of this process's tasks.
-pub(crate) async fn meta(job: &Job) -> Result<Vec<Meta>> {
-    let place = job.url()?.strip_prefix("memcached://").ok_or("another engine's URL")?;
+pub(crate) async fn meta(job: &WorkerJob) -> Result<Vec<Meta>> {
+    let address = job.url()?.strip_prefix("memcached://").ok_or("another engine's URL")?;
     let mut locks = Vec::new();
     for task in 0..job.workload.tasks() {
-        let stream = TcpStream::connect(place).await?;
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let lock = Meta { stream: Mutex::new(stream), name: job.workload.lock_name(task) };
         lock.release(lock.acquire().await?).await?;

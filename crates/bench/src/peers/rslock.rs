@@ -6,7 +6,7 @@ use std::time::Duration;
 use rslock::{LockGuard, LockManager};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 use crate::plan::Side;
 
@@ -16,24 +16,24 @@ const RETRIES: u32 = 3;
 const QUICK: Duration = Duration::from_millis(10);
 
 /// One lock of one manager.
-pub(crate) struct Managed {
+pub(crate) struct RslockLock {
     manager: Arc<LockManager>,
     name: String,
 }
 
 /// The locks of this process's tasks, from one manager, which is already warm.
-pub(crate) async fn managers(job: &Job) -> Result<Vec<Managed>> {
-    let mut manager = LockManager::new(super::each(job.url()?));
+pub(crate) async fn rslock_locks(job: &WorkerJob) -> Result<Vec<RslockLock>> {
+    let mut manager = LockManager::new(super::server_urls(job.url()?));
     if job.side == Side::RslockQuick {
         manager.set_retry(RETRIES, QUICK);
     }
     manager.acquire("bench/warm", TTL).await?.release().await;
     let manager = Arc::new(manager);
-    let lock = |task| Managed { manager: manager.clone(), name: job.workload.lock_name(task) };
+    let lock = |task| RslockLock { manager: manager.clone(), name: job.workload.lock_name(task) };
     Ok((0..job.workload.tasks()).map(lock).collect())
 }
 
-impl AsyncLock for Managed {
+impl AsyncLock for RslockLock {
     type Guard = LockGuard;
 
     async fn acquire(&self) -> Result<LockGuard> {

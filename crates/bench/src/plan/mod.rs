@@ -7,8 +7,8 @@ mod workload;
 
 use clap::ValueEnum;
 
-pub(crate) use goal::{Bound, Goal, What, goals};
-pub(crate) use side::{Flavor, Side};
+pub(crate) use goal::{Bound, Goal, Quantity, goals};
+pub(crate) use side::{RuntimeFlavor, Side};
 pub(crate) use workload::Workload;
 
 /// The engine of our side.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Engine, Workload};
-use crate::contend::Pace;
+use crate::contend::Pacing;
 
 /// Who does it. The runtime is part of our side: the same lock differs between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,7 +105,7 @@ pub(crate) enum Side {
 
 /// The runtime a side's tasks run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flavor {
+pub(crate) enum RuntimeFlavor {
     Multi,
     Current,
 }
@@ -237,16 +237,18 @@ impl Side {
     /// On the same runtime.
     fn redis_floors(self, workload: Workload) -> &'static [Side] {
         match (workload, self.flavor()) {
-            (Workload::Free | Workload::Distinct, Flavor::Multi) => &[Self::ScriptsMulti, Self::BareMulti],
-            (Workload::Free | Workload::Distinct, Flavor::Current) => {
+            (Workload::Free | Workload::Distinct, RuntimeFlavor::Multi) => {
+                &[Self::ScriptsMulti, Self::BareMulti]
+            }
+            (Workload::Free | Workload::Distinct, RuntimeFlavor::Current) => {
                 &[Self::ScriptsCurrent, Self::BareCurrent]
             }
-            (_, Flavor::Multi) => &[Self::BlpopMulti],
-            (_, Flavor::Current) => &[Self::BlpopCurrent],
+            (_, RuntimeFlavor::Multi) => &[Self::BlpopMulti],
+            (_, RuntimeFlavor::Current) => &[Self::BlpopCurrent],
         }
     }
 
-    pub(crate) fn flavor(self) -> Flavor {
+    pub(crate) fn flavor(self) -> RuntimeFlavor {
         match self {
             Self::SqliteCurrent
             | Self::MemoryCurrent
@@ -262,8 +264,8 @@ impl Side {
             | Self::SessionCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
-            | Self::BlpopCurrent => Flavor::Current,
-            _ => Flavor::Multi,
+            | Self::BlpopCurrent => RuntimeFlavor::Current,
+            _ => RuntimeFlavor::Multi,
         }
     }
 
@@ -399,7 +401,7 @@ impl Side {
     }
 
     /// How the loop of a task is paced. The same for every side that is compared, or the ratio means nothing.
-    pub(crate) fn pace(self, workload: Workload) -> Pace {
+    pub(crate) fn pacing(self, workload: Workload) -> Pacing {
         let in_memory =
             matches!(self, Self::MemoryMulti | Self::MemoryCurrent | Self::MutexMulti | Self::MutexCurrent);
         let hands_over = workload == Workload::HandOver;
@@ -409,12 +411,12 @@ impl Side {
             Workload::Working => Some(Duration::from_millis(1)),
             _ => None,
         };
-        Pace {
+        Pacing {
             hold,
             // The core belongs to the receiver: asking again at once would be measured as part of the hand-over.
             pause: hands_over.then_some(Duration::from_micros(300)),
             // A turn in memory costs little more than reading the clock does.
-            thrifty: in_memory,
+            reads_clock_once: in_memory,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 mod bare;
 mod blpop;
+mod connection;
 mod scripts;
-mod wire;
 
 pub(crate) use bare::bare;
 pub(crate) use blpop::blpop;

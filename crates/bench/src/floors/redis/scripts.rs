@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
-use super::wire::{Ids, Wire};
+use super::connection::{Ids, RedisConnection};
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 /// The engine's script to claim, put together as it does it.
@@ -39,8 +39,8 @@ const GAP: &str = "0";
 const MOST_WAITERS: &str = "10000";
 
 /// What all tasks of the process share.
-struct Shared {
-    wire: Wire,
+struct ScriptClient {
+    connection: RedisConnection,
     ids: Ids,
     claim: String,
     release: String,
@@ -50,17 +50,18 @@ struct Shared {
 
 /// One lock.
 pub(crate) struct Scripts {
-    shared: Arc<Shared>,
+    client: Arc<ScriptClient>,
     keys: [String; 4],
 }
 
 /// The locks of this process's tasks, over one connection, which is already warm.
-pub(crate) async fn scripts(job: &Job) -> Result<Vec<Scripts>> {
-    let wire = Wire::open(job).await?;
-    let (claim, release) = (wire.load(&claim_script()).await?, wire.load(&release_script()).await?);
+pub(crate) async fn scripts(job: &WorkerJob) -> Result<Vec<Scripts>> {
+    let connection = RedisConnection::open(job).await?;
+    let (claim, release) =
+        (connection.load(&claim_script()).await?, connection.load(&release_script()).await?);
     let tail = format!("{:016x}x\npid {} on benchmark", job.index, std::process::id());
-    let shared = Arc::new(Shared { wire, ids: Ids::new(), claim, release, tail });
-    let lock = |name: &str| Scripts { shared: shared.clone(), keys: keys(name) };
+    let client = Arc::new(ScriptClient { connection, ids: Ids::new(), claim, release, tail });
+    let lock = |name: &str| Scripts { client: client.clone(), keys: keys(name) };
     let warm = lock("bench/warm");
     warm.release(warm.acquire().await?).await?;
     Ok((0..job.workload.tasks()).map(|task| lock(&job.workload.lock_name(task))).collect())
@@ -75,7 +76,7 @@ fn keys(name: &str) -> [String; 4] {
 impl Scripts {
     fn call(&self, script: &str, id: &str) -> Cmd {
         let mut command = Cmd::with_capacity(16, 512);
-        command.arg("EVALSHA").arg(script).arg(4).arg(&self.keys).arg(id).arg(&self.shared.tail);
+        command.arg("EVALSHA").arg(script).arg(4).arg(&self.keys).arg(id).arg(&self.client.tail);
         command
     }
 }
@@ -84,18 +85,18 @@ impl AsyncLock for Scripts {
     type Guard = String;
 
     async fn acquire(&self) -> Result<String> {
-        let id = self.shared.ids.draw();
-        let mut command = self.call(&self.shared.claim, &id);
+        let id = self.client.ids.draw();
+        let mut command = self.call(&self.client.claim, &id);
         command.arg(&TERMS);
-        match self.shared.wire.send(&command).await? {
+        match self.client.connection.send(&command).await? {
             Value::BulkString(_token) => Ok(id),
             other => Err(format!("the raw claim found the lock taken: {other:?}").into()),
         }
     }
 
     async fn release(&self, id: String) -> Result<()> {
-        let command = self.call(&self.shared.release, &id);
-        match self.shared.wire.send(&command).await? {
+        let command = self.call(&self.client.release, &id);
+        match self.client.connection.send(&command).await? {
             Value::Int(1) => Ok(()),
             other => Err(format!("the raw release freed nothing: {other:?}").into()),
         }
@@ -119,11 +120,11 @@ mod tests {
         let url = format!("redis://{}", server.address());
         let digests = [claim_script(), release_script()].map(|script| digest(&server, &script));
         server.command(&["SCRIPT", "FLUSH"]);
-        let client = latchwork::connect(&url).await?;
+        let library = latchwork::connect(&url).await?;
         let known = server.command(&["SCRIPT", "EXISTS", &digests[0], &digests[1]]);
         assert!(known.array().iter().all(|known| known.integer() == 1), "compose them as scripts.rs does");
 
-        let job = Job {
+        let job = WorkerJob {
             workload: Workload::Free,
             side: Side::ScriptsMulti,
             index: 0,
@@ -133,7 +134,7 @@ mod tests {
         };
         let raw = scripts(&job).await?.remove(0);
         let theirs = raw.acquire().await?;
-        let ours = client.lock(job.workload.lock_name(0));
+        let ours = library.lock(job.workload.lock_name(0));
         assert!(ours.try_acquire().await?.is_none());
         raw.release(theirs).await?;
         let guard = ours.try_acquire().await?.ok_or("free again")?;

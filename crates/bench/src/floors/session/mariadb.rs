@@ -5,17 +5,17 @@ use tokio::net::TcpStream;
 
 use super::super::mariadb::{self, EXECUTE, PREPARE, receive, send};
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 
 /// A connection, and the numbers of the two statements on it.
-pub(super) async fn connect(job: &Job) -> Result<(BufReader<TcpStream>, [u32; 2])> {
+pub(super) async fn connect(job: &WorkerJob) -> Result<(BufReader<TcpStream>, [u32; 2])> {
     let (mut stream, mut numbers) = (mariadb::connect(job).await?, [0; 2]);
     for (place, (text, values)) in
         [("SELECT GET_LOCK(?, ?)", 2), ("SELECT RELEASE_LOCK(?)", 1)].iter().enumerate()
     {
         send(&mut stream, 0, &[&[PREPARE], text.as_bytes()].concat()).await?;
-        let answer = receive(&mut stream).await?;
-        numbers[place] = u32::from_le_bytes(answer.get(1..5).ok_or("too short an answer")?.try_into()?);
+        let reply = receive(&mut stream).await?;
+        numbers[place] = u32::from_le_bytes(reply.get(1..5).ok_or("too short an answer")?.try_into()?);
         // What its values and its column are called, each list with an end.
         for _ in 0..values + 3 {
             receive(&mut stream).await?;
@@ -46,7 +46,7 @@ fn execute(statement: u32, values: &[&str]) -> Vec<u8> {
 }
 
 /// How many columns, the column, an end, the row, an end.
-pub(super) async fn answer(stream: &mut BufReader<TcpStream>) -> Result<bool> {
+pub(super) async fn read_reply(stream: &mut BufReader<TcpStream>) -> Result<bool> {
     for _ in 0..3 {
         receive(stream).await?;
     }

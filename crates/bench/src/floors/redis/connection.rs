@@ -9,14 +9,14 @@ use redis::{
 };
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 
 /// One multiplexed connection that speaks RESP3.
 #[derive(Clone)]
-pub(super) struct Wire(MultiplexedConnection);
+pub(super) struct RedisConnection(MultiplexedConnection);
 
-impl Wire {
-    pub(super) async fn open(job: &Job) -> Result<Self> {
+impl RedisConnection {
+    pub(super) async fn open(job: &WorkerJob) -> Result<Self> {
         let info = job.url()?.into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings))?;

@@ -3,7 +3,7 @@
 use latchwork::{Guard, Lock};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 use crate::plan::Engine;
 
@@ -20,7 +20,7 @@ impl AsyncLock for Lock {
 }
 
 /// The locks of this process's tasks, from one client, which is already warm.
-pub(crate) async fn locks(job: &Job, engine: Engine) -> Result<Vec<Lock>> {
+pub(crate) async fn locks(job: &WorkerJob, engine: Engine) -> Result<Vec<Lock>> {
     let url = match engine {
         Engine::Memory => "memory:".to_owned(),
         Engine::Sqlite => format!("sqlite:{}", job.folder.join("locks.db").display()),

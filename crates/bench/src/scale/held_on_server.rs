@@ -4,11 +4,11 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::counted::{Bound, Counted};
 use super::figures::Figures;
-use super::held::{self, Terms};
+use super::held_locks::{self, HeldLocks};
+use super::server_load::{Limit, ServerLoad};
 use crate::Result;
-use crate::args::Held;
+use crate::args::HeldOptions;
 use crate::pin::Pinning;
 use crate::plan::{Engine, spelled};
 
@@ -18,31 +18,31 @@ const ON_OTHERS: [(u32, u64); 1] = [(1_000, 10)];
 /// Percent of a core that the renewals of the first on redis may cost.
 const CPU: f64 = 1.0;
 
-/// Prints the figures of each crowd; in a child, runs one and writes them home.
-pub(crate) fn held_on_server(held: &Held, pinning: &Pinning, json: bool) -> Result<()> {
-    let (asked, engine) = (held.locks.zip(held.ttl), held.engine);
-    if let (Some(url), Some((locks, ttl))) = (held.url.clone(), asked) {
+/// Prints the figures of each case; in a child, runs one and writes them home.
+pub(crate) fn held_on_server(held: &HeldOptions, pinning: &Pinning, json: bool) -> Result<()> {
+    let (requested, engine) = (held.locks.zip(held.ttl), held.engine);
+    if let (Some(url), Some((locks, ttl))) = (held.url.clone(), requested) {
         let ttl = Duration::from_secs(ttl);
-        let terms = Terms { url, locks, ttl, late: late(engine, ttl), seconds: held.seconds };
-        print!("{}", super::in_one_thread(held::run(&terms))?.lines());
+        let options = HeldLocks { url, locks, ttl, late: late_margin(engine, ttl), seconds: held.seconds };
+        print!("{}", super::on_current_thread(held_locks::run(&options))?.lines());
         return Ok(());
     }
     if !json {
         println!("held locks on {}, current-thread, {pinning}", spelled(engine));
     }
     let usual = if engine == Engine::Redis { &ON_REDIS[..] } else { &ON_OTHERS };
-    for crowd in asked.map_or(usual.to_vec(), |asked| vec![asked]) {
-        let counted = Counted::start(engine);
-        let mut figures = Figures::read(&send_out(crowd, held, &counted)?)?;
-        let mut bounds = counted.add_to(&mut figures, crowd, held.seconds);
-        bounds.extend([("late", 0.0), ("uncertain", 0.0), ("lost", 0.0)]);
-        if engine == Engine::Redis && crowd == ON_REDIS[0] {
-            bounds.push(("CPU % of a core", CPU));
+    for case in requested.map_or(usual.to_vec(), |requested| vec![requested]) {
+        let server_load = ServerLoad::start(engine);
+        let mut figures = Figures::read(&run_in_child(case, held, &server_load)?)?;
+        let mut limits = server_load.add_to(&mut figures, case, held.seconds);
+        limits.extend([("late", 0.0), ("uncertain", 0.0), ("lost", 0.0)]);
+        if engine == Engine::Redis && case == ON_REDIS[0] {
+            limits.push(("CPU % of a core", CPU));
         }
-        let goals = goals(&bounds, &figures);
+        let goals = goals(&limits, &figures);
         match json {
-            true => println!("{}", object(crowd, held, pinning, &figures, &goals)),
-            false => print!("{}", table(crowd, held.seconds, &figures, &goals)),
+            true => println!("{}", json_object(case, held, pinning, &figures, &goals)),
+            false => print!("{}", table(case, held.seconds, &figures, &goals)),
         }
     }
     Ok(())
@@ -50,15 +50,15 @@ pub(crate) fn held_on_server(held: &Held, pinning: &Pinning, json: bool) -> Resu
 
 /// A renewal is due after a third of the ttl, a tenth of that more at most. On zookeeper a lock is certain for two thirds of
 /// the session's ttl after the newest sign of life, which may be a fifth of it old, and a tenth more.
-fn late(engine: Engine, ttl: Duration) -> Duration {
+fn late_margin(engine: Engine, ttl: Duration) -> Duration {
     if engine == Engine::Zookeeper { ttl / 10 } else { ttl / 2 }
 }
 
 /// In a fresh process.
-fn send_out((locks, ttl): (u32, u64), held: &Held, counted: &Counted) -> Result<String> {
+fn run_in_child((locks, ttl): (u32, u64), held: &HeldOptions, server_load: &ServerLoad) -> Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["held", "--locks", &locks.to_string(), "--ttl", &ttl.to_string()]);
-    command.args(["--engine", &spelled(held.engine), "--url", &counted.url(ttl)?]);
+    command.args(["--engine", &spelled(held.engine), "--url", &server_load.url(ttl)?]);
     command.args(["--seconds", &held.seconds.to_string()]);
     let output = command.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
@@ -68,9 +68,9 @@ fn send_out((locks, ttl): (u32, u64), held: &Held, counted: &Counted) -> Result<
 }
 
 /// What is bounded, the bound, and whether it was kept.
-fn goals(bounds: &[Bound], figures: &Figures) -> Vec<(&'static str, f64, bool)> {
+fn goals(limits: &[Limit], figures: &Figures) -> Vec<(&'static str, f64, bool)> {
     let met = |name, most| figures.get(name).is_some_and(|value| value <= most);
-    bounds.iter().map(|&(name, most)| (name, most, met(name, most))).collect()
+    limits.iter().map(|&(name, most)| (name, most, met(name, most))).collect()
 }
 
 fn table((locks, ttl): (u32, u64), seconds: u64, figures: &Figures, goals: &[(&str, f64, bool)]) -> String {
@@ -82,9 +82,9 @@ fn table((locks, ttl): (u32, u64), seconds: u64, figures: &Figures, goals: &[(&s
     text
 }
 
-fn object(
+fn json_object(
     (locks, ttl): (u32, u64),
-    held: &Held,
+    held: &HeldOptions,
     pinning: &Pinning,
     figures: &Figures,
     goals: &[(&str, f64, bool)],

@@ -5,22 +5,22 @@
 use zookeeper_client::{Acls, Client, LockPrefix, OwnedLockClient};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 /// One lock; the tasks of a process share its session, which this kind of prefix allows.
-pub(crate) struct OwnLock {
+pub(crate) struct CuratorLock {
     client: Client,
     parent: String,
 }
 
-pub(crate) async fn own_locks(job: &Job) -> Result<Vec<OwnLock>> {
+pub(crate) async fn curator_locks(job: &WorkerJob) -> Result<Vec<CuratorLock>> {
     let client = super::session(job).await?;
-    let lock = |task| OwnLock { client: client.clone(), parent: super::parent(job, task) };
+    let lock = |task| CuratorLock { client: client.clone(), parent: super::parent(job, task) };
     Ok((0..job.workload.tasks()).map(lock).collect())
 }
 
-impl AsyncLock for OwnLock {
+impl AsyncLock for CuratorLock {
     type Guard = OwnedLockClient;
 
     async fn acquire(&self) -> Result<OwnedLockClient> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::Result;
 use crate::contend::AsyncLock;
-use crate::turn::{Tally, Turn};
+use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
 /// Passes between two looks at the clock. Far fewer than the 255 after which our lock goes back to its engine, so that
@@ -15,68 +15,73 @@ use crate::window::Window;
 pub(crate) const BLOCK: u64 = 32;
 
 /// Runs one task for each lock, all of which are the same, until the window closes.
-pub(crate) async fn run<L: AsyncLock>(locks: Vec<L>, window: Window) -> Result<Tally> {
-    let baton = Arc::new(Baton::new(locks.len()));
+pub(crate) async fn run<L: AsyncLock>(locks: Vec<L>, window: Window) -> Result<WorkerResult> {
+    let state = Arc::new(HandoffState::new(locks.len()));
     let task = |(task, lock)| {
-        let baton = baton.clone();
+        let state = state.clone();
         tokio::spawn(async move {
-            let done = take_turns(lock, task, &baton, window).await;
+            let done = run_cycles(lock, task, &state, window).await;
             // Whoever is left alone has nobody to pass to, and would never see the end.
-            baton.end_if(done.is_err());
+            state.end_if(done.is_err());
             done
         })
     };
     let running: Vec<_> = (0..).zip(locks).map(task).collect();
-    let mut all = Tally::default();
+    let mut all = WorkerResult::default();
     for task in running {
-        let mut tally = task.await??;
-        all.counted += tally.counted;
-        all.turns.append(&mut tally.turns);
+        let mut result = task.await??;
+        all.counted += result.counted;
+        all.samples.append(&mut result.samples);
     }
     Ok(all)
 }
 
-async fn take_turns<L: AsyncLock>(lock: L, task: u64, baton: &Baton, window: Window) -> Result<Tally> {
-    let mut tally = Tally::default();
-    while !baton.is_over() {
-        baton.asks(task, true);
+async fn run_cycles<L: AsyncLock>(
+    lock: L,
+    task: u64,
+    state: &HandoffState,
+    window: Window,
+) -> Result<WorkerResult> {
+    let mut result = WorkerResult::default();
+    while !state.is_over() {
+        state.set_requesting(task, true);
         let guard = lock.acquire().await?;
-        baton.asks(task, false);
-        if baton.ends_a_block(task) {
+        state.set_requesting(task, false);
+        if state.ends_a_block(task) {
             let acquired = window.now();
-            tally.turns.push(Turn { task, asked: acquired, acquired, released: acquired });
-            baton.end_if(acquired >= window.length);
+            result.samples.push(Sample { task, requested: acquired, acquired, released: acquired });
+            state.end_if(acquired >= window.length);
         }
         // Released with nobody in line, it would not be passed but be free, and be had again by the same task.
-        baton.wait_for_another(task).await;
+        state.wait_for_waiter(task).await;
         lock.release(guard).await?;
-        tally.counted += 1;
+        result.counted += 1;
     }
-    Ok(tally)
+    Ok(result)
 }
 
-/// What the tasks know in common. Apart from `asking`, written by who holds the lock, which orders it.
-struct Baton {
+/// What the tasks know in common. Apart from `requesting`, written by who holds the lock, which orders it.
+struct HandoffState {
     /// Which tasks are in line, or one step from it.
-    asking: Vec<AtomicBool>,
+    requesting: Vec<AtomicBool>,
     last: AtomicU64,
     passes: AtomicU64,
     over: AtomicBool,
 }
 
-impl Baton {
+impl HandoffState {
     fn new(tasks: usize) -> Self {
-        let asking = (0..tasks).map(|_| AtomicBool::new(false)).collect();
+        let requesting = (0..tasks).map(|_| AtomicBool::new(false)).collect();
         let [last, passes] = [u64::MAX, 0].map(AtomicU64::new);
-        Self { asking, last, passes, over: AtomicBool::new(false) }
+        Self { requesting, last, passes, over: AtomicBool::new(false) }
     }
 
-    fn asks(&self, task: u64, asks: bool) {
-        self.asking[task as usize].store(asks, Relaxed);
+    fn set_requesting(&self, task: u64, asks: bool) {
+        self.requesting[task as usize].store(asks, Relaxed);
     }
 
-    async fn wait_for_another(&self, task: u64) {
-        while !self.is_anyone_behind(task) && !self.is_over() {
+    async fn wait_for_waiter(&self, task: u64) {
+        while !self.has_waiter(task) && !self.is_over() {
             // The other's thread may wait for this core: without it, a pass would last as long as a time slice.
             std::thread::yield_now();
             tokio::task::yield_now().await;
@@ -84,8 +89,8 @@ impl Baton {
     }
 
     /// Begins with the neighbour, who mostly is the next.
-    fn is_anyone_behind(&self, task: u64) -> bool {
-        let (before, after) = self.asking.split_at(task as usize + 1);
+    fn has_waiter(&self, task: u64) -> bool {
+        let (before, after) = self.requesting.split_at(task as usize + 1);
         after.iter().chain(before).any(|asks| asks.load(Relaxed))
     }
 
@@ -119,20 +124,20 @@ mod tests {
 
     #[test]
     fn only_a_turn_after_anothers_is_a_pass() {
-        let baton = Baton::new(2);
-        let ended = (0..BLOCK * 3).filter(|turn| baton.ends_a_block(turn / 2 % 2)).count();
+        let state = HandoffState::new(2);
+        let ended = (0..BLOCK * 3).filter(|sample| state.ends_a_block(sample / 2 % 2)).count();
         // Two turns each: half of them are passes, which makes one block and a half.
-        assert_eq!((ended, baton.passes.load(Relaxed)), (1, BLOCK * 3 / 2));
+        assert_eq!((ended, state.passes.load(Relaxed)), (1, BLOCK * 3 / 2));
     }
 
     #[tokio::test]
     async fn every_turn_is_passed_on() -> Result<()> {
         let lock = Arc::new(tokio::sync::Mutex::new(()));
         let window = Window::new(Clock::boottime().now(), 20);
-        let tally = run(vec![lock.clone(), lock], window).await?;
-        let passes = tally.turns.len() as u64 * BLOCK;
+        let result = run(vec![lock.clone(), lock], window).await?;
+        let passes = result.samples.len() as u64 * BLOCK;
         // The last block is not full, and at the end each task may have one turn more.
-        assert!(passes > 0 && tally.counted - passes < BLOCK + 2, "{passes} in {} turns", tally.counted);
+        assert!(passes > 0 && result.counted - passes < BLOCK + 2, "{passes} in {} turns", result.counted);
         Ok(())
     }
 }

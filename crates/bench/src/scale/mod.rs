@@ -1,11 +1,11 @@
 //! A crowd: many locks that are only held, then many tasks that only wait, each in a fresh process of its own.
 
-mod counted;
 mod figures;
-mod held;
-mod on_server;
-mod usage;
-mod waiting;
+mod held_locks;
+mod held_on_server;
+mod process_usage;
+mod server_load;
+mod waiting_tasks;
 
 use std::future::Future;
 use std::process::{Command, Stdio};
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-pub(crate) use self::on_server::held_on_server;
+pub(crate) use self::held_on_server::held_on_server;
 
 use self::figures::Figures;
-use self::held::Terms;
+use self::held_locks::HeldLocks;
 use crate::Result;
-use crate::args::Crowd;
+use crate::args::ScaleOptions;
 use crate::pin::Pinning;
 use crate::plan::spelled;
 
@@ -33,46 +33,46 @@ pub(crate) enum Part {
 }
 
 /// Runs both parts and prints their figures; in a child, runs its part and writes them home.
-pub(crate) fn run(crowd: &Crowd, pinning: &Pinning, json: bool) -> Result<()> {
-    if let Some(part) = crowd.part {
-        print!("{}", play(part, crowd)?.lines());
+pub(crate) fn run(options: &ScaleOptions, pinning: &Pinning, json: bool) -> Result<()> {
+    if let Some(part) = options.part {
+        print!("{}", run_part(part, options)?.lines());
         return Ok(());
     }
     if !json {
-        println!("a crowd of {} on memory, current-thread, ttl {:?}, {pinning}", crowd.locks, TTL);
+        println!("a crowd of {} on memory, current-thread, ttl {:?}, {pinning}", options.locks, TTL);
     }
     for part in [Part::Held, Part::Waiting] {
-        let figures = Figures::read(&send_out(part, crowd)?)?;
+        let figures = Figures::read(&run_in_child(part, options)?)?;
         if json {
-            println!("{}", object(part, crowd, pinning, &figures));
+            println!("{}", json_object(part, options, pinning, &figures));
         } else {
-            print!("\n{}\n{}", title(part, crowd), figures.table());
+            print!("\n{}\n{}", title(part, options), figures.table());
         }
     }
     Ok(())
 }
 
-fn play(part: Part, crowd: &Crowd) -> Result<Figures> {
-    let Crowd { locks, seconds, .. } = *crowd;
+fn run_part(part: Part, options: &ScaleOptions) -> Result<Figures> {
+    let ScaleOptions { locks, seconds, .. } = *options;
     match part {
-        Part::Held => in_one_thread(held::run(&Terms {
+        Part::Held => on_current_thread(held_locks::run(&HeldLocks {
             url: "memory:".into(),
             locks,
             ttl: TTL,
             late: TTL / 2,
             seconds,
         })),
-        Part::Waiting => in_one_thread(waiting::run(locks)),
+        Part::Waiting => on_current_thread(waiting_tasks::run(locks)),
     }
 }
 
-fn in_one_thread(work: impl Future<Output = Result<Figures>>) -> Result<Figures> {
+fn on_current_thread(work: impl Future<Output = Result<Figures>>) -> Result<Figures> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 /// In a fresh process: memory that an earlier part freed would hide what this one takes.
-fn send_out(part: Part, crowd: &Crowd) -> Result<String> {
-    let (part, locks, seconds) = (spelled(part), crowd.locks.to_string(), crowd.seconds.to_string());
+fn run_in_child(part: Part, options: &ScaleOptions) -> Result<String> {
+    let (part, locks, seconds) = (spelled(part), options.locks.to_string(), options.seconds.to_string());
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["crowd", "--part", &part, "--locks", &locks, "--seconds", &seconds]);
     let output = command.stderr(Stdio::inherit()).output()?;
@@ -82,19 +82,19 @@ fn send_out(part: Part, crowd: &Crowd) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn title(part: Part, crowd: &Crowd) -> String {
+fn title(part: Part, options: &ScaleOptions) -> String {
     match part {
-        Part::Held => format!("{} locks, held and renewed for {} s", crowd.locks, crowd.seconds),
-        Part::Waiting => format!("{} tasks that wait for one lock", crowd.locks),
+        Part::Held => format!("{} locks, held and renewed for {} s", options.locks, options.seconds),
+        Part::Waiting => format!("{} tasks that wait for one lock", options.locks),
     }
 }
 
-fn object(part: Part, crowd: &Crowd, pinning: &Pinning, figures: &Figures) -> String {
+fn json_object(part: Part, options: &ScaleOptions, pinning: &Pinning, figures: &Figures) -> String {
     format!(
         "{{\"workload\":\"crowd\",\"part\":\"{}\",\"locks\":{},\"seconds\":{},\"pinned\":{},\"figures\":{}}}",
         spelled(part),
-        crowd.locks,
-        crowd.seconds,
+        options.locks,
+        options.seconds,
         pinning.is_pinned(),
         figures.object(),
     )

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::contend::BlockingLock;
 
 /// One of two processes that pass a lock to and fro.
-pub(crate) struct Bell<'db> {
+pub(crate) struct Doorbell<'db> {
     pair: Statements<'db>,
     mine: File,
     theirs: File,
@@ -21,14 +21,14 @@ pub(crate) struct Bell<'db> {
     begins: bool,
 }
 
-impl<'db> Bell<'db> {
+impl<'db> Doorbell<'db> {
     pub(crate) fn new(db: &'db Connection, folder: &Path, index: u32, name: String) -> Result<Self> {
         let (mine, theirs) = (open(folder, index)?, open(folder, 1 - index)?);
         Ok(Self { pair: Statements::new(db, vec![name])?, mine, theirs, begins: index == 0 })
     }
 }
 
-impl BlockingLock for Bell<'_> {
+impl BlockingLock for Doorbell<'_> {
     fn acquire(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.begins) {
             self.mine.read_exact(&mut [0; 32])?;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
-use crate::fleet::Orders;
+use crate::worker_processes::WorkerOptions;
 
 /// A child process of that side.
-pub(crate) fn command(orders: &Orders<'_>, program: &Path) -> Result<Command> {
+pub(crate) fn command(options: &WorkerOptions<'_>, program: &Path) -> Result<Command> {
     let mut command = Command::new(program);
-    command.arg(orders.url.ok_or("a peer needs a server")?).arg(orders.workload.lock_name(0));
-    command.arg(orders.millis.to_string());
+    command.arg(options.url.ok_or("a peer needs a server")?).arg(options.workload.lock_name(0));
+    command.arg(options.millis.to_string());
     Ok(command)
 }

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 const CREATE: i32 = 1;
@@ -16,51 +16,51 @@ const ALL_RIGHTS: i32 = 31;
 const ANY_VERSION: i32 = -1;
 
 /// One connection, with its two requests ready to be sent.
-pub(crate) struct Connection {
+pub(crate) struct RawConnection {
     stream: Mutex<TcpStream>,
     create: Vec<u8>,
     delete: Vec<u8>,
 }
 
-pub(crate) async fn connections(job: &Job) -> Result<Vec<Connection>> {
+pub(crate) async fn raw_connections(job: &WorkerJob) -> Result<Vec<RawConnection>> {
     // Makes the parents.
     let _ = super::session(job).await?;
-    let mut connections = Vec::new();
+    let mut raw_connections = Vec::new();
     for task in 0..job.workload.tasks() {
-        let stream = open(super::place(job)?).await?;
+        let stream = open(super::address(job)?).await?;
         let path = format!("{}/raw", super::parent(job, task));
         let rights = [&int(1)[..], &int(ALL_RIGHTS), &text(b"world"), &text(b"anyone")].concat();
         let create = [&text(path.as_bytes())[..], &text(super::DATA), &rights, &int(EPHEMERAL)].concat();
         let delete = [&text(path.as_bytes())[..], &int(ANY_VERSION)].concat();
         let stream = Mutex::new(stream);
-        connections.push(Connection {
+        raw_connections.push(RawConnection {
             stream,
             create: request(CREATE, &create),
             delete: request(DELETE, &delete),
         });
     }
-    Ok(connections)
+    Ok(raw_connections)
 }
 
 /// A connection whose session is open.
-async fn open(place: &str) -> Result<TcpStream> {
-    let mut stream = TcpStream::connect(place).await?;
+async fn open(address: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let timeout = super::SESSION.as_millis() as i32;
     // Version, newest transaction seen, timeout, no session yet, and no password of one.
-    let greeting = [&int(0)[..], &[0; 8], &int(timeout), &[0; 8], &text(&[0; 16]), &[0]].concat();
-    stream.write_all(&text(&greeting)).await?;
+    let connect_request = [&int(0)[..], &[0; 8], &int(timeout), &[0; 8], &text(&[0; 16]), &[0]].concat();
+    stream.write_all(&text(&connect_request)).await?;
     receive(&mut stream).await?;
     Ok(stream)
 }
 
-impl Connection {
+impl RawConnection {
     async fn ask(&self, request: &[u8]) -> Result<()> {
         let mut stream = self.stream.lock().await;
         stream.write_all(request).await?;
-        let answer = receive(&mut stream).await?;
+        let reply = receive(&mut stream).await?;
         // Behind the number of the request and that of the transaction.
-        match answer.get(12..16) {
+        match reply.get(12..16) {
             Some([0, 0, 0, 0]) => Ok(()),
             code => Err(format!("the server refuses: {code:?}").into()),
         }
@@ -70,10 +70,10 @@ impl Connection {
 async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>> {
     let mut received = Vec::with_capacity(512);
     loop {
-        if let Some((length, answer)) = received.split_first_chunk()
-            && answer.len() >= u32::from_be_bytes(*length) as usize
+        if let Some((length, reply)) = received.split_first_chunk()
+            && reply.len() >= u32::from_be_bytes(*length) as usize
         {
-            return Ok(answer.to_vec());
+            return Ok(reply.to_vec());
         }
         if stream.read_buf(&mut received).await? == 0 {
             return Err("the server closed the connection".into());
@@ -95,7 +95,7 @@ fn text(bytes: &[u8]) -> Vec<u8> {
     [&int(bytes.len() as i32)[..], bytes].concat()
 }
 
-impl AsyncLock for Connection {
+impl AsyncLock for RawConnection {
     type Guard = ();
 
     async fn acquire(&self) -> Result<()> {

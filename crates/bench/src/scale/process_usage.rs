@@ -11,12 +11,12 @@ use crate::Result;
 
 /// Memory in use now, and processor time since the start, of all threads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(super) struct ProcessUsage {
     pub(super) resident: f64,
     pub(super) cpu: Duration,
 }
 
-impl Usage {
+impl ProcessUsage {
     pub(super) fn now() -> Result<Self> {
         let pages = resident_pages(&fs::read_to_string("/proc/self/statm")?)?;
         let page = sysconf(SysconfVar::PAGE_SIZE)?.ok_or("the kernel does not say how large a page is")?;
@@ -52,19 +52,19 @@ mod tests {
     #[test]
     fn memory_that_was_taken_is_seen() -> Result<()> {
         assert_eq!(resident_pages("900 250 100 1 0 80 0\n")?, 250.0);
-        let before = Usage::now()?;
+        let before = ProcessUsage::now()?;
         let taken = vec![1_u8; 64 << 20];
-        assert!(Usage::now()?.bytes_each(&before, 1) > (32 << 20) as f64, "{}", taken.len());
+        assert!(ProcessUsage::now()?.bytes_each(&before, 1) > (32 << 20) as f64, "{}", taken.len());
         Ok(())
     }
 
     #[test]
     fn work_is_seen_as_processor_time() -> Result<()> {
-        let (all, mine) = (Usage::now()?.cpu, Usage::of_this_thread()?);
+        let (all, mine) = (ProcessUsage::now()?.cpu, ProcessUsage::of_this_thread()?);
         // The kernel may count in ticks of some milliseconds.
         for _ in 0..1_000 {
             std::hint::black_box((0..3_000_000_u64).map(std::hint::black_box).sum::<u64>());
-            if Usage::of_this_thread()? > mine && Usage::now()?.cpu > all {
+            if ProcessUsage::of_this_thread()? > mine && ProcessUsage::now()?.cpu > all {
                 return Ok(());
             }
         }

@@ -6,10 +6,10 @@ use crate::Result;
 
 /// One turn of one task with the lock, in nanoseconds since the window's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct Sample {
     pub(crate) task: u64,
     /// Just before the call of acquire.
-    pub(crate) asked: u64,
+    pub(crate) requested: u64,
     /// Just after its return.
     pub(crate) acquired: u64,
     /// Just before the call of release.
@@ -18,23 +18,23 @@ pub(crate) struct Turn {
 
 /// All turns of one process.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct WorkerResult {
     /// How many turns there were, and in how many nanoseconds, where single turns were not noted.
     pub(crate) counted: u64,
     pub(crate) nanos: u64,
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) samples: Vec<Sample>,
 }
 
-impl Tally {
-    pub(crate) fn of(turns: Vec<Turn>) -> Self {
-        Self { turns, ..Self::default() }
+impl WorkerResult {
+    pub(crate) fn of(samples: Vec<Sample>) -> Self {
+        Self { samples, ..Self::default() }
     }
 
     pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         to.write_all(&self.counted.to_ne_bytes())?;
         to.write_all(&self.nanos.to_ne_bytes())?;
-        for turn in &self.turns {
-            for number in [turn.task, turn.asked, turn.acquired, turn.released] {
+        for sample in &self.samples {
+            for number in [sample.task, sample.requested, sample.acquired, sample.released] {
                 to.write_all(&number.to_ne_bytes())?;
             }
         }
@@ -48,14 +48,14 @@ impl Tally {
             return Err("a child process ended without a result".into());
         };
         let numbers: Vec<_> = numbers.collect();
-        let (turns, []) = numbers.as_chunks::<4>() else {
+        let (samples, []) = numbers.as_chunks::<4>() else {
             return Err("the result of a child process is cut off".into());
         };
-        let turns = turns
+        let samples = samples
             .iter()
-            .map(|&[task, asked, acquired, released]| Turn { task, asked, acquired, released })
+            .map(|&[task, requested, acquired, released]| Sample { task, requested, acquired, released })
             .collect();
-        Ok(Self { counted, nanos, turns })
+        Ok(Self { counted, nanos, samples })
     }
 }
 
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn a_tally_survives_its_way_through_a_pipe_and_half_of_one_is_refused() {
-        let turn = Turn { task: 3, asked: 1, acquired: 2, released: 4 };
-        let tally = Tally { counted: 7, nanos: 9, turns: vec![turn, turn] };
+        let sample = Sample { task: 3, requested: 1, acquired: 2, released: 4 };
+        let result = WorkerResult { counted: 7, nanos: 9, samples: vec![sample, sample] };
         let mut bytes = Vec::new();
-        tally.write(&mut bytes).expect("memory takes it");
-        assert_eq!(Tally::read(&bytes).expect("whole"), tally);
-        assert!(Tally::read(&bytes[..bytes.len() - 8]).is_err());
-        assert!(Tally::read(&[]).is_err());
+        result.write(&mut bytes).expect("memory takes it");
+        assert_eq!(WorkerResult::read(&bytes).expect("whole"), result);
+        assert!(WorkerResult::read(&bytes[..bytes.len() - 8]).is_err());
+        assert!(WorkerResult::read(&[]).is_err());
     }
 }

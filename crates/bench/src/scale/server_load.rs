@@ -4,59 +4,59 @@ use testkit::servers::ZooKeeperMeter;
 
 use super::figures::Figures;
 use crate::Result;
-use crate::host::Host;
+use crate::engine_servers::EngineServers;
 use crate::plan::Engine;
 
 /// Seconds in which locks are taken and given back, beside those in which they are only held.
-const BESIDES: f64 = 5.0;
+const ACQUIRE_RELEASE_SECONDS: f64 = 5.0;
 
 /// A server, and what stands before it to count.
-pub(super) struct Counted {
-    host: Host,
+pub(super) struct ServerLoad {
+    servers: EngineServers,
     meter: Option<ZooKeeperMeter>,
 }
 
 /// A figure, and what it may be at most.
-pub(super) type Bound = (&'static str, f64);
+pub(super) type Limit = (&'static str, f64);
 
-impl Counted {
+impl ServerLoad {
     pub(super) fn start(engine: Engine) -> Self {
-        let host = Host::of(engine, false);
-        let meter = host.zookeeper().map(|server| ZooKeeperMeter::to(server.members()[0].address()));
-        Self { host, meter }
+        let servers = EngineServers::of(engine, false);
+        let meter = servers.zookeeper().map(|server| ZooKeeperMeter::to(server.members()[0].address()));
+        Self { servers, meter }
     }
 
     /// Its address for locks with this ttl, in seconds.
     pub(super) fn url(&self, ttl: u64) -> Result<String> {
         match &self.meter {
             Some(meter) => Ok(format!("zookeeper://{}?session-ttl={ttl}s", meter.address())),
-            None => Ok(self.host.url().ok_or("held locks are counted on redis, etcd and zookeeper")?),
+            None => Ok(self.servers.url().ok_or("held locks are counted on redis, etcd and zookeeper")?),
         }
     }
 
     /// Adds what was counted, and says what it may be.
-    pub(super) fn add_to(&self, figures: &mut Figures, (locks, ttl): (u32, u64), seconds: u64) -> Vec<Bound> {
-        let (leases, mut bounds) = ((seconds as f64 + BESIDES) / ttl as f64, Vec::new());
-        if let Some(server) = self.host.redis() {
+    pub(super) fn add_to(&self, figures: &mut Figures, (locks, ttl): (u32, u64), seconds: u64) -> Vec<Limit> {
+        let (leases, mut limits) = ((seconds as f64 + ACQUIRE_RELEASE_SECONDS) / ttl as f64, Vec::new());
+        if let Some(server) = self.servers.redis() {
             // What is not a claim or a release of one of the locks, or of the one that warmed the client up.
             let calls = server.calls(&["evalsha"]).saturating_sub(2 * (u64::from(locks) + 1));
             figures.add("renewal requests", calls as f64);
         }
-        if let Some(server) = self.host.etcd() {
+        if let Some(server) = self.servers.etcd() {
             figures.add("keep-alives", server.calls(&["LeaseKeepAlive"]) as f64);
             figures.add("looks at a lease", server.calls(&["LeaseTimeToLive"]) as f64);
             figures.add("leases", server.calls(&["LeaseGrant"]) as f64);
             // What the engine keeps to, however many locks: one serves all that are due within a twelfth of the ttl. Three
             // in a ttl would do. A single lease, because all have one ttl.
-            bounds.extend([("keep-alives", (leases * 12.0).ceil() + 1.0), ("leases", 1.0)]);
+            limits.extend([("keep-alives", (leases * 12.0).ceil() + 1.0), ("leases", 1.0)]);
         }
         if let Some(meter) = &self.meter {
             figures.add("signs of life", meter.signs() as f64);
             figures.add("sessions", meter.sessions() as f64);
             figures.add("other requests/lock", meter.others() as f64 / f64::from(locks));
             // One in an eighth of the session's ttl.
-            bounds.extend([("signs of life", (leases * 8.0).ceil() + 1.0), ("sessions", 1.0)]);
+            limits.extend([("signs of life", (leases * 8.0).ceil() + 1.0), ("sessions", 1.0)]);
         }
-        bounds
+        limits
     }
 }

@@ -3,22 +3,22 @@
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 /// A node of one task.
-pub(crate) struct Node {
+pub(crate) struct NodeLock {
     client: Client,
     path: String,
 }
 
-pub(crate) async fn creates(job: &Job) -> Result<Vec<Node>> {
+pub(crate) async fn nodes(job: &WorkerJob) -> Result<Vec<NodeLock>> {
     let client = super::session(job).await?;
-    let node = |task| Node { client: client.clone(), path: format!("{}/raw", super::parent(job, task)) };
+    let node = |task| NodeLock { client: client.clone(), path: format!("{}/raw", super::parent(job, task)) };
     Ok((0..job.workload.tasks()).map(node).collect())
 }
 
-impl AsyncLock for Node {
+impl AsyncLock for NodeLock {
     type Guard = ();
 
     async fn acquire(&self) -> Result<()> {

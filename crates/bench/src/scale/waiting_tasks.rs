@@ -8,7 +8,7 @@ use latchwork::clock::Clock;
 use tokio::task::JoinHandle;
 
 use super::figures::Figures;
-use super::usage::Usage;
+use super::process_usage::ProcessUsage;
 use crate::Result;
 
 /// Lets `tasks` tasks queue behind a held lock, then lets it go through all of them.
@@ -16,9 +16,9 @@ pub(super) async fn run(tasks: u32) -> Result<Figures> {
     let (clock, client) = (Clock::boottime(), latchwork::connect("memory:").await?);
     let lock = client.lock("crowd");
     let guard = lock.acquire().await?;
-    let (before, start) = (Usage::now()?, clock.now());
-    let waiting = queue_up(&lock, tasks).await;
-    let (queued, after) = (clock.now().since(start), Usage::now()?);
+    let (before, start) = (ProcessUsage::now()?, clock.now());
+    let waiting = spawn_waiters(&lock, tasks).await;
+    let (queued, after) = (clock.now().since(start), ProcessUsage::now()?);
     let start = clock.now();
     guard.release().await?;
     for task in waiting {
@@ -34,18 +34,18 @@ pub(super) async fn run(tasks: u32) -> Result<Figures> {
 }
 
 /// Returns when every task stands in the queue.
-async fn queue_up(lock: &Lock, tasks: u32) -> Vec<JoinHandle<Result<()>>> {
-    let stepped_up = Arc::new(AtomicU32::new(0));
+async fn spawn_waiters(lock: &Lock, tasks: u32) -> Vec<JoinHandle<Result<()>>> {
+    let started = Arc::new(AtomicU32::new(0));
     let mut waiting = Vec::with_capacity(tasks as usize);
     for _ in 0..tasks {
-        let (lock, stepped_up) = (lock.clone(), stepped_up.clone());
+        let (lock, started) = (lock.clone(), started.clone());
         waiting.push(tokio::spawn(async move {
-            stepped_up.fetch_add(1, Relaxed);
+            started.fetch_add(1, Relaxed);
             Ok(lock.acquire().await?.release().await?)
         }));
     }
-    // One thread runs all: a task that has stepped up goes on until it waits before this one is asked again.
-    while stepped_up.load(Relaxed) < tasks {
+    // One thread runs all: a task that has stepped up goes on until it waits before this one is requested again.
+    while started.load(Relaxed) < tasks {
         tokio::task::yield_now().await;
     }
     waiting

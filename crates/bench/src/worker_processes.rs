@@ -11,16 +11,16 @@ use latchwork::clock::Clock;
 use crate::Result;
 use crate::peers;
 use crate::plan::{Side, Workload, spelled};
-use crate::turn::Tally;
+use crate::sample::WorkerResult;
 
 /// How long after the word "go" the window opens: every process must have read it by then.
-const HEAD_START: Duration = Duration::from_millis(10);
+const START_DELAY: Duration = Duration::from_millis(10);
 /// How long a child may take beyond its window before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// What the children are to do.
 #[derive(Clone, Copy)]
-pub(crate) struct Orders<'a> {
+pub(crate) struct WorkerOptions<'a> {
     /// A build of this program.
     pub(crate) program: &'a Path,
     pub(crate) workload: Workload,
@@ -34,8 +34,8 @@ pub(crate) struct Orders<'a> {
     pub(crate) sql_peers: Option<&'a Path>,
 }
 
-impl Orders<'_> {
-    fn command(&self, index: u32) -> Result<Command> {
+impl WorkerOptions<'_> {
+    fn worker_command(&self, index: u32) -> Result<Command> {
         if let (Side::PyRedis | Side::PyRedisLock, Some(python)) = (self.side, self.python) {
             return peers::command(self, python);
         }
@@ -52,42 +52,46 @@ impl Orders<'_> {
 }
 
 /// One child's life as its reader sees it.
-enum News {
+enum WorkerEvent {
     Ready,
     Done(usize, Result<Vec<u8>>),
 }
 
 /// Children that do not outlive this value.
-pub(crate) struct Fleet {
+pub(crate) struct WorkerProcesses {
     children: Vec<Child>,
-    news: Receiver<News>,
-    patience: Duration,
+    events: Receiver<WorkerEvent>,
+    limit: Duration,
 }
 
-impl Fleet {
+impl WorkerProcesses {
     /// Starts all children and returns when they are ready.
-    pub(crate) fn start(orders: &Orders<'_>) -> Result<Self> {
-        let (sender, news) = mpsc::channel();
-        let patience = Duration::from_millis(orders.millis) + PATIENCE;
-        let mut fleet = Self { children: Vec::new(), news, patience };
-        for index in 0..orders.workload.processes() {
-            fleet.start_one(orders.command(index)?, &sender)?;
+    pub(crate) fn start(options: &WorkerOptions<'_>) -> Result<Self> {
+        let (sender, events) = mpsc::channel();
+        let limit = Duration::from_millis(options.millis) + STUCK_LIMIT;
+        let mut workers = Self { children: Vec::new(), events, limit };
+        for index in 0..options.workload.processes() {
+            workers.spawn(options.worker_command(index)?, &sender)?;
             // One after the other: the first makes the files, and raw floors have nothing that keeps two from doing so.
-            match fleet.news.recv_timeout(PATIENCE).map_err(|_| "a child process does not get ready")? {
-                News::Ready => {}
-                News::Done(..) => return Err("a child process ended before it was ready".into()),
+            match workers
+                .events
+                .recv_timeout(STUCK_LIMIT)
+                .map_err(|_| "a child process does not get ready")?
+            {
+                WorkerEvent::Ready => {}
+                WorkerEvent::Done(..) => return Err("a child process ended before it was ready".into()),
             }
         }
-        Ok(fleet)
+        Ok(workers)
     }
 
     /// Lets them go, and returns what each brings home.
-    pub(crate) fn run(mut self) -> Result<Vec<Tally>> {
-        self.let_go()?;
+    pub(crate) fn run(mut self) -> Result<Vec<WorkerResult>> {
+        self.send_start()?;
         self.collect()
     }
 
-    fn start_one(&mut self, mut command: Command, sender: &Sender<News>) -> Result<()> {
+    fn spawn(&mut self, mut command: Command, sender: &Sender<WorkerEvent>) -> Result<()> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (stdout, number, sender) = (child.stdout.take(), self.children.len(), sender.clone());
         self.children.push(child);
@@ -95,8 +99,8 @@ impl Fleet {
         Ok(())
     }
 
-    fn let_go(&mut self) -> Result<()> {
-        let start = Clock::boottime().now().after(HEAD_START).as_micros();
+    fn send_start(&mut self) -> Result<()> {
+        let start = Clock::boottime().now().after(START_DELAY).as_micros();
         for child in &mut self.children {
             let stdin = child.stdin.as_mut().ok_or("a child process has no input")?;
             writeln!(stdin, "{start}")?;
@@ -104,13 +108,13 @@ impl Fleet {
         Ok(())
     }
 
-    fn collect(&mut self) -> Result<Vec<Tally>> {
-        let mut tallies: Vec<_> = self.children.iter().map(|_| Tally::default()).collect();
+    fn collect(&mut self) -> Result<Vec<WorkerResult>> {
+        let mut results: Vec<_> = self.children.iter().map(|_| WorkerResult::default()).collect();
         for _ in 0..self.children.len() {
-            if let News::Done(number, bytes) =
-                self.news.recv_timeout(self.patience).map_err(|_| "a child process is stuck")?
+            if let WorkerEvent::Done(number, bytes) =
+                self.events.recv_timeout(self.limit).map_err(|_| "a child process is stuck")?
             {
-                tallies[number] = Tally::read(&bytes?)?;
+                results[number] = WorkerResult::read(&bytes?)?;
             }
         }
         for child in &mut self.children {
@@ -119,11 +123,11 @@ impl Fleet {
                 return Err(format!("a child process failed: {status}").into());
             }
         }
-        Ok(tallies)
+        Ok(results)
     }
 }
 
-impl Drop for Fleet {
+impl Drop for WorkerProcesses {
     fn drop(&mut self) {
         for child in &mut self.children {
             // An error means that it is gone already.
@@ -133,15 +137,15 @@ impl Drop for Fleet {
     }
 }
 
-/// Reads one child: a byte when it is ready, then its tally.
-fn listen(stdout: Option<ChildStdout>, number: usize, sender: &Sender<News>) {
+/// Reads one child: a byte when it is ready, then its result.
+fn listen(stdout: Option<ChildStdout>, number: usize, sender: &Sender<WorkerEvent>) {
     let Some(mut stdout) = stdout else { return };
     let mut bytes = Vec::new();
     let ready = stdout.read_exact(&mut [0]);
     // Nobody listens any more only after another child failed.
     if ready.is_ok() {
-        let _ = sender.send(News::Ready);
+        let _ = sender.send(WorkerEvent::Ready);
     }
     let done = ready.and_then(|()| stdout.read_to_end(&mut bytes));
-    let _ = sender.send(News::Done(number, done.map(|_| bytes).map_err(Into::into)));
+    let _ = sender.send(WorkerEvent::Done(number, done.map(|_| bytes).map_err(Into::into)));
 }

@@ -24,7 +24,7 @@ const WARM_UP: Duration = Duration::from_secs(10);
 const LOGGED: &str = "20000";
 
 /// Started before the first side, ended after the last. Pinned with this process, whose child the server is.
-pub(crate) struct Host {
+pub(crate) struct EngineServers {
     redis: Option<RedisServer>,
     /// For redlock.
     masters: Vec<RedisServer>,
@@ -33,14 +33,14 @@ pub(crate) struct Host {
     postgres: Option<PostgresServer>,
     etcd: Option<EtcdServer>,
     zookeeper: Option<ZooKeeperServer>,
-    /// What the server had been asked when it began: the counters of etcd and zookeeper only grow.
-    asked: Cell<u64>,
+    /// What the server had been initial_requests when it began: the counters of etcd and zookeeper only grow.
+    initial_requests: Cell<u64>,
     splits: bool,
     /// What the URL of a database ends with.
     scheme: &'static str,
 }
 
-impl Host {
+impl EngineServers {
     /// For sides that need nothing to run.
     pub(crate) fn none() -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Host {
             postgres: None,
             etcd: None,
             zookeeper: None,
-            asked: Cell::new(0),
+            initial_requests: Cell::new(0),
             splits: false,
             scheme: "",
         }
@@ -88,7 +88,7 @@ impl Host {
             postgres,
             etcd,
             zookeeper,
-            asked: Cell::new(0),
+            initial_requests: Cell::new(0),
             splits,
             scheme,
         }
@@ -138,8 +138,8 @@ impl Host {
 
     /// From now on requests count.
     pub(crate) fn begin(&self, side: Side) {
-        self.etcd.iter().for_each(|server| self.asked.set(server.calls(side.requests())));
-        self.zookeeper.iter().for_each(|server| self.asked.set(server.members()[0].requests()));
+        self.etcd.iter().for_each(|server| self.initial_requests.set(server.calls(side.requests())));
+        self.zookeeper.iter().for_each(|server| self.initial_requests.set(server.members()[0].requests()));
         for command in [&["CONFIG", "RESETSTAT"], &["SLOWLOG", "RESET"]] {
             self.all_redis().for_each(|server| drop(server.command(command)));
         }
@@ -148,11 +148,11 @@ impl Host {
     /// What `turns` turns of a side cost the server since it began.
     pub(crate) fn load(&self, side: Side, turns: usize) -> Vec<Metric> {
         if let Some(server) = &self.etcd {
-            let calls = (server.calls(side.requests()) - self.asked.get()) as f64;
+            let calls = (server.calls(side.requests()) - self.initial_requests.get()) as f64;
             return vec![Metric::median_of("requests/turn", calls / turns as f64)];
         }
         if let Some(server) = &self.zookeeper {
-            let calls = (server.members()[0].requests() - self.asked.get()) as f64;
+            let calls = (server.members()[0].requests() - self.initial_requests.get()) as f64;
             return vec![Metric::median_of("requests/turn", calls / turns as f64)];
         }
         if self.all_redis().next().is_none() {
