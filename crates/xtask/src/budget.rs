@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Budget {
     cores: u32,
     memory: u32,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     changed: Condvar,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Priority {
     NewProcess,
 }
 
-struct State {
+struct BudgetState {
     cores: u32,
     memory: u32,
     next: u64,
@@ -34,7 +34,7 @@ struct State {
 
 impl Budget {
     pub(crate) fn new(cores: u32, memory: u32) -> Self {
-        let state = State { cores, memory, next: 0, waiting: [VecDeque::new(), VecDeque::new()] };
+        let state = BudgetState { cores, memory, next: 0, waiting: [VecDeque::new(), VecDeque::new()] };
         Self { cores, memory, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -56,12 +56,12 @@ impl Budget {
         Share { budget: self, cores, memory }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BudgetState {
     fn is_first(&self, ticket: u64, priority: Priority) -> bool {
         let [running, new] = &self.waiting;
         match priority {

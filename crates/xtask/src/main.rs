@@ -2,20 +2,20 @@
 
 mod binaries;
 mod budget;
-mod cases;
-mod job;
-mod needs;
+mod budget_socket;
 mod report;
-mod server;
+mod requirements;
+mod scheduler;
 mod stages;
-mod standstill;
+mod standstills;
+mod test_process;
 mod versions;
 
 use std::env;
 use std::process::ExitCode;
 
-use cases::Wanted;
 use report::Report;
+use scheduler::Selection;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -47,7 +47,7 @@ fn everything(report: &'static Report) -> Result<(), String> {
     stages::clippy_of_each_engine_alone(report);
     stages::documentation(report);
     stages::examples(report);
-    cases(report, "--lib --bins --tests", &Wanted::All)?;
+    cases(report, "--lib --bins --tests", &Selection::All)?;
     stages::an_engine_that_is_not_compiled_in(report);
     stages::doctests(report);
     Ok(())
@@ -57,12 +57,12 @@ fn everything(report: &'static Report) -> Result<(), String> {
 fn quick(report: &'static Report) -> Result<(), String> {
     stages::formatting(report);
     stages::clippy(report);
-    cases(report, "--lib --bins --test conformance --test redlock", &Wanted::Quick)
+    cases(report, "--lib --bins --test conformance --test redlock", &Selection::Quick)
 }
 
 /// One engine in each way to reach and use it, or one suite.
 fn named(report: &'static Report, name: &str, case: Option<String>) -> Result<(), String> {
-    cases(report, "--lib --bins --tests", &Wanted::Named { name: name.to_owned(), case })
+    cases(report, "--lib --bins --tests", &Selection::Named { name: name.to_owned(), case })
 }
 
 /// Servers of other versions: with everything that concerns them, or with one engine or suite.
@@ -72,7 +72,7 @@ fn test_versions(
     part: Option<(&str, Option<&str>)>,
 ) -> Result<(), String> {
     let part =
-        part.map(|(name, case)| Wanted::Named { name: name.to_owned(), case: case.map(str::to_owned) });
+        part.map(|(name, case)| Selection::Named { name: name.to_owned(), case: case.map(str::to_owned) });
     match stages::build(report, "--lib --bins --tests") {
         Some(binaries) => {
             versions::run(report, &binaries, server, part.as_ref()).map_err(|error| error.to_string())
@@ -81,9 +81,9 @@ fn test_versions(
     }
 }
 
-fn cases(report: &'static Report, targets: &str, wanted: &Wanted) -> Result<(), String> {
+fn cases(report: &'static Report, targets: &str, wanted: &Selection) -> Result<(), String> {
     match stages::build(report, targets) {
-        Some(binaries) => cases::run(&binaries, wanted, &[], report).map_err(|error| error.to_string()),
+        Some(binaries) => scheduler::run(&binaries, wanted, &[], report).map_err(|error| error.to_string()),
         // The report says why.
         None => Ok(()),
     }

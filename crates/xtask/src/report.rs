@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use crate::standstill::Standstills;
+use crate::standstills::Standstills;
 
 /// Off a terminal, a line says now and then that work goes on.
 const REMINDER: Duration = Duration::from_secs(30);
@@ -22,11 +22,11 @@ pub(crate) struct Report {
     started: Instant,
     on_terminal: bool,
     standstills: &'static Standstills,
-    state: Mutex<State>,
+    state: Mutex<ReportState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReportState {
     /// Cases, processes and stages that run, and since when.
     running: BTreeMap<String, Instant>,
     /// Cases that are announced.
@@ -62,7 +62,7 @@ pub(crate) struct Failure {
 }
 
 /// The result of a part of the run.
-pub(crate) struct Part {
+pub(crate) struct PartResult {
     pub(crate) passed: usize,
     /// Names of cases.
     pub(crate) failed: Vec<String>,
@@ -179,7 +179,11 @@ impl Report {
 
     /// Runs a part, whose suites are reported for themselves. `command` runs it: a failure is repeated by a
     /// part of it.
-    pub(crate) fn part<E>(&self, command: &str, run: impl FnOnce() -> Result<(), E>) -> Result<Part, E> {
+    pub(crate) fn part<E>(
+        &self,
+        command: &str,
+        run: impl FnOnce() -> Result<(), E>,
+    ) -> Result<PartResult, E> {
         let (passed, failed) = {
             let mut state = self.lock();
             state.suites.clear();
@@ -194,7 +198,7 @@ impl Report {
         for failure in &mut *failures {
             failure.repeat = failure.repeat.replacen("./test", command, 1);
         }
-        Ok(Part { passed, failed: failures.iter().map(|failure| failure.name.clone()).collect() })
+        Ok(PartResult { passed, failed: failures.iter().map(|failure| failure.name.clone()).collect() })
     }
 
     /// What an engine is asked, and what it cannot do by its guarantees.
@@ -244,7 +248,7 @@ impl Report {
         failed == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReportState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,17 +12,17 @@ use nix::unistd::Pid;
 
 use crate::binaries::Binary;
 use crate::budget::{Budget, Priority};
-use crate::cases::Environment;
-use crate::needs;
+use crate::budget_socket::SOCKET_VARIABLE;
 use crate::report::{Failure, Outcome, Report};
-use crate::server::VARIABLE;
+use crate::requirements;
+use crate::scheduler::Environment;
 
 const POLL: Duration = Duration::from_millis(10);
 /// Most conformance cases wait for leases to end.
 const CONFORMANCE_THREADS: &str = "12";
 
 /// The cases that one process runs.
-pub(crate) struct Job {
+pub(crate) struct TestProcess {
     pub(crate) binary: Binary,
     pub(crate) cases: Cases,
 }
@@ -34,16 +34,16 @@ pub(crate) enum Cases {
     Conformance(String),
 }
 
-impl Job {
+impl TestProcess {
     /// Runs it once its share of the machine is free.
     pub(crate) fn run(&self, budget: &Budget, socket: &Path, environment: &Environment, report: &Report) {
         let suite = &self.binary.suite;
-        let needs = needs::of(suite, self.name());
-        let share = budget.take(needs.cores, needs.memory, Priority::NewProcess);
+        let requirements = requirements::of(suite, self.name());
+        let share = budget.take(requirements.cores, requirements.memory, Priority::NewProcess);
         report.begins(suite, self.name());
         let began = Instant::now();
         let outcome =
-            self.outcome(socket, needs.limit, environment, report).unwrap_or_else(|error| Outcome {
+            self.outcome(socket, requirements.limit, environment, report).unwrap_or_else(|error| Outcome {
                 passed: 0,
                 failures: vec![self.failure(self.name(), format!("cannot be run: {error}"), began)],
                 cpu: Duration::ZERO,
@@ -79,7 +79,7 @@ impl Job {
             Cases::Conformance(filter) => command.args([filter, "--test-threads", CONFORMANCE_THREADS]),
         };
         command.envs(environment.iter().cloned());
-        command.env(VARIABLE, socket).current_dir(&self.binary.folder).stdin(Stdio::null());
+        command.env(SOCKET_VARIABLE, socket).current_dir(&self.binary.folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output.try_clone()?);
         let mut child = command.spawn()?;
         let ended = wait(&child, limit)?;

@@ -7,17 +7,17 @@ use std::{fs, io, thread};
 
 use crate::binaries::Binary;
 use crate::budget::Budget;
-use crate::job::{Cases, Job};
+use crate::budget_socket::BudgetSocket;
 use crate::report::Report;
-use crate::server::Socket;
+use crate::test_process::{Cases, TestProcess};
 
 /// A process of conformance shares one server among its cases. More at a time would only take memory.
 const CONFORMANCE_PROCESSES: usize = 6;
 /// More than the budget ever lets run.
 const PROCESSES: usize = 24;
 
-/// Which cases are wanted.
-pub(crate) enum Wanted {
+/// Which cases are selection.
+pub(crate) enum Selection {
     All,
     /// Those that need no server but Redis, and few seconds.
     Quick,
@@ -37,24 +37,24 @@ pub(crate) enum Wanted {
 /// Variables for the test processes.
 pub(crate) type Environment = [(&'static str, OsString)];
 
-/// Runs them. `Err` if the binaries cannot be asked for their cases, or if nothing has the wanted name.
+/// Runs them. `Err` if the binaries cannot be asked for their cases, or if nothing has the selection name.
 pub(crate) fn run(
     binaries: &[Binary],
-    wanted: &Wanted,
+    selection: &Selection,
     environment: &Environment,
     report: &'static Report,
 ) -> io::Result<()> {
     let budget: &'static Budget = Box::leak(Box::new(machine()));
-    let socket = Socket::open(budget, report)?;
+    let socket = BudgetSocket::open(budget, report)?;
     let (mut conformance, mut others) = (VecDeque::new(), VecDeque::new());
     for binary in binaries {
         if binary.is_conformance() {
-            let filters = wanted.filters(&binary.kinds()?);
+            let filters = selection.filters(&binary.kinds()?);
             report.expect(&binary.suite, 0, filters.len());
             report.expect_later(filters.len());
             conformance.extend(filters.into_iter().map(|filter| job(binary, Cases::Conformance(filter))));
-        } else if wanted.suite(binary) {
-            let cases: Vec<_> = binary.list()?.into_iter().filter(|case| wanted.case(case)).collect();
+        } else if selection.suite(binary) {
+            let cases: Vec<_> = binary.list()?.into_iter().filter(|case| selection.case(case)).collect();
             report.expect(&binary.suite, cases.len(), cases.len());
             others.extend(cases.into_iter().map(|case| job(binary, Cases::One(case))));
         }
@@ -77,7 +77,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-impl Wanted {
+impl Selection {
     /// What conformance is asked for, a process for each.
     fn filters(&self, kinds: &[String]) -> Vec<String> {
         let (name, case) = match self {
@@ -86,8 +86,8 @@ impl Wanted {
                 return all.chain(["every ".to_owned()]).collect();
             }
             Self::Quick => return ["memory::", "sqlite::", "redis::"].map(str::to_owned).to_vec(),
-            Self::Version { kinds: wanted, .. } => {
-                let kinds = kinds.iter().filter(|kind| wanted.iter().any(|begin| kind.starts_with(begin)));
+            Self::Version { kinds: selection, .. } => {
+                let kinds = kinds.iter().filter(|kind| selection.iter().any(|begin| kind.starts_with(begin)));
                 return kinds.map(|kind| format!("{kind}::")).collect();
             }
             Self::Named { name, case } => (name, case.as_deref()),
@@ -117,11 +117,11 @@ impl Wanted {
     }
 }
 
-fn job(binary: &Binary, cases: Cases) -> Job {
-    Job { binary: binary.clone(), cases }
+fn job(binary: &Binary, cases: Cases) -> TestProcess {
+    TestProcess { binary: binary.clone(), cases }
 }
 
-fn next(jobs: &Mutex<VecDeque<Job>>) -> Option<Job> {
+fn next(jobs: &Mutex<VecDeque<TestProcess>>) -> Option<TestProcess> {
     jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The share of the machine that a case may use while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub(crate) struct Requirements {
     /// Hundredths of a core.
     pub(crate) cores: u32,
     /// Mebibytes, servers included.
@@ -16,13 +16,13 @@ pub(crate) struct Needs {
 
 /// Every core of the machine.
 pub(crate) const ALL_CORES: u32 = u32::MAX;
-const DEFAULT: Needs = needs(20, 100);
+const DEFAULT: Requirements = needs(20, 100);
 const USUAL_LIMIT: Duration = Duration::from_secs(180);
 
 /// By suite (the name of the test binary) and the beginning of the case's name. The longest match counts.
-const TABLE: &[(&str, &str, Needs)] = &[
-    ("conformance", "", Needs { limit: Duration::from_secs(900), ..needs(10, 400) }),
-    ("conformance", "zookeeper-3", Needs { limit: Duration::from_secs(900), ..needs(10, 1200) }),
+const TABLE: &[(&str, &str, Requirements)] = &[
+    ("conformance", "", Requirements { limit: Duration::from_secs(900), ..needs(10, 400) }),
+    ("conformance", "zookeeper-3", Requirements { limit: Duration::from_secs(900), ..needs(10, 1200) }),
     ("etcd_faults", "", needs(25, 300)),
     ("failed_tries", "", needs(80, 400)),
     ("hostile_replies", "", needs(80, 400)),
@@ -35,18 +35,18 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("postgres_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),
     ("redlock", "", needs(100, 500)),
     ("session_faults", "", needs(30, 400)),
-    ("simulation", "", Needs { limit: Duration::from_secs(600), ..needs(100, 200) }),
-    ("torture", "", Needs { limit: Duration::from_secs(600), ..needs(ALL_CORES, 500) }),
+    ("simulation", "", Requirements { limit: Duration::from_secs(600), ..needs(100, 200) }),
+    ("torture", "", Requirements { limit: Duration::from_secs(600), ..needs(ALL_CORES, 500) }),
     ("zookeeper_faults", "", needs(40, 900)),
     ("zookeeper_quiet", "", needs(40, 500)),
 ];
 
-const fn needs(cores: u32, memory: u32) -> Needs {
-    Needs { cores, memory, limit: USUAL_LIMIT }
+const fn needs(cores: u32, memory: u32) -> Requirements {
+    Requirements { cores, memory, limit: USUAL_LIMIT }
 }
 
 /// What this case of this suite needs.
-pub(crate) fn of(suite: &str, case: &str) -> Needs {
+pub(crate) fn of(suite: &str, case: &str) -> Requirements {
     let matching = TABLE.iter().filter(|(name, begins, _)| *name == suite && case.starts_with(begins));
     matching.max_by_key(|(_, begins, _)| begins.len()).map_or(DEFAULT, |(_, _, needs)| *needs)
 }

@@ -14,12 +14,12 @@ use crate::budget::{Budget, Priority};
 use crate::report::Report;
 
 /// The variable that tells a test process where the socket is.
-pub(crate) const VARIABLE: &str = "TESTKIT_BUDGET";
+pub(crate) const SOCKET_VARIABLE: &str = "TESTKIT_BUDGET";
 
 /// A socket that is removed when it is dropped.
-pub(crate) struct Socket(PathBuf);
+pub(crate) struct BudgetSocket(PathBuf);
 
-impl Socket {
+impl BudgetSocket {
     /// Answers from now on, until the process ends.
     pub(crate) fn open(budget: &'static Budget, report: &'static Report) -> io::Result<Self> {
         let path = env::temp_dir().join(format!("latchwork-test-{}.socket", process::id()));
@@ -37,7 +37,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for BudgetSocket {
     fn drop(&mut self) {
         // A file in the temporary folder that stays does no harm.
         let _ = fs::remove_file(&self.0);
