@@ -1,6 +1,6 @@
-//! The loops that every side runs: one for locks that are awaited, one for locks that block the thread.
+//! The measured loops of every side: one for async locks, one for locks that block the thread.
 //!
-//! Both note the same times at the same places, so that sides differ in their locks alone.
+//! Both read the clock at the same points, so that sides differ in their locks alone.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::Result;
 use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
-/// Turns between two looks at the clock where only their number counts: looking costs as much as a free mutex.
+/// Cycles between two reads of the clock where only their number counts: a read costs as much as a free mutex.
 const CYCLES_PER_CLOCK_READ: u64 = 64;
-/// Room for so many turns, lest a growing log stop the clock's subject.
+/// The reserved capacity: growing the vector would interrupt the measured loop.
 const EXPECTED_SAMPLES: usize = 1 << 16;
 
-/// How a task goes through its turns.
+/// The pacing of a task's cycles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacing {
-    /// How long a turn lasts; `None`: no longer than it must.
+    /// How long the lock is held; `None`: as short as possible.
     pub(crate) hold: Option<Duration>,
     /// How long a task sleeps after its release. Blocks the thread, because tokio's timers tick in milliseconds.
     pub(crate) pause: Option<Duration>,
-    /// Reads the clock once in a turn instead of twice: a wait then counts from the turn before.
+    /// Reads the clock once in a cycle instead of twice: a wait then counts from the cycle before.
     pub(crate) reads_clock_once: bool,
 }
 
-/// A lock that is awaited.
+/// An async lock.
 pub(crate) trait AsyncLock: Send + Sync + 'static {
     type Guard: Send;
     fn acquire(&self) -> impl Future<Output = Result<Self::Guard>> + Send;
@@ -36,13 +36,14 @@ pub(crate) trait AsyncLock: Send + Sync + 'static {
 pub(crate) trait BlockingLock {
     fn acquire(&mut self) -> Result<()>;
     fn release(&mut self) -> Result<()>;
-    /// What belongs to the next release and not to this acquire, done after the time was taken.
+    /// Work that belongs to the next release and not to this acquire. Called after the time was taken.
     fn prepare_release(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Takes turns until the window closes, noting each. The last turn may lie past the end: it tells how long was waited.
+/// Acquires and releases until the window closes, and records each cycle. The last cycle may lie past the end: it shows
+/// the length of the last wait.
 pub(crate) async fn contend<L: AsyncLock>(
     lock: L,
     task: u64,
@@ -50,7 +51,7 @@ pub(crate) async fn contend<L: AsyncLock>(
     pace: Pacing,
 ) -> Result<Vec<Sample>> {
     let mut samples = Vec::with_capacity(EXPECTED_SAMPLES);
-    // From the window's start: a task that others keep from running waits too.
+    // From the window's start: a task that the scheduler delays waits too.
     let mut requested = 0;
     loop {
         let guard = lock.acquire().await?;
@@ -70,7 +71,7 @@ pub(crate) async fn contend<L: AsyncLock>(
     }
 }
 
-/// As [`contend`], on a thread.
+/// As [`contend`], for a blocking lock.
 pub(crate) fn contend_blocking(
     lock: &mut impl BlockingLock,
     task: impl Fn(usize) -> u64,
@@ -98,7 +99,7 @@ pub(crate) fn contend_blocking(
     }
 }
 
-/// Counts turns until the window closes, without noting them.
+/// Counts cycles until the window closes, without recording them.
 pub(crate) async fn count<L: AsyncLock>(lock: L, window: Window) -> Result<WorkerResult> {
     let (start, mut counted) = (window.now(), 0);
     loop {
@@ -114,7 +115,7 @@ pub(crate) async fn count<L: AsyncLock>(lock: L, window: Window) -> Result<Worke
     }
 }
 
-/// As [`count`], on a thread.
+/// As [`count`], for a blocking lock.
 pub(crate) fn count_blocking(lock: &mut impl BlockingLock, window: Window) -> Result<WorkerResult> {
     let (start, mut counted) = (window.now(), 0);
     loop {

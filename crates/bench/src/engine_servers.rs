@@ -1,5 +1,4 @@
-//! What must be running for the sides of an engine: one server, for redlock five, which all of them use in
-//! turns.
+//! The servers that the sides of an engine need: one, or five for redlock. All sides use them in turn.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,14 +15,14 @@ use crate::floors;
 use crate::metrics::Metric;
 use crate::plan::{Engine, Side};
 
-/// Of redlock.
+/// The masters of redlock.
 const MASTERS: usize = 5;
-/// How long ZooKeeper is made to work before it is measured.
+/// How long ZooKeeper handles requests before it is measured.
 const WARM_UP: Duration = Duration::from_secs(10);
-/// How many calls the slow log keeps; some seconds' worth, of which only the newest count.
-const LOGGED: &str = "20000";
+/// The length of the slow log: the calls of some seconds, of which only the newest count.
+const SLOW_LOG_LENGTH: &str = "20000";
 
-/// Started before the first side, ended after the last. Pinned with this process, whose child the server is.
+/// Servers, from before the first side until after the last. They are children of this process and pinned with it.
 pub(crate) struct EngineServers {
     redis: Option<RedisServer>,
     /// For redlock.
@@ -33,15 +32,15 @@ pub(crate) struct EngineServers {
     postgres: Option<PostgresServer>,
     etcd: Option<EtcdServer>,
     zookeeper: Option<ZooKeeperServer>,
-    /// What the server had been initial_requests when it began: the counters of etcd and zookeeper only grow.
+    /// The server's counter at the start of the side: the counters of etcd and zookeeper only grow.
     initial_requests: Cell<u64>,
     splits: bool,
-    /// What the URL of a database ends with.
+    /// The options at the end of a database's URL.
     scheme: &'static str,
 }
 
 impl EngineServers {
-    /// For sides that need nothing to run.
+    /// For sides that need no server.
     pub(crate) fn none() -> Self {
         Self {
             redis: None,
@@ -57,7 +56,7 @@ impl EngineServers {
         }
     }
 
-    /// `splits`: claims and releases are timed apart.
+    /// `splits`: claims and releases are timed separately.
     ///
     /// # Panics
     /// If the server does not start.
@@ -94,12 +93,10 @@ impl EngineServers {
         }
     }
 
-    /// The server itself.
     pub(crate) fn redis(&self) -> Option<&RedisServer> {
         self.redis.as_ref()
     }
 
-    /// The same for the others.
     pub(crate) fn etcd(&self) -> Option<&EtcdServer> {
         self.etcd.as_ref()
     }
@@ -123,11 +120,11 @@ impl EngineServers {
         redis.or(databases).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }
 
-    /// Forgets what the side before has left.
+    /// Deletes everything that the side before has left.
     pub(crate) fn clear(&self) {
         self.all_redis().for_each(|server| drop(server.command(&["FLUSHALL"])));
         self.memcached.iter().for_each(MemcachedServer::flush);
-        // The tables are made by whoever comes first.
+        // The first client creates the tables.
         let truncate = "DO $$ BEGIN TRUNCATE latchwork_lock, latchwork_claim; EXCEPTION WHEN undefined_table THEN END $$";
         self.postgres.iter().for_each(|server| drop(server.psql(truncate)));
         let drop_tables = "DROP TABLE IF EXISTS latchwork_lock, latchwork_claim";
@@ -136,7 +133,7 @@ impl EngineServers {
         self.zookeeper.iter().for_each(clear_zookeeper);
     }
 
-    /// From now on requests count.
+    /// Resets the counters of requests.
     pub(crate) fn begin(&self, side: Side) {
         self.etcd.iter().for_each(|server| self.initial_requests.set(server.calls(side.requests())));
         self.zookeeper.iter().for_each(|server| self.initial_requests.set(server.members()[0].requests()));
@@ -145,7 +142,7 @@ impl EngineServers {
         }
     }
 
-    /// What `turns` turns of a side cost the server since it began.
+    /// The cost to the server of `turns` cycles of a side since [`EngineServers::begin`].
     pub(crate) fn load(&self, side: Side, turns: usize) -> Vec<Metric> {
         if let Some(server) = &self.etcd {
             let calls = (server.calls(side.requests()) - self.initial_requests.get()) as f64;
@@ -174,7 +171,8 @@ impl EngineServers {
     }
 }
 
-/// Warm: what Java has not compiled yet takes severalfold as long, and whoever comes first would pay for it.
+/// Starts ZooKeeper and warms it up: code that Java has not compiled yet takes severalfold as long, and the first side
+/// would pay for it.
 fn start_zookeeper() -> ZooKeeperServer {
     let server =
         ZooKeeperServer::start(ZooKeeperOptions { is_measured: true, ..ZooKeeperOptions::default() });
@@ -192,7 +190,7 @@ fn start_zookeeper() -> ZooKeeperServer {
     server
 }
 
-/// The nodes of locks. What their sessions left goes by itself, when they end.
+/// Deletes the nodes of locks. Ephemeral nodes end with their sessions.
 fn clear_zookeeper(server: &ZooKeeperServer) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -201,10 +199,10 @@ fn clear_zookeeper(server: &ZooKeeperServer) {
     });
 }
 
-/// Without `logs`, no slow log: it would be written in the measured time whenever the machine stalls.
+/// Without `logs` the slow log is off: otherwise it would be written in the measured time whenever the machine stalls.
 fn start_redis(logs: bool) -> RedisServer {
     let from = if logs { "0" } else { "-1" };
-    let config = [("slowlog-log-slower-than", from), ("slowlog-max-len", LOGGED)];
+    let config = [("slowlog-log-slower-than", from), ("slowlog-max-len", SLOW_LOG_LENGTH)];
     let config = config.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
     RedisServer::start(RedisOptions { config, ..RedisOptions::default() })
 }

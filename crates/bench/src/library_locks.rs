@@ -1,4 +1,4 @@
-//! Our side: a client of the library, as a program would use it.
+//! Latchwork's own side: a client of the library, as a program would use it.
 
 use latchwork::{Guard, Lock};
 
@@ -19,7 +19,7 @@ impl AsyncLock for Lock {
     }
 }
 
-/// The locks of this process's tasks, from one client, which is already warm.
+/// The locks of this process's tasks, from one client that is warmed up.
 pub(crate) async fn locks(job: &WorkerJob, engine: Engine) -> Result<Vec<Lock>> {
     let url = match engine {
         Engine::Memory => "memory:".to_owned(),

@@ -1,6 +1,6 @@
-//! Passes alone: tasks of one runtime hand one lock round, and only every 32nd pass is timed.
+//! The local handoff alone: tasks of one runtime pass one lock round, and only every 32nd pass is timed.
 //!
-//! A look at the clock in every turn, as the workloads have it, would be a third of what a pass of a mutex costs.
+//! To read the clock in every cycle, as the other workloads do, would cost a third of a pass of a mutex.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,18 +10,18 @@ use crate::contend::AsyncLock;
 use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
-/// Passes between two looks at the clock. Far fewer than the 255 after which our lock goes back to its engine, so that
-/// most blocks are of passes only.
+/// Passes between two reads of the clock. Far fewer than the 255 after which Latchwork's lock goes back to its engine, so
+/// that most blocks consist of passes only.
 pub(crate) const BLOCK: u64 = 32;
 
-/// Runs one task for each lock, all of which are the same, until the window closes.
+/// Runs one task for each lock until the window closes. All of them are the same lock.
 pub(crate) async fn run<L: AsyncLock>(locks: Vec<L>, window: Window) -> Result<WorkerResult> {
     let state = Arc::new(HandoffState::new(locks.len()));
     let task = |(task, lock)| {
         let state = state.clone();
         tokio::spawn(async move {
             let done = run_cycles(lock, task, &state, window).await;
-            // Whoever is left alone has nobody to pass to, and would never see the end.
+            // A task that is left alone has no waiter to pass to, and would never see the end.
             state.end_if(done.is_err());
             done
         })
@@ -52,7 +52,7 @@ async fn run_cycles<L: AsyncLock>(
             result.samples.push(Sample { task, requested: acquired, acquired, released: acquired });
             state.end_if(acquired >= window.length);
         }
-        // Released with nobody in line, it would not be passed but be free, and be had again by the same task.
+        // Without a waiter, a release would not pass the lock: it would be free, and this task would acquire it again.
         state.wait_for_waiter(task).await;
         lock.release(guard).await?;
         result.counted += 1;
@@ -60,9 +60,9 @@ async fn run_cycles<L: AsyncLock>(
     Ok(result)
 }
 
-/// What the tasks know in common. Apart from `requesting`, written by who holds the lock, which orders it.
+/// The state that the tasks share. Apart from `requesting`, only the lock's holder writes it, so the lock orders writes.
 struct HandoffState {
-    /// Which tasks are in line, or one step from it.
+    /// The tasks that are in the queue, or about to enter it.
     requesting: Vec<AtomicBool>,
     last: AtomicU64,
     passes: AtomicU64,
@@ -82,13 +82,13 @@ impl HandoffState {
 
     async fn wait_for_waiter(&self, task: u64) {
         while !self.has_waiter(task) && !self.is_over() {
-            // The other's thread may wait for this core: without it, a pass would last as long as a time slice.
+            // Another task's thread may wait for this core: without the yield, a pass would last as long as a time slice.
             std::thread::yield_now();
             tokio::task::yield_now().await;
         }
     }
 
-    /// Begins with the neighbour, who mostly is the next.
+    /// Begins with the neighbour, which usually is the next waiter.
     fn has_waiter(&self, task: u64) -> bool {
         let (before, after) = self.requesting.split_at(task as usize + 1);
         after.iter().chain(before).any(|asks| asks.load(Relaxed))
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_turn_after_anothers_is_a_pass() {
+    fn only_a_cycle_after_that_of_another_task_is_a_pass() {
         let state = HandoffState::new(2);
         let ended = (0..BLOCK * 3).filter(|sample| state.ends_a_block(sample / 2 % 2)).count();
         // Two turns each: half of them are passes, which makes one block and a half.
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_turn_is_passed_on() -> Result<()> {
+    async fn every_cycle_ends_with_a_pass() -> Result<()> {
         let lock = Arc::new(tokio::sync::Mutex::new(()));
         let window = Window::new(Clock::boottime().now(), 20);
         let result = run(vec![lock.clone(), lock], window).await?;

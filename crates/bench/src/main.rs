@@ -1,4 +1,5 @@
-//! Measures Latchwork's locks against the raw floor of what they stand on, interleaved in one run.
+//! Measures Latchwork's locks against their raw floors, interleaved in one run. A floor is the least that a lock on the same
+//! server must do: the same statements or requests, sent without Latchwork.
 //!
 //! Every side of every workload runs in fresh child processes (this binary again, see `worker`), so that both sides
 //! start from the same state and neither inherits the other's threads, caches or files. See README.md.
@@ -31,7 +32,7 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 
-/// Whatever went wrong, for a person to read.
+/// Any error, with a message for the user.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Failure>;
 

@@ -1,4 +1,4 @@
-//! From the turns of all processes to the figures of one side in one round.
+//! Computes the figures of one side in one round from the samples of all processes.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::plan::Workload;
 use crate::sample::{Sample, WorkerResult};
 use crate::stats::{jain, percentile};
 
-/// As in the library's defaults.rs; a test holds the two together.
+/// As in the library's defaults.rs; a test compares the two.
 const PASS_FOR: Duration = Duration::from_millis(5);
 
-/// How the figures of several rounds become one.
+/// How the figures of several rounds are combined to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregation {
     Median,
-    /// The worst of what should be little stays.
+    /// The worst value of a figure that should be small.
     Max,
-    /// The worst of what should be much stays.
+    /// The worst value of a figure that should be large.
     Min,
 }
 
@@ -38,7 +38,7 @@ impl Metric {
     }
 }
 
-/// The figures of one side in one round; the first is the one that ratios are made of.
+/// The figures of one side in one round. Ratios are computed from the first one.
 pub(crate) fn measure(workload: Workload, results: &[WorkerResult], length: u64) -> Vec<Metric> {
     match workload {
         Workload::Free if results.iter().any(|result| !result.samples.is_empty()) => {
@@ -54,7 +54,7 @@ pub(crate) fn measure(workload: Workload, results: &[WorkerResult], length: u64)
     }
 }
 
-/// One task, turn after turn: a pair lasts until it asks again.
+/// One task: a pair lasts until the next request.
 fn pairs(merged: &Merged) -> Vec<Metric> {
     let micros = |span: fn(&Sample, &Sample) -> u64| -> Vec<_> {
         merged.samples.windows(2).map(|pair| span(&pair[0], &pair[1]) as f64 / 1e3).collect()
@@ -111,7 +111,7 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
     ]
 }
 
-/// The median of the blocks is the pass alone; the mean has the engine's part in it, once in 256 turns.
+/// The median of the blocks is that of the pass alone. The mean includes the engine, which takes part once in 256 cycles.
 fn passes(merged: &Merged, results: &[WorkerResult]) -> Vec<Metric> {
     let block = local_handoff::BLOCK as f64;
     let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
@@ -123,7 +123,7 @@ fn passes(merged: &Merged, results: &[WorkerResult]) -> Vec<Metric> {
     ]
 }
 
-/// The turns of all processes within the window, in the order in which the lock went round.
+/// The samples of all processes within the window, in the order of their acquisitions.
 struct Merged {
     samples: Vec<Sample>,
     tasks: u64,
@@ -142,7 +142,7 @@ impl Merged {
                 .extend(result.samples.iter().map(|sample| Sample { task: first + sample.task, ..*sample }));
         }
         samples.sort_unstable_by_key(|sample| sample.acquired);
-        // Who still waited at the end waited at least until then: without it, the starved would not show.
+        // A task that still waited at the end has waited at least until then: otherwise starvation would not show.
         let waits = samples.iter().map(|sample| sample.acquired.min(length).saturating_sub(sample.requested));
         let longest_wait = waits.max().unwrap_or_default();
         samples.retain(|sample| sample.acquired < length);
@@ -161,12 +161,12 @@ impl Merged {
         self.samples.windows(2).filter(|pair| owner(&pair[0]) != owner(&pair[1])).count()
     }
 
-    /// Nanoseconds from each noted turn to the next.
+    /// Nanoseconds from each sample to the next.
     fn gaps(&self) -> impl Iterator<Item = u64> {
         self.samples.windows(2).map(|pair| pair[1].acquired - pair[0].acquired)
     }
 
-    /// Milliseconds that nobody should wait longer than: four rounds of every process keeping the lock to the full.
+    /// The longest acceptable wait in milliseconds: four rounds in which every process keeps the lock as long as it may.
     fn wait_goal(&self) -> f64 {
         let holds: Vec<_> =
             self.samples.iter().map(|sample| (sample.released - sample.acquired) as f64).collect();
@@ -180,7 +180,7 @@ impl Merged {
         shares
     }
 
-    /// Microseconds from a release to the other's acquire, where the other already waited.
+    /// Microseconds from a release to another task's acquisition, if that task was already waiting.
     fn hand_overs(&self) -> Vec<f64> {
         let waited = |from: &Sample, to: &Sample| from.task != to.task && to.requested < from.released;
         self.samples
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_processes_are_put_in_order_before_changes_are_counted() {
+    fn samples_of_processes_are_sorted_before_changes_are_counted() {
         let first = WorkerResult::of(vec![sample(0, 0, 10, 10), sample(0, 0, 30, 30)]);
         let second = WorkerResult::of(vec![sample(0, 0, 20, 20), sample(3, 0, 40, 40)]);
         let merged = Merged::new(Workload::Processes, &[first, second], 1_000);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goal_of_waits_counts_on_the_librarys_pass_for_and_on_what_is_held() {
+    fn the_goal_of_waits_depends_on_the_librarys_pass_for_and_on_the_hold_time() {
         let defaults = include_str!("../../latchwork/src/core/defaults.rs");
         assert!(
             defaults.contains("PASS_FOR: Duration = Duration::from_millis(5);"),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_never_served_shows() {
+    fn a_process_without_a_grant_shows_in_the_figures() {
         let results = [0, 1, 2, 3]
             .map(|process| WorkerResult::of((0..process).map(|at| sample(0, 0, at, at)).collect()));
         let metrics = measure(Workload::Processes, &results, 1_000);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_block_moves_the_mean_of_passes_and_not_their_median() {
+    fn one_slow_block_changes_the_mean_of_passes_and_not_their_median() {
         let noted = [0, 3_200, 6_400, 9_600, 22_400].map(|at| sample(0, 0, at, at));
         let result = WorkerResult { counted: 320, nanos: 0, samples: noted.to_vec() };
         let values: Vec<_> =
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn who_starves_until_the_end_sets_the_longest_wait() {
+    fn a_task_that_starves_until_the_end_has_the_longest_wait() {
         let result = WorkerResult::of(vec![sample(0, 5, 10, 10), sample(1, 100, 5_000, 5_000)]);
         let merged = Merged::new(Workload::Contended, &[result], 1_000);
         assert_eq!((merged.longest_wait, merged.samples.len()), (900, 1));
     }
 
     #[test]
-    fn only_who_waited_before_the_release_was_handed_the_lock() {
+    fn only_a_task_that_waited_before_the_release_counts_as_a_hand_over() {
         let first = WorkerResult::of(vec![sample(0, 0, 0, 1_000), sample(0, 1_100, 4_500, 5_000)]);
         let second = WorkerResult::of(vec![sample(0, 0, 3_000, 4_000), sample(0, 6_000, 7_000, 8_000)]);
         let merged = Merged::new(Workload::HandOver, &[first, second], 1_000_000);

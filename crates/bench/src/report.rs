@@ -1,4 +1,4 @@
-//! The figures, as a table for people or as lines of JSON for machines.
+//! Prints the figures as a table or as lines of JSON.
 
 use crate::metrics::{Aggregation, Metric};
 use crate::pin::Pinning;
@@ -6,7 +6,7 @@ use crate::plan::{Bound, Goal, Quantity, Side, Workload, spelled};
 use crate::rounds::Series;
 use crate::stats::median;
 
-/// How the run was made.
+/// The settings of the run.
 pub(crate) struct Settings<'a> {
     pub(crate) engine: String,
     pub(crate) rounds: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) pinning: &'a Pinning,
 }
 
-/// One side divided by another, round by round.
+/// The ratio of one side to another, over the rounds.
 pub(crate) struct Ratio {
     pub(crate) median: f64,
     pub(crate) least: f64,
@@ -32,7 +32,7 @@ pub(crate) fn headline(settings: &Settings<'_>) -> String {
 pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> String {
     let mut text = format!("\n{} {}\n", workload.code(), workload.title());
     if series.is_empty() {
-        return text + "  no side of those requested for\n";
+        return text + "  none of the sides of --side\n";
     }
     let names = series.first().map(|series| column_names(series)).unwrap_or_default();
     text += &format!("  {:28}", "");
@@ -94,7 +94,7 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
     text
 }
 
-/// A goal, and how far it was reached.
+/// A goal, and whether it was met.
 struct GoalResult {
     side: Side,
     what: String,
@@ -103,7 +103,7 @@ struct GoalResult {
     met: bool,
 }
 
-/// Goals of sides that were left out are left out too.
+/// The results of the goals, without those of sides that were left out.
 fn goal_results(series: &[Series], goals: &[Goal]) -> Vec<GoalResult> {
     goals.iter().filter_map(|goal| goal_result(series, goal)).collect()
 }
@@ -128,7 +128,7 @@ fn goal_result(series: &[Series], goal: &Goal) -> Option<GoalResult> {
     Some(GoalResult { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
 }
 
-/// Goals are round numbers, unless they were measured.
+/// The limit of a goal, in full if it is a round number. A measured limit is shown as a figure.
 fn bound_figure(limit: f64) -> String {
     if (limit * 100.0 - (limit * 100.0).round()).abs() < 1e-9 { limit.to_string() } else { figure(limit) }
 }
@@ -138,7 +138,7 @@ fn named(series: &Series, name: &str) -> Option<f64> {
     Some(folded(series, column))
 }
 
-/// A number as people read it: three digits that count, thousands apart.
+/// A number for a table: three significant digits, with separated thousands.
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "-".into();
@@ -160,12 +160,13 @@ fn two_places(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "?".into() }
 }
 
-/// A number as JSON has it; there is none for "no value" but null.
+/// A number in JSON; NaN and infinity are `null`.
 pub(crate) fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { "null".into() }
 }
 
-/// Ratios of pairs measured next to each other: slower than the medians' ratio to be moved by a drift of the machine.
+/// The ratios of pairs that were measured next to each other. A drift of the machine changes them less than the ratio of
+/// the medians.
 fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
     ratio_of(one, floor, all, 0)
 }
@@ -173,7 +174,7 @@ fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
 fn ratio_of(one: &Series, floor: Side, all: &[Series], column: usize) -> Option<Ratio> {
     let floor = all.iter().find(|series| series.side == floor)?;
     let pairs = values(one, column).into_iter().zip(values(floor, column));
-    // A short round may have no figure, when the machine was busy with others.
+    // A short round may have no figure if the machine was busy.
     let ratios: Vec<_> = pairs.map(|(ours, floor)| ours / floor).filter(|ratio| ratio.is_finite()).collect();
     Some(Ratio::of(&ratios))
 }
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_well_at_every_size() {
+    fn figures_have_three_significant_digits_and_separated_thousands() {
         assert_eq!(figure(1_234_567.4), "1,234,567");
         assert_eq!(figure(123.4), "123");
         assert_eq!(figure(12.34), "12.3");
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_folded_to_the_middle_and_worst_cases_to_the_worst() {
+    fn figures_of_rounds_are_combined_by_median_maximum_or_minimum() {
         let metric = |aggregation, value| vec![Metric { name: "x", aggregation, value }];
         let of = |aggregation| Series {
             side: Side::Flock,

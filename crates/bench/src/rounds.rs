@@ -1,4 +1,5 @@
-//! The run: every side of a workload once in each round, in the same order, so that all share the machine's moods.
+//! The run: every side of a workload once in each round, in the same order, so that a drift of the machine affects all
+//! sides.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::plan::{Engine, Side, Workload, goals, spelled};
 use crate::report::{self, Settings};
 use crate::worker_processes::{WorkerOptions, WorkerProcesses};
 
-/// What one side did, round by round.
+/// The figures of one side, by round.
 pub(crate) struct Series {
     pub(crate) side: Side,
     pub(crate) rounds: Vec<Vec<Metric>>,
@@ -29,7 +30,7 @@ const ALL_ON_REDIS: [Workload; 6] = [
     Workload::HandOver,
 ];
 
-/// The workloads that were selected for.
+/// Runs the selected workloads.
 pub(crate) fn run(args: &Args, pinning: &Pinning) -> Result<()> {
     let selected = match (args.workload.is_empty(), args.engine) {
         (false, _) => &args.workload,
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args, pinning: &Pinning) -> Result<()> {
     run_workloads(selected, spelled(args.engine), args, pinning)
 }
 
-/// Passes alone, on both engines.
+/// Runs the workloads of local passes, on both engines.
 pub(crate) fn passes(args: &Args, pinning: &Pinning) -> Result<()> {
     run_workloads(&[Workload::Pair, Workload::Ring], "memory and sqlite".into(), args, pinning)
 }
@@ -79,7 +80,7 @@ fn run_workload(workload: Workload, args: &Args, servers: &EngineServers) -> Res
     Ok(series)
 }
 
-/// Says so of a peer that is not.
+/// Whether the side can be measured. Prints a note about a peer that cannot.
 fn is_available(side: Side, args: &Args) -> bool {
     let missing = peers::missing(side, args);
     if let Some(why) = &missing {
@@ -88,7 +89,7 @@ fn is_available(side: Side, args: &Args) -> bool {
     missing.is_none()
 }
 
-/// One side once, in a fresh folder and on an empty server: nobody pays for what an earlier round left.
+/// Measures one side once, in a fresh folder and on an empty server: leftovers of earlier rounds must not count.
 pub(crate) fn once(
     program: &Path,
     workload: Workload,

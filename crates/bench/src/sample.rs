@@ -1,10 +1,10 @@
-//! What a child process brings home: its turns, or only their number.
+//! The result of a child process: its samples, or only their number.
 
 use std::io::{self, Write};
 
 use crate::Result;
 
-/// One turn of one task with the lock, in nanoseconds since the window's start.
+/// One cycle of one task: request, acquisition and release, in nanoseconds since the window's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) task: u64,
@@ -16,10 +16,10 @@ pub(crate) struct Sample {
     pub(crate) released: u64,
 }
 
-/// All turns of one process.
+/// The result of one process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WorkerResult {
-    /// How many turns there were, and in how many nanoseconds, where single turns were not noted.
+    /// The number of cycles, and their time in nanoseconds, for workloads that do not record every cycle.
     pub(crate) counted: u64,
     pub(crate) nanos: u64,
     pub(crate) samples: Vec<Sample>,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_survives_its_way_through_a_pipe_and_half_of_one_is_refused() {
+    fn a_result_is_read_back_from_a_pipe_and_a_truncated_one_is_an_error() {
         let sample = Sample { task: 3, requested: 1, acquired: 2, released: 4 };
         let result = WorkerResult { counted: 7, nanos: 9, samples: vec![sample, sample] };
         let mut bytes = Vec::new();

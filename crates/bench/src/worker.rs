@@ -1,4 +1,4 @@
-//! A child process: gets ready, waits for the word, runs its tasks, and writes home what they did.
+//! A child process: it gets ready, waits for the start message, runs its tasks, and writes their samples to stdout.
 
 use std::io::{self, BufWriter, Write};
 
@@ -15,7 +15,7 @@ use crate::plan::{RuntimeFlavor, Side, Workload};
 use crate::sample::WorkerResult;
 use crate::window::Window;
 
-/// Pairs that a raw side does before it is ready, so that files and caches are warm.
+/// Number of pairs before a raw side is ready, so that files and caches are warm.
 const WARM_UP: u32 = 8;
 
 pub(crate) fn run(job: &WorkerJob) -> Result<()> {
@@ -63,7 +63,7 @@ fn awaited_floor(job: &WorkerJob) -> Result<WorkerResult> {
     }
 }
 
-/// Makes the locks in the runtime that their tasks will run on.
+/// Creates the locks in the runtime on which their tasks will run.
 fn awaited<L: AsyncLock>(
     job: &WorkerJob,
     locks: impl Future<Output = Result<Vec<L>>>,
@@ -81,7 +81,7 @@ fn runtime(job: &WorkerJob) -> Result<Runtime> {
     Ok(builder.enable_all().build()?)
 }
 
-/// Says that this process is ready and waits for the window that the parent names.
+/// Reports that this process is ready, and waits for the window that the parent sends.
 fn window(job: &WorkerJob) -> Result<Window> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(b"!")?;

@@ -1,4 +1,4 @@
-//! The child processes of one side in one round: started, let go together, and heard.
+//! The child processes of one side in one round: they are started, begin together, and return their samples.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::peers;
 use crate::plan::{Side, Workload, spelled};
 use crate::sample::WorkerResult;
 
-/// How long after the word "go" the window opens: every process must have read it by then.
+/// How long after the start message the window opens: every process must have read the message by then.
 const START_DELAY: Duration = Duration::from_millis(10);
 /// How long a child may take beyond its window before it counts as stuck.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the children are to do.
+/// The options of the child processes.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerOptions<'a> {
     /// A build of this program.
@@ -28,9 +28,9 @@ pub(crate) struct WorkerOptions<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) millis: u64,
     pub(crate) url: Option<&'a str>,
-    /// For the sides that are written in it.
+    /// The interpreter, for sides in Python.
     pub(crate) python: Option<&'a Path>,
-    /// For distributed-lock on a database.
+    /// The program, for distributed-lock on a database.
     pub(crate) sql_peers: Option<&'a Path>,
 }
 
@@ -51,13 +51,13 @@ impl WorkerOptions<'_> {
     }
 }
 
-/// One child's life as its reader sees it.
+/// An event of one child, from the thread that reads its output.
 enum WorkerEvent {
     Ready,
     Done(usize, Result<Vec<u8>>),
 }
 
-/// Children that do not outlive this value.
+/// Child processes, which are killed with the drop of this value.
 pub(crate) struct WorkerProcesses {
     children: Vec<Child>,
     events: Receiver<WorkerEvent>,
@@ -72,7 +72,7 @@ impl WorkerProcesses {
         let mut workers = Self { children: Vec::new(), events, limit };
         for index in 0..options.workload.processes() {
             workers.spawn(options.worker_command(index)?, &sender)?;
-            // One after the other: the first makes the files, and raw floors have nothing that keeps two from doing so.
+            // One after the other: the first creates the files, and raw floors have no protection against two that do.
             match workers
                 .events
                 .recv_timeout(STUCK_LIMIT)
@@ -85,7 +85,7 @@ impl WorkerProcesses {
         Ok(workers)
     }
 
-    /// Lets them go, and returns what each brings home.
+    /// Starts the measurement, and returns the result of each child.
     pub(crate) fn run(mut self) -> Result<Vec<WorkerResult>> {
         self.send_start()?;
         self.collect()
@@ -137,12 +137,12 @@ impl Drop for WorkerProcesses {
     }
 }
 
-/// Reads one child: a byte when it is ready, then its result.
+/// Reads the output of one child: a byte when it is ready, then its result.
 fn listen(stdout: Option<ChildStdout>, number: usize, sender: &Sender<WorkerEvent>) {
     let Some(mut stdout) = stdout else { return };
     let mut bytes = Vec::new();
     let ready = stdout.read_exact(&mut [0]);
-    // Nobody listens any more only after another child failed.
+    // The receiver is gone only after another child has failed.
     if ready.is_ok() {
         let _ = sender.send(WorkerEvent::Ready);
     }

@@ -1,4 +1,4 @@
-//! A bare doorbell: the release statement, then 32 bytes into the other process's FIFO, where a read blocks.
+//! A bare doorbell: the release statement, then 32 bytes into the FIFO of the other process, which blocks in a read.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,12 +12,12 @@ use super::Statements;
 use crate::Result;
 use crate::contend::BlockingLock;
 
-/// One of two processes that pass a lock to and fro.
+/// One of two processes that pass a lock back and forth.
 pub(crate) struct Doorbell<'db> {
     pair: Statements<'db>,
     mine: File,
     theirs: File,
-    /// The first process begins with the lock and waits for no bell.
+    /// The first process begins with the lock and does not wait for the doorbell.
     begins: bool,
 }
 
@@ -36,7 +36,7 @@ impl BlockingLock for Doorbell<'_> {
         Ok(())
     }
 
-    /// Takes the row, so that the next release has one to free.
+    /// Claims the row, so that the next release has one to free.
     fn prepare_release(&mut self) -> Result<()> {
         self.pair.acquire()
     }
@@ -47,7 +47,7 @@ impl BlockingLock for Doorbell<'_> {
     }
 }
 
-/// Read and write: neither the open nor the last write needs the other process to be there.
+/// Opens the FIFO for reading and writing: then neither the open nor the last write needs the other process.
 fn open(folder: &Path, index: u32) -> Result<File> {
     let path: PathBuf = folder.join(format!("{index}.fifo"));
     match nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR) {

@@ -1,4 +1,4 @@
-//! What the MariaDB engine stands on: its own two statements, prepared, as bytes on a socket, without any client.
+//! The floor of the MariaDB engine: its own two prepared statements, as bytes on a socket, without any client.
 
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ struct MariadbConnection {
     release: Prepared,
 }
 
-/// A statement's number, and which value each of its marks is.
+/// A statement's id, and the index of the value for each of its placeholders.
 struct Prepared {
     number: u32,
     order: Vec<usize>,
 }
 
-/// The locks of this process's tasks, on one connection, on the tables that the engine made.
+/// The locks of this process's tasks, on one connection, in the tables that the engine created.
 pub(crate) async fn row_locks(job: &WorkerJob) -> Result<Vec<MariadbRowLock>> {
     let client = latchwork::connect(job.url()?).await?;
     let mut stream = connect(job).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn row_locks(job: &WorkerJob) -> Result<Vec<MariadbRowLock>> {
     let mut pairs = Vec::new();
     for task in 0..job.workload.tasks() {
         let name = job.workload.lock_name(task);
-        // Its row is there after the first use.
+        // The first use creates the row.
         client.lock(name.as_str()).acquire().await?.release().await?;
         let id = u128::from(job.index + task + 1).to_be_bytes().to_vec();
         pairs.push(MariadbRowLock { connection: connection.clone(), name: name.into_bytes(), id });
@@ -90,7 +90,7 @@ async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepar
     send(stream, 0, &[&[PREPARE], words.as_bytes()].concat()).await?;
     let reply = receive(stream).await?;
     let number = u32::from_le_bytes(reply.get(1..5).ok_or("too short an reply")?.try_into()?);
-    // What its values are called, and an end.
+    // The definitions of its parameters, and an EOF packet.
     for _ in 0..=order.len() {
         receive(stream).await?;
     }
@@ -98,7 +98,7 @@ async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepar
 }
 
 impl Prepared {
-    /// Values are bytes, or the ttl; the last one, the owner, is missing.
+    /// Values are bytes, or the ttl. The last one, the owner, is NULL.
     fn with(&self, values: [Option<&[u8]>; 5]) -> Vec<u8> {
         let mut packet = vec![EXECUTE];
         packet.extend(self.number.to_le_bytes());

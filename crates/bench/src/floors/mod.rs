@@ -1,4 +1,4 @@
-//! What our locks stand on, without us.
+//! Raw floors: the least that a lock on the same server, file or runtime must do, without Latchwork.
 
 mod doorbell;
 mod flock;

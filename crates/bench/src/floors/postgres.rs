@@ -1,4 +1,4 @@
-//! What the PostgreSQL engine stands on: its own two statements, prepared, through the same crate.
+//! The floor of the PostgreSQL engine: its own two prepared statements, through the same crate.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ struct PostgresConnection {
     release: Statement,
 }
 
-/// The locks of this process's tasks, on one connection, on the tables that the engine made.
+/// The locks of this process's tasks, on one connection, in the tables that the engine created.
 pub(crate) async fn row_locks(job: &WorkerJob) -> Result<Vec<PostgresRowLock>> {
     drop(latchwork::connect(job.url()?).await?);
     let (config, _) = job.url()?.split_once('?').unwrap_or((job.url()?, ""));

@@ -1,5 +1,5 @@
-//! Crate distributed-lock 0.2 on several masters. It takes no more than a majority, lets go only where it heard a yes, and so
-//! leaves keys behind until they expire: every turn has a name of its own here, or it would wait for its own keys.
+//! Crate distributed-lock 0.2 on several masters. It stops after a majority and releases only where a claim was confirmed, so
+//! it leaves keys behind until they expire. Every cycle has a name of its own here, or it would wait for its own keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(crate) struct FreshNameLock {
     turn: AtomicU64,
 }
 
-/// The locks of this process's tasks, from one provider, which is already warm.
+/// The locks of this process's tasks, from one provider that is warmed up.
 pub(crate) async fn locks(job: &WorkerJob) -> Result<Vec<FreshNameLock>> {
     let provider =
         Arc::new(RedisLockProvider::builder().urls(&super::server_urls(job.url()?)).build().await?);

@@ -1,4 +1,4 @@
-//! Session locks of distributed-lock 0.2, in a program of their own: its crates cannot be linked beside our SQLite.
+//! Session locks of distributed-lock 0.2, in a separate program: its crates cannot be linked beside Latchwork's SQLite.
 
 use std::path::Path;
 use std::process::Command;

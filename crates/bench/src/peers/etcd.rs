@@ -1,4 +1,4 @@
-//! Crate etcd-client: raw transactions and watches as floors, and the lock that etcd itself offers.
+//! Crate etcd-client: raw transactions and watches as floors, and etcd's own lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::Result;
 use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
-/// Longer than any round: nobody has to keep it alive.
+/// Longer than any round, so that no keep-alive is needed.
 const TTL: i64 = 300;
 
 /// One client with a lease, as each process has it.

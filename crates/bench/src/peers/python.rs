@@ -1,4 +1,4 @@
-//! Locks of python, in a python of the user's.
+//! Locks of Python libraries, in an interpreter of the user.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use crate::Result;
 use crate::plan::spelled;
 use crate::worker_processes::WorkerOptions;
 
-/// Speaks as the children of this program do: ready, go, and its turns.
+/// Uses the protocol of this program's children: ready, start, samples.
 const SCRIPT: &str = include_str!("peers.py");
 
 /// Why a module cannot be used.

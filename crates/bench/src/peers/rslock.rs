@@ -1,4 +1,4 @@
-//! Crate rslock on one server or on several: `SET NX PX`, and asking again after a random part of its delay.
+//! Crate rslock on one server or on several: `SET NX PX`, and a retry after a random part of its delay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::contend::AsyncLock;
 use crate::plan::Side;
 
 const TTL: Duration = Duration::from_secs(30);
-/// As rslock has it; only the delay is shortened.
+/// The default of rslock; only the delay is shortened.
 const RETRIES: u32 = 3;
 const QUICK: Duration = Duration::from_millis(10);
 
@@ -21,7 +21,7 @@ pub(crate) struct RslockLock {
     name: String,
 }
 
-/// The locks of this process's tasks, from one manager, which is already warm.
+/// The locks of this process's tasks, from one manager that is warmed up.
 pub(crate) async fn rslock_locks(job: &WorkerJob) -> Result<Vec<RslockLock>> {
     let mut manager = LockManager::new(super::server_urls(job.url()?));
     if job.side == Side::RslockQuick {

@@ -1,8 +1,8 @@
-//! What the figures are to reach.
+//! The goals of the figures.
 
 use super::{Engine, Side, Workload};
 
-/// What one side is to reach in one workload.
+/// A goal of one side in one workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub(crate) side: Side,
@@ -10,7 +10,7 @@ pub(crate) struct Goal {
     pub(crate) bound: Bound,
 }
 
-/// What is bounded.
+/// The quantity that a goal bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quantity {
     /// The first figure, divided by that of a floor.
@@ -121,8 +121,8 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
             vec![goal(ours, Side::EtcdLock, Least(100.0)), goal(unpassed, Side::EtcdLock, Least(4.0))]
         }
         Workload::HandOver => {
-            // Also by the mean: of two waiters of etcd's own lock, one waits for a tick and the other profits by it, so that its
-            // median is the one or the other by chance.
+            // Also by the mean: of two waiters of etcd's own lock one waits for a tick, which the other does not, so that
+            // the median is one or the other by chance.
             let mean = Quantity::RatioOf("mean us", Side::EtcdLock);
             vec![
                 goal(ours, Side::EtcdQueue, Most(1.5)),

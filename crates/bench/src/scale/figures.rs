@@ -1,4 +1,4 @@
-//! Named figures, as they go through a pipe and to the reader.
+//! Named figures, as text for a pipe, a table and JSON.
 
 use crate::Result;
 use crate::report::{figure, number};
@@ -44,7 +44,7 @@ impl Figures {
     }
 }
 
-/// Counts have no places.
+/// Whole numbers have no decimal places.
 fn whole_or_figure(value: f64) -> String {
     if value.fract() == 0.0 && value < 1_000.0 { format!("{value}") } else { figure(value) }
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_survive_their_way_through_a_pipe_and_broken_ones_are_refused() {
+    fn figures_are_read_back_from_a_pipe_and_invalid_ones_are_errors() {
         let figures = Figures::new([("bytes/lock", 1_234.5), ("lost", 0.0)]);
         assert_eq!(Figures::read(&figures.lines()).expect("whole"), figures);
         assert_eq!(figures.object(), "{\"bytes/lock\":1234.5,\"lost\":0}");

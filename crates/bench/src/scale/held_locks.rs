@@ -1,4 +1,4 @@
-//! Locks that are held and only renewed.
+//! The cost of locks that are held and only renewed.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use super::figures::Figures;
 use super::process_usage::ProcessUsage;
 use crate::Result;
 
-/// How many tasks take and release the locks.
+/// The number of tasks that acquire and release the locks.
 const TASKS: usize = 64;
 
-/// Which locks, and for how long.
+/// The locks, and how long they are held.
 pub(super) struct HeldLocks {
     pub(super) url: String,
     pub(super) locks: u32,
     pub(super) ttl: Duration,
-    /// With less left than that, a renewal is late.
+    /// A renewal is late if less than this is left of the lease.
     pub(super) late: Duration,
     pub(super) seconds: u64,
 }
 
-/// Takes the locks and watches them.
+/// Acquires the locks and observes their leases.
 pub(super) async fn run(options: &HeldLocks) -> Result<Figures> {
     let (clock, client) = (Clock::boottime(), latchwork::connect(&options.url).await?);
-    // Threads and tables that one lock needs are no part of what another costs.
+    // The first lock creates threads and tables, which are not part of the cost of another lock.
     client.lock("crowd/warm").ttl(options.ttl).acquire().await?.release().await?;
     let (before, start) = (ProcessUsage::now()?, clock.now());
     let guards = acquire_all(&client, options).await?;
@@ -68,7 +68,7 @@ async fn acquire_all(client: &Client, options: &HeldLocks) -> Result<Vec<Guard>>
     Ok(guards)
 }
 
-/// How many were lost: a release says whether the lock was held to its end.
+/// Releases the locks. Returns the number of lost ones: a release reports whether the lock was held until then.
 async fn release_all(mut guards: Vec<Guard>) -> Result<usize> {
     let (mut tasks, each) = (Vec::new(), guards.len().div_ceil(TASKS).max(1));
     while !guards.is_empty() {
@@ -88,7 +88,7 @@ async fn release_all(mut guards: Vec<Guard>) -> Result<usize> {
     Ok(lost)
 }
 
-/// What was seen of the leases, once a second.
+/// Observations of the leases, once a second.
 struct LeaseWatch {
     due: Duration,
     checks: u64,
@@ -97,7 +97,7 @@ struct LeaseWatch {
     /// Looks at a lock that was not held for certain.
     uncertain: u64,
     least: Duration,
-    /// How many locks were renewed at least once.
+    /// The number of locks that were renewed at least once.
     renewed: usize,
     /// Processor time that only own_cpu on took.
     own_cpu: Duration,

@@ -1,5 +1,5 @@
-//! Locks held on a server, with goals: what their renewal costs the client, how often the server hears of them, and that
-//! none is lost or comes late.
+//! Locks held on a server, with goals: the cost of renewals to the client, the number of requests to the server, and no
+//! late renewal or lost lock.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const ON_OTHERS: [(u32, u64); 1] = [(1_000, 10)];
 /// Percent of a core that the renewals of the first on redis may cost.
 const CPU: f64 = 1.0;
 
-/// Prints the figures of each case; in a child, runs one and writes them home.
+/// Prints the figures of each case. In a child process, runs one case and writes its figures to stdout.
 pub(crate) fn held_on_server(held: &HeldOptions, pinning: &Pinning, json: bool) -> Result<()> {
     let (requested, engine) = (held.locks.zip(held.ttl), held.engine);
     if let (Some(url), Some((locks, ttl))) = (held.url.clone(), requested) {
@@ -48,8 +48,8 @@ pub(crate) fn held_on_server(held: &HeldOptions, pinning: &Pinning, json: bool) 
     Ok(())
 }
 
-/// A renewal is due after a third of the ttl, a tenth of that more at most. On zookeeper a lock is certain for two thirds of
-/// the session's ttl after the newest sign of life, which may be a fifth of it old, and a tenth more.
+/// A renewal is due after a third of the ttl, and at most a tenth of that later. On zookeeper a lock is certain for two
+/// thirds of the session's ttl after the newest heartbeat, which may be a fifth of the ttl old, and a tenth more.
 fn late_margin(engine: Engine, ttl: Duration) -> Duration {
     if engine == Engine::Zookeeper { ttl / 10 } else { ttl / 2 }
 }

@@ -1,4 +1,4 @@
-//! A crowd: many locks that are only held, then many tasks that only wait, each in a fresh process of its own.
+//! The cost of scale: many locks that are only held, then many tasks that only wait, each in a fresh process.
 
 mod figures;
 mod held_locks;
@@ -22,17 +22,17 @@ use crate::args::ScaleOptions;
 use crate::pin::Pinning;
 use crate::plan::spelled;
 
-/// Of the locks that are held in memory.
+/// The ttl of locks in memory.
 const TTL: Duration = Duration::from_secs(30);
 
-/// What the crowd does.
+/// A part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     Held,
     Waiting,
 }
 
-/// Runs both parts and prints their figures; in a child, runs its part and writes them home.
+/// Runs both parts and prints their figures. In a child process, runs one part and writes its figures to stdout.
 pub(crate) fn run(options: &ScaleOptions, pinning: &Pinning, json: bool) -> Result<()> {
     if let Some(part) = options.part {
         print!("{}", run_part(part, options)?.lines());
@@ -70,7 +70,7 @@ fn on_current_thread(work: impl Future<Output = Result<Figures>>) -> Result<Figu
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// In a fresh process: memory that an earlier part freed would hide what this one takes.
+/// Runs a part in a fresh process: memory that an earlier part freed would hide the memory of this one.
 fn run_in_child(part: Part, options: &ScaleOptions) -> Result<String> {
     let (part, locks, seconds) = (spelled(part), options.locks.to_string(), options.seconds.to_string());
     let mut command = Command::new(std::env::current_exe()?);

@@ -1,4 +1,4 @@
-//! What this process has used so far, as the kernel counts it.
+//! The memory and processor time of this process, from the kernel.
 
 use std::fs;
 use std::time::Duration;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_was_taken_is_seen() -> Result<()> {
+    fn allocated_memory_is_counted() -> Result<()> {
         assert_eq!(resident_pages("900 250 100 1 0 80 0\n")?, 250.0);
         let before = ProcessUsage::now()?;
         let taken = vec![1_u8; 64 << 20];
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_seen_as_processor_time() -> Result<()> {
+    fn work_is_counted_as_processor_time() -> Result<()> {
         let (all, mine) = (ProcessUsage::now()?.cpu, ProcessUsage::of_this_thread()?);
         // The kernel may count in ticks of some milliseconds.
         for _ in 0..1_000 {

@@ -1,4 +1,4 @@
-//! What held locks cost their server, as it or the wire counts it.
+//! The load of held locks on their server, counted by the server or by a proxy.
 
 use testkit::servers::ZooKeeperMeter;
 
@@ -7,16 +7,16 @@ use crate::Result;
 use crate::engine_servers::EngineServers;
 use crate::plan::Engine;
 
-/// Seconds in which locks are taken and given back, beside those in which they are only held.
+/// Seconds in which locks are acquired and released, beside those in which they are only held.
 const ACQUIRE_RELEASE_SECONDS: f64 = 5.0;
 
-/// A server, and what stands before it to count.
+/// A server, and the proxy that counts ZooKeeper's requests.
 pub(super) struct ServerLoad {
     servers: EngineServers,
     meter: Option<ZooKeeperMeter>,
 }
 
-/// A figure, and what it may be at most.
+/// A figure and its greatest allowed value.
 pub(super) type Limit = (&'static str, f64);
 
 impl ServerLoad {
@@ -34,11 +34,11 @@ impl ServerLoad {
         }
     }
 
-    /// Adds what was counted, and says what it may be.
+    /// Adds the counts to `figures`, and returns their limits.
     pub(super) fn add_to(&self, figures: &mut Figures, (locks, ttl): (u32, u64), seconds: u64) -> Vec<Limit> {
         let (leases, mut limits) = ((seconds as f64 + ACQUIRE_RELEASE_SECONDS) / ttl as f64, Vec::new());
         if let Some(server) = self.servers.redis() {
-            // What is not a claim or a release of one of the locks, or of the one that warmed the client up.
+            // Without the claims and releases of the locks and of the one that warmed the client up.
             let calls = server.calls(&["evalsha"]).saturating_sub(2 * (u64::from(locks) + 1));
             figures.add("renewal requests", calls as f64);
         }
@@ -46,8 +46,8 @@ impl ServerLoad {
             figures.add("keep-alives", server.calls(&["LeaseKeepAlive"]) as f64);
             figures.add("looks at a lease", server.calls(&["LeaseTimeToLive"]) as f64);
             figures.add("leases", server.calls(&["LeaseGrant"]) as f64);
-            // What the engine keeps to, however many locks: one serves all that are due within a twelfth of the ttl. Three
-            // in a ttl would do. A single lease, because all have one ttl.
+            // For any number of locks, because one keep-alive serves all locks that are due within a twelfth of the ttl.
+            // Three in a ttl would suffice. A single lease, because all locks have the same ttl.
             limits.extend([("keep-alives", (leases * 12.0).ceil() + 1.0), ("leases", 1.0)]);
         }
         if let Some(meter) = &self.meter {

@@ -1,4 +1,4 @@
-//! Tasks that wait for one lock.
+//! The cost of tasks that wait for one lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use super::figures::Figures;
 use super::process_usage::ProcessUsage;
 use crate::Result;
 
-/// Lets `tasks` tasks queue behind a held lock, then lets it go through all of them.
+/// Queues `tasks` tasks behind a held lock, then releases it, so that all of them acquire it in turn.
 pub(super) async fn run(tasks: u32) -> Result<Figures> {
     let (clock, client) = (Clock::boottime(), latchwork::connect("memory:").await?);
     let lock = client.lock("crowd");
@@ -33,7 +33,7 @@ pub(super) async fn run(tasks: u32) -> Result<Figures> {
     ]))
 }
 
-/// Returns when every task stands in the queue.
+/// Returns when every task is in the queue.
 async fn spawn_waiters(lock: &Lock, tasks: u32) -> Vec<JoinHandle<Result<()>>> {
     let started = Arc::new(AtomicU32::new(0));
     let mut waiting = Vec::with_capacity(tasks as usize);

@@ -1,5 +1,5 @@
-//! The least that is still a fenced lock: `SET k id NX PX ttl` and `INCR f` in one pipeline; then a script that deletes
-//! the key if it is still the claim's own. No queue, no wake-up, and the counter moves even when the key is taken.
+//! The least that is still a fenced lock: `SET k id NX PX ttl` and `INCR f` in one pipeline, then a script that deletes the
+//! key if its value is still the id. No queue, no wake-up, and the counter is incremented even if the key is taken.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 const TTL: &str = "30000";
 
-/// What all tasks of the process share.
+/// The connection and the script that all tasks of the process share.
 struct BareClient {
     connection: RedisConnection,
     ids: Ids,
@@ -28,7 +28,7 @@ pub(crate) struct Bare {
     fence: String,
 }
 
-/// The locks of this process's tasks, over one connection, which is already warm.
+/// The locks of this process's tasks, on one connection that is warmed up.
 pub(crate) async fn bare(job: &WorkerJob) -> Result<Vec<Bare>> {
     let connection = RedisConnection::open(job).await?;
     let release = connection.load(RELEASE).await?;

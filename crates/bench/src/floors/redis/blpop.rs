@@ -1,5 +1,5 @@
-//! A bare hand-over by the server: one element in a list, which `BLPOP` takes and `LPUSH` gives to who waits longest.
-//! Nothing ends if a holder dies, and nothing is fenced.
+//! A bare hand-over by the server: one element in a list, which `BLPOP` takes and `LPUSH` gives to the client that has waited
+//! longest. There is no lease and no token.
 
 use redis::Cmd;
 
@@ -8,14 +8,14 @@ use crate::Result;
 use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
-/// One contender: a connection that waits can do nothing else, so each has its own.
+/// One contender. Each has a connection of its own, because a blocked connection cannot send other commands.
 pub(crate) struct Blpop {
     connection: RedisConnection,
     take: Cmd,
     give: Cmd,
 }
 
-/// The contenders of this process. The first process puts the element there.
+/// The contenders of this process. The first process pushes the element.
 pub(crate) async fn blpop(job: &WorkerJob) -> Result<Vec<Blpop>> {
     let mut locks = Vec::new();
     for task in 0..job.workload.tasks() {

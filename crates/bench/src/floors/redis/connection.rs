@@ -24,7 +24,7 @@ impl RedisConnection {
         Ok(Self(client.get_multiplexed_async_connection_with_config(&config).await?))
     }
 
-    /// The digest by which the server knows `script` from now on.
+    /// Loads `script` and returns its digest.
     pub(super) async fn load(&self, script: &str) -> Result<String> {
         match self.send(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await? {
             Value::BulkString(digest) => Ok(String::from_utf8(digest)?),
@@ -32,12 +32,12 @@ impl RedisConnection {
         }
     }
 
-    /// The crate's shortest way: what the engine takes, too.
+    /// By the crate's shortest path, which the engine uses too.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value> {
         Ok(self.0.clone().send_packed_command(command).await.and_then(Value::extract_error)?)
     }
 
-    /// Several commands in one go, which all are answered.
+    /// Sends several commands in one pipeline.
     pub(super) async fn send_all<const N: usize>(&self, commands: &Pipeline) -> Result<[Value; N]> {
         let answers = self.0.clone().send_packed_commands(commands, 0, N).await?;
         let answers = answers.into_iter().map(Value::extract_error).collect::<RedisResult<Vec<_>>>()?;
@@ -45,7 +45,7 @@ impl RedisConnection {
     }
 }
 
-/// Ids as long as the engine's, another for each claim.
+/// Ids as long as the engine's, a new one for each claim.
 pub(super) struct Ids {
     process: u64,
     next: AtomicU64,

@@ -1,4 +1,4 @@
-//! What the Redis engine stands on: the same crate, the same kind of connection, the same server, without us.
+//! The floors of the Redis engine: the same crate, the same kind of connection and the same server, without Latchwork.
 
 mod bare;
 mod blpop;

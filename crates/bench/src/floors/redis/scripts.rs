@@ -9,7 +9,7 @@ use crate::Result;
 use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
-/// The engine's script to claim, put together as it does it.
+/// The engine's claim script, composed as in the engine.
 pub(crate) fn claim_script() -> String {
     compose(&[
         include_str!("../../../../latchwork/src/engines/redis/lua/take_set.lua"),
@@ -18,7 +18,7 @@ pub(crate) fn claim_script() -> String {
     ])
 }
 
-/// The same to release.
+/// The engine's release script.
 pub(crate) fn release_script() -> String {
     compose(&[include_str!("../../../../latchwork/src/engines/redis/lua/release.lua")])
 }
@@ -34,17 +34,17 @@ fn compose(parts: &[&str]) -> String {
 
 /// The arguments of a claim with the library's defaults: ttl, wait lease.
 const TERMS: [&str; 2] = ["30000", "3000"];
-/// What the engine's defaults put into the scripts.
+/// The engine's defaults for the placeholders of the scripts.
 const GAP: &str = "0";
 const MOST_WAITERS: &str = "10000";
 
-/// What all tasks of the process share.
+/// The connection and the scripts that all tasks of the process share.
 struct ScriptClient {
     connection: RedisConnection,
     ids: Ids,
     claim: String,
     release: String,
-    /// What follows the id in a member: channel, mode, line feed, note, as long as the library's.
+    /// The part of a member after the id: channel, mode, line feed and note, as long as the library's.
     tail: String,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Scripts {
     keys: [String; 4],
 }
 
-/// The locks of this process's tasks, over one connection, which is already warm.
+/// The locks of this process's tasks, on one connection that is warmed up.
 pub(crate) async fn scripts(job: &WorkerJob) -> Result<Vec<Scripts>> {
     let connection = RedisConnection::open(job).await?;
     let (claim, release) =

@@ -1,4 +1,4 @@
-//! What session locks stand on: a statement that takes a lock and one that gives it back, prepared.
+//! The floors of session locks: prepared statements that acquire and release a lock.
 
 mod mariadb;
 mod postgres;
@@ -19,7 +19,7 @@ use crate::plan::Side;
 /// Longer than any round.
 const LOCK_TIMEOUT_SECONDS: &str = "60";
 
-/// One lock on one connection, with requests that were written before.
+/// One lock on one connection, with requests that are encoded in advance.
 pub(crate) struct SessionLock {
     connection: Arc<Mutex<SessionConnection>>,
     acquire: Vec<u8>,
@@ -28,7 +28,7 @@ pub(crate) struct SessionLock {
 
 struct SessionConnection {
     stream: BufReader<TcpStream>,
-    /// What MariaDB calls its statements; PostgreSQL's have names.
+    /// The ids of MariaDB's statements. PostgreSQL's have names.
     numbers: Option<[u32; 2]>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn session_locks(job: &WorkerJob) -> Result<Vec<SessionLock>> {
             Some(connection) => connection,
             None => Arc::new(Mutex::new(SessionConnection::open(job, waits).await?)),
         };
-        // Every task's lock, if it is one for all of them.
+        // One number if all tasks use one lock.
         let number = if job.workload.lock_name(task) == job.workload.lock_name(0) { 0 } else { task };
         let numbers = connection.lock().await.numbers;
         let (acquire, release) = match numbers {
@@ -65,7 +65,7 @@ impl SessionConnection {
         Ok(Self { stream, numbers: Some(numbers) })
     }
 
-    /// Whether the server says yes.
+    /// Sends the request and returns the boolean of the reply.
     async fn query(&mut self, request: &[u8]) -> Result<bool> {
         self.stream.get_mut().write_all(request).await?;
         match self.numbers {

@@ -1,4 +1,4 @@
-//! Advisory locks, as bytes.
+//! Advisory locks, as bytes on a socket.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -35,7 +35,7 @@ pub(super) fn requests(number: u32) -> (Vec<u8>, Vec<u8>) {
     (execute("take", number), execute("give", number))
 }
 
-/// Bind, execute, sync, as drivers do.
+/// Bind, Execute and Sync, as drivers send them.
 fn execute(statement: &str, number: u32) -> Vec<u8> {
     let mut request = Vec::new();
     let mut bind = [b"\0", statement.as_bytes(), b"\0"].concat();
@@ -55,7 +55,7 @@ fn put(out: &mut Vec<u8>, kind: u8, body: &[u8]) {
     out.extend(body);
 }
 
-/// Until the server is ready for more. No is a row that says so.
+/// Reads messages until ReadyForQuery. Returns `false` for a row that contains false.
 pub(super) async fn read_reply(stream: &mut BufReader<TcpStream>) -> Result<bool> {
     let mut is_yes = true;
     loop {

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
-/// One lock; the tasks of a process share its session, which this kind of prefix allows.
+/// One lock. The tasks of a process share its session, which this kind of prefix allows.
 pub(crate) struct CuratorLock {
     client: Client,
     parent: String,

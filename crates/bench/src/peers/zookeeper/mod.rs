@@ -1,4 +1,4 @@
-//! A node that is made and removed, and the lock of another client.
+//! A node that is created and deleted, and the lock of another client.
 
 mod curator_lock;
 mod node;
@@ -17,14 +17,14 @@ use crate::args::WorkerJob;
 
 /// Longer than any round takes between two requests.
 const SESSION: Duration = Duration::from_secs(30);
-/// As long as what the engine writes into its nodes.
+/// As long as the data of the engine's nodes.
 const DATA: &[u8; 64] = &[b'x'; 64];
 
 fn address(job: &WorkerJob) -> Result<&str> {
     Ok(job.url()?.trim_start_matches("zookeeper://"))
 }
 
-/// One session, as each process has it; and the node that all of a lock's are below.
+/// Opens a session, one for each process, and creates the parent node of each lock.
 async fn session(job: &WorkerJob) -> Result<Client> {
     let client = Client::connector().with_session_timeout(SESSION).connect(address(job)?).await?;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());

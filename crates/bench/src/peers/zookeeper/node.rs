@@ -1,4 +1,4 @@
-//! One node that ends with its session, made and removed through crate zookeeper-client.
+//! An ephemeral node, created and deleted through crate zookeeper-client.
 
 use zookeeper_client::{Acls, Client, CreateMode};
 

@@ -1,5 +1,4 @@
-//! The same node by the bytes alone, on a connection of the caller's runtime: what is left when there is no client.
-//! It gives no signs of life and cannot hear of anything.
+//! The ephemeral node as bytes on a socket of the caller's runtime, without any client. It sends no heartbeats and has no watches.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -15,7 +14,7 @@ const EPHEMERAL: i32 = 1;
 const ALL_RIGHTS: i32 = 31;
 const ANY_VERSION: i32 = -1;
 
-/// One connection, with its two requests ready to be sent.
+/// One connection, with its two requests encoded in advance.
 pub(crate) struct RawConnection {
     stream: Mutex<TcpStream>,
     create: Vec<u8>,
@@ -23,7 +22,7 @@ pub(crate) struct RawConnection {
 }
 
 pub(crate) async fn raw_connections(job: &WorkerJob) -> Result<Vec<RawConnection>> {
-    // Makes the parents.
+    // Creates the parents.
     let _ = super::session(job).await?;
     let mut raw_connections = Vec::new();
     for task in 0..job.workload.tasks() {
@@ -55,7 +54,7 @@ async fn open(address: &str) -> Result<TcpStream> {
 }
 
 impl RawConnection {
-    async fn ask(&self, request: &[u8]) -> Result<()> {
+    async fn send(&self, request: &[u8]) -> Result<()> {
         let mut stream = self.stream.lock().await;
         stream.write_all(request).await?;
         let reply = receive(&mut stream).await?;
@@ -99,10 +98,10 @@ impl AsyncLock for RawConnection {
     type Guard = ();
 
     async fn acquire(&self) -> Result<()> {
-        self.ask(&self.create).await
+        self.send(&self.create).await
     }
 
     async fn release(&self, (): ()) -> Result<()> {
-        self.ask(&self.delete).await
+        self.send(&self.delete).await
     }
 }
