@@ -1,8 +1,8 @@
-//! Gives out the budget over a socket: conformance runs many cases in one process, and each asks for its own share.
+//! Grants the budget over a socket: conformance runs many cases in one process, and each requests a share of its own.
 //!
-//! A process connects once, sends `expect N` as a line, and closes: it has so many cases. A case connects,
-//! sends `CORES NAME` as a line (hundredths of a core), and runs once it has read a byte. It closes the
-//! connection when it ends, or its process's death does.
+//! A process connects once, sends the number of its cases as a line `expect N`, and closes the connection. A case connects,
+//! sends `CORES NAME` as a line (hundredths of a core), and runs when it has read a byte. The end of the case, or of its
+//! process, closes the connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,14 +13,14 @@ use std::{env, fs, io, process, thread};
 use crate::budget::{Budget, Priority};
 use crate::report::Report;
 
-/// The variable that tells a test process where the socket is.
+/// The variable with the path of the socket, for the test processes.
 pub(crate) const SOCKET_VARIABLE: &str = "TESTKIT_BUDGET";
 
 /// A socket that is removed when it is dropped.
 pub(crate) struct BudgetSocket(PathBuf);
 
 impl BudgetSocket {
-    /// Answers from now on, until the process ends.
+    /// Binds the socket and serves it until the process ends.
     pub(crate) fn open(budget: &'static Budget, report: &'static Report) -> io::Result<Self> {
         let path = env::temp_dir().join(format!("latchwork-test-{}.socket", process::id()));
         let listener = UnixListener::bind(&path)?;
@@ -39,12 +39,12 @@ impl BudgetSocket {
 
 impl Drop for BudgetSocket {
     fn drop(&mut self) {
-        // A file in the temporary folder that stays does no harm.
+        // A leftover file in the temporary folder does no harm.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// An error means that the case has ended, which is what is waited for.
+/// Serves one connection. An error means that the case has ended.
 fn serve(stream: UnixStream, budget: &Budget, report: &Report) -> Option<()> {
     let mut reader = BufReader::new(&stream);
     let mut line = String::new();
@@ -58,7 +58,7 @@ fn serve(stream: UnixStream, budget: &Budget, report: &Report) -> Option<()> {
     let began = Instant::now();
     (&stream).write_all(b"y").ok()?;
     report.begins("conformance", case);
-    // Ends with the connection: nothing more is sent.
+    // Returns when the connection is closed: the case sends nothing more.
     let _ = reader.read(&mut [0]);
     drop(share);
     report.ends("conformance", case, began.elapsed());

@@ -1,4 +1,5 @@
-//! `./test`, once the packages are there: stages of cargo, and every test case of the workspace, scheduled by what it needs.
+//! `./test`, after it has installed the packages: stages of cargo, and every test case of the workspace, scheduled by its
+//! requirements.
 
 mod binaries;
 mod budget;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     if report.conclude() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What runs before a change lands.
+/// Everything that a change must pass.
 fn everything(report: &'static Report) -> Result<(), String> {
     stages::formatting(report);
     stages::clippy(report);
@@ -53,19 +54,19 @@ fn everything(report: &'static Report) -> Result<(), String> {
     Ok(())
 }
 
-/// Minutes, for work in between.
+/// The cases that take a few minutes, for use during work on a change.
 fn quick(report: &'static Report) -> Result<(), String> {
     stages::formatting(report);
     stages::clippy(report);
     cases(report, "--lib --bins --test conformance --test redlock", &Selection::Quick)
 }
 
-/// One engine in each way to reach and use it, or one suite.
+/// The conformance of one engine over each of its connections, or one suite.
 fn named(report: &'static Report, name: &str, case: Option<String>) -> Result<(), String> {
     cases(report, "--lib --bins --tests", &Selection::Named { name: name.to_owned(), case })
 }
 
-/// Servers of other versions: with everything that concerns them, or with one engine or suite.
+/// The tests of servers of other versions: all that concern them, or one engine or suite.
 fn test_versions(
     report: &'static Report,
     server: &str,
@@ -84,7 +85,7 @@ fn test_versions(
 fn cases(report: &'static Report, targets: &str, wanted: &Selection) -> Result<(), String> {
     match stages::build(report, targets) {
         Some(binaries) => scheduler::run(&binaries, wanted, &[], report).map_err(|error| error.to_string()),
-        // The report says why.
+        // The report has the reason.
         None => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! How much of the machine each test case needs. Cases that only wait for leases to end or servers to come back run side by
-//! side; cases that compute, or that start many processes, have the cores for themselves.
+//! The requirements of each test case. Cases that only wait for leases to end or servers to restart run in parallel; cases
+//! that compute, or that start many processes, have the cores for themselves.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(crate) struct Requirements {
     pub(crate) cores: u32,
     /// Mebibytes, servers included.
     pub(crate) memory: u32,
-    /// A case that runs for longer hangs, and is killed.
+    /// A case that runs longer is stuck, and is killed.
     pub(crate) limit: Duration,
 }
 
@@ -28,8 +28,8 @@ const TABLE: &[(&str, &str, Requirements)] = &[
     ("hostile_replies", "", needs(80, 400)),
     ("machine", "", needs(40, 200)),
     ("mariadb_faults", "", needs(30, 400)),
-    // A hundred connections, whose turns are judged by their order: waiters that are starved lose their
-    // places.
+    // A hundred connections, whose grants are checked for their order: waiters without processor time lose their places in
+    // the queue.
     ("mariadb_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),
     ("postgres_faults", "", needs(30, 200)),
     ("postgres_faults", "contenders::a_hundred", needs(ALL_CORES, 800)),
@@ -45,7 +45,7 @@ const fn needs(cores: u32, memory: u32) -> Requirements {
     Requirements { cores, memory, limit: USUAL_LIMIT }
 }
 
-/// What this case of this suite needs.
+/// The requirements of this case of this suite.
 pub(crate) fn of(suite: &str, case: &str) -> Requirements {
     let matching = TABLE.iter().filter(|(name, begins, _)| *name == suite && case.starts_with(begins));
     matching.max_by_key(|(_, begins, _)| begins.len()).map_or(DEFAULT, |(_, _, needs)| *needs)

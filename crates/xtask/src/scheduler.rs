@@ -1,4 +1,4 @@
-//! All cases of the built binaries, side by side within the budget of the machine.
+//! Runs the cases of the built binaries in parallel, within the budget of the machine.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,30 +11,31 @@ use crate::budget_socket::BudgetSocket;
 use crate::report::Report;
 use crate::test_process::{Cases, TestProcess};
 
-/// A process of conformance shares one server among its cases. More at a time would only take memory.
+/// A conformance process shares one server among its cases. More processes at a time would only take memory.
 const CONFORMANCE_PROCESSES: usize = 6;
-/// More than the budget ever lets run.
+/// More than the budget ever allows.
 const PROCESSES: usize = 24;
 
 /// Which cases are selection.
 pub(crate) enum Selection {
     All,
-    /// Those that need no server but Redis, and few seconds.
+    /// The cases that need no server other than Redis and take a few seconds.
     Quick,
-    /// The conformance of engines whose names begin so, and suites without these cases.
+    /// The conformance of engines whose names start with one of `kinds`, and `suites` without the cases of `without`.
     Version {
         kinds: &'static [&'static str],
         suites: &'static [&'static str],
         without: &'static [&'static str],
     },
-    /// The conformance of the engines with this name, or the suite with it: all cases, or those whose names contain this.
+    /// The conformance of the engines with this name, or the suite with this name: all cases, or those whose names contain
+    /// `case`.
     Named {
         name: String,
         case: Option<String>,
     },
 }
 
-/// Variables for the test processes.
+/// Environment variables of the test processes.
 pub(crate) type Environment = [(&'static str, OsString)];
 
 /// Runs them. `Err` if the binaries cannot be asked for their cases, or if nothing has the selection name.
@@ -60,7 +61,7 @@ pub(crate) fn run(
         }
     }
     if conformance.is_empty() && others.is_empty() {
-        return Err(io::Error::other("no engine, no suite and no case of it has that name"));
+        return Err(io::Error::other("no engine, suite or case of it has that name; see ./test --help"));
     }
     let (conformance, others) = (Mutex::new(conformance), Mutex::new(others));
     thread::scope(|scope| {
@@ -125,14 +126,14 @@ fn next(jobs: &Mutex<VecDeque<TestProcess>>) -> Option<TestProcess> {
     jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
-/// What this machine has. A case that needs more gets all of it.
+/// The budget of this machine. A case that needs more gets the whole machine.
 fn machine() -> Budget {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib =
         available.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(4 << 20);
-    // A part stays free for whatever else runs.
+    // A part stays free for other processes.
     let memory = kib / 1024 * 8 / 10;
     Budget::new(
         u32::try_from(cores).unwrap_or(u32::MAX / 100) * 100,

@@ -1,17 +1,17 @@
-//! When the machine stood still: a thread that sleeps for 10 ms at a time records how much later it was woken. A case that fails
-//! during a standstill is printed with it.
+//! Standstills of the machine: a thread that sleeps for 10 ms at a time records each late wake-up. A failed case is printed
+//! with the standstills during it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(10);
-/// Shorter ones are what any busy machine does.
-const WORTH_TELLING: Duration = Duration::from_millis(100);
+/// Shorter delays are usual on a busy machine.
+const MIN_STANDSTILL: Duration = Duration::from_millis(100);
 
 /// The standstills since the start.
 pub(crate) struct Standstills(Mutex<Vec<Standstill>>);
 
-/// From when, and for how long.
+/// The start and the duration of a standstill.
 #[derive(Clone, Copy)]
 pub(crate) struct Standstill {
     at: Instant,
@@ -27,7 +27,7 @@ impl Standstills {
                 let at = Instant::now();
                 std::thread::sleep(TICK);
                 let duration = at.elapsed() - TICK;
-                if duration >= WORTH_TELLING {
+                if duration >= MIN_STANDSTILL {
                     let mut all = standstills.0.lock().unwrap_or_else(PoisonError::into_inner);
                     all.push(Standstill { at, duration });
                 }
@@ -36,7 +36,7 @@ impl Standstills {
         standstills
     }
 
-    /// Those that touch this time.
+    /// The standstills that overlap this time.
     pub(crate) fn between(&self, from: Instant, to: Instant) -> Vec<Standstill> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|stop| stop.at < to && stop.at + stop.duration > from).copied().collect()
@@ -44,7 +44,7 @@ impl Standstills {
 }
 
 impl Standstill {
-    /// For a person: when it began, counted from `from`, and how long it took.
+    /// Its start, counted from `from`, and its duration, as text.
     pub(crate) fn describe(&self, from: Instant) -> String {
         let after = self.at.saturating_duration_since(from);
         format!("{:.1}s in, for {} ms", after.as_secs_f64(), self.duration.as_millis())

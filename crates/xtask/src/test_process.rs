@@ -1,4 +1,4 @@
-//! One test process: started with its share of the machine, watched, and read.
+//! One test process: it is started with its share of the machine, and ended at its time limit.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -28,14 +28,14 @@ pub(crate) struct TestProcess {
 }
 
 pub(crate) enum Cases {
-    /// One, by its whole name.
+    /// One case, by its whole name.
     One(String),
-    /// Those of conformance whose names contain this.
+    /// The conformance cases whose names contain this text.
     Conformance(String),
 }
 
 impl TestProcess {
-    /// Runs it once its share of the machine is free.
+    /// Runs the cases when their share of the machine is free.
     pub(crate) fn run(&self, budget: &Budget, socket: &Path, environment: &Environment, report: &Report) {
         let suite = &self.binary.suite;
         let requirements = requirements::of(suite, self.name());
@@ -74,7 +74,7 @@ impl TestProcess {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.binary.path);
         match &self.cases {
-            // Without capture: of a process that is killed, nothing would be seen.
+            // Without capture: captured output of a process that is killed would be lost.
             Cases::One(name) => command.args(["--exact", name, "--nocapture"]),
             Cases::Conformance(filter) => command.args([filter, "--test-threads", CONFORMANCE_THREADS]),
         };
@@ -135,7 +135,7 @@ impl TestProcess {
     }
 }
 
-/// Whether it ended in time. It is not reaped yet: what it used can still be read.
+/// Whether the process ended in time. It is not reaped yet, so that its processor time can still be read.
 fn wait(child: &Child, limit: Duration) -> io::Result<bool> {
     let id = Pid::from_raw(child.id().cast_signed());
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
@@ -151,7 +151,7 @@ fn wait(child: &Child, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// The processor time of an ended process and of the children that it waited for.
+/// The processor time of an ended process and of the children that it has reaped.
 fn cpu_time(id: u32) -> Duration {
     const TICKS_PER_SECOND: u64 = 100;
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `./test versions`: conformance and faults against servers of other versions than the machine's packages.
 //!
-//! They come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so
-//! no change has to pass this; the table in `docs/engines/versions.md` says which version passed when.
+//! The servers come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so a change
+//! need not pass these tests. The table in `docs/engines/versions.md` shows which version passed on which day.
 
 mod servers;
 mod table;
@@ -20,7 +20,7 @@ use servers::{SERVERS, Server};
 /// Names the folder of a server for the tests. `crates/testkit/src/servers/root.rs` is the other side.
 const ROOT_VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
 
-/// Tests the servers whose names begin with `name`, and writes what passed into the table; or a part of the
+/// Tests the servers whose names start with `name`, and writes the results into the table. With `part` it runs only these
 /// tests, and writes nothing.
 pub(crate) fn run(
     report: &'static Report,
@@ -58,10 +58,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// A server below a folder of its own.
+/// A server that is unpacked below a folder of its own.
 struct Unpacked {
     root: PathBuf,
-    /// Of its package.
+    /// The version of its package.
     version: String,
 }
 

@@ -1,4 +1,4 @@
-//! The table of what was tested when.
+//! The table of tested versions.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ scenarios on the servers below, in the versions that Debian's other releases hav
 |---|---|---|---|---|---|
 ";
 
-/// Replaces the row of a server. Rows of others stay.
+/// Replaces the row of a server. The other rows stay.
 pub(super) fn write(server: &Server, version: &str, result: &PartResult) -> io::Result<()> {
     let date = String::from_utf8_lossy(&Command::new("date").arg("+%F").output()?.stdout).trim().to_owned();
     let failed = match &result.failed[..] {
