@@ -32,7 +32,8 @@ pub(crate) struct Args {
     /// A python with python-redis-lock and redis-py, which are then measured too
     #[arg(long)]
     pub(crate) python: Option<PathBuf>,
-    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure the session locks of others too
+    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure the session locks of others
+    /// too
     #[arg(long)]
     pub(crate) sql_peers: Option<PathBuf>,
     /// Redis: time claims and releases separately in the server, with its slow log, which slows the server down

@@ -111,7 +111,8 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
     ]
 }
 
-/// The median of the blocks is that of the pass alone. The mean includes the engine, which takes part once in 256 cycles.
+/// The median of the blocks is that of the pass alone. The mean includes the engine, which takes part once in 256
+/// cycles.
 fn passes(merged: &Merged, results: &[WorkerResult]) -> Vec<Metric> {
     let block = local_handoff::BLOCK as f64;
     let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
@@ -166,7 +167,8 @@ impl Merged {
         self.samples.windows(2).map(|pair| pair[1].acquired - pair[0].acquired)
     }
 
-    /// The longest acceptable wait in milliseconds: four rounds in which every process keeps the lock as long as it may.
+    /// The longest acceptable wait in milliseconds: four rounds in which every process keeps the lock as long as it
+    /// may.
     fn wait_goal(&self) -> f64 {
         let holds: Vec<_> =
             self.samples.iter().map(|sample| (sample.released - sample.acquired) as f64).collect();

@@ -97,8 +97,8 @@ pub(crate) struct RunOptions {
     /// How long the lock stays held after its holder crashed or lost the connection
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Keep the lock at least this long, even if the command ends sooner, so that a machine whose clock is late does not
-    /// run the same job again; latch exits only then, and the ttl is at least as long
+    /// Keep the lock at least this long, even if the command ends sooner, so that a machine whose clock is late does
+    /// not run the same job again; latch exits only then, and the ttl is at least as long
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "keep_fd")]
     pub(crate) at_least: Option<Duration>,
     /// What to do with the command when the lock is lost

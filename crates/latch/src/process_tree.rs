@@ -53,7 +53,8 @@ impl ProcessTree {
         self.kill()
     }
 
-    /// Kills until no process is left, or for `limit`: a process that hangs in the kernel must not be waited for forever.
+    /// Kills until no process is left, or for `limit`: a process that hangs in the kernel must not be waited for
+    /// forever.
     pub(crate) fn kill_until_gone(&self, limit: Duration) {
         const PAUSE: Duration = Duration::from_millis(2);
         let end = Clock::boottime().now().after(limit);

@@ -141,7 +141,8 @@ pub(crate) fn with_foreign_hint(
     failure.hint(shell_command::revoke(&RevokeOptions { foreign: true, ..options.clone() }, target_options))
 }
 
-/// The claims after the revocation. The lock is taken away already, so a failure to read the remaining lease is ignored.
+/// The claims after the revocation. The lock is taken away already, so a failure to read the remaining lease is
+/// ignored.
 async fn remaining_claims(client: &Client, before: &LockState, mode: Revoke) -> LockState {
     match mode.is_now() {
         true => LockState::new(before.name.clone()),

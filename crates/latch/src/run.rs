@@ -127,8 +127,8 @@ async fn connect(
     wait::wait_for(connecting, reporter, signals).await
 }
 
-/// The wait limit for the lock, and the time that the first connection took from it. Less than 100 ms is not counted, so
-/// that messages name the limit as it was given.
+/// The wait limit for the lock, and the time that the first connection took from it. Less than 100 ms is not counted,
+/// so that messages name the limit as it was given.
 fn remaining_wait(options: &RunOptions, began: Moment) -> (Wait, Duration) {
     let took = Clock::boottime().now().since(began);
     let took = match took.as_millis() {
@@ -214,8 +214,8 @@ async fn run_guarded(
     code
 }
 
-/// Releases the lock. Waits for the reply only until the lease ends by itself: after that the reply is of no use, and the
-/// parent process is waiting for this one to exit.
+/// Releases the lock. Waits for the reply only until the lease ends by itself: after that the reply is of no use, and
+/// the parent process is waiting for this one to exit.
 async fn release(guard: Guard) -> latchwork::Result<()> {
     let (name, lease_end) = (guard.name().clone(), guard.lease_end());
     let left = lease_end.since(Clock::boottime().now());

@@ -16,8 +16,8 @@ use crate::signals::{self, Signals};
 use crate::terminal::Terminal;
 use crate::wait::stop_this_process;
 
-/// SIGKILL is sent before the end of the lease, because dying takes time: earlier by this fraction of the remaining lease,
-/// but by no more than the maximum.
+/// SIGKILL is sent before the end of the lease, because dying takes time: earlier by this fraction of the remaining
+/// lease, but by no more than the maximum.
 const KILL_MARGIN_DIVISOR: u32 = 4;
 const MAX_KILL_MARGIN: Duration = Duration::from_millis(250);
 /// The first and the longest interval between checks whether a terminated command has ended.

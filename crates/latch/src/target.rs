@@ -66,7 +66,7 @@ impl Target {
         match set(URL_VARIABLE).map(OsString::into_string) {
             None => Self::new("sqlite:", "default"),
             Some(Ok(text)) => Self::new(&text, URL_VARIABLE),
-            Some(Err(_)) => Err(Failure::new(USAGE, format!("{URL_VARIABLE} is not UTF-8"))),
+            Some(Err(_)) => Err(Failure::new(USAGE, format!("the URL in {URL_VARIABLE} is not UTF-8"))),
         }
     }
 

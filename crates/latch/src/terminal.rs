@@ -29,8 +29,9 @@ impl Terminal {
         Some(Self { device, own: unistd::getpgrp(), lent_to: None })
     }
 
-    /// Lends the terminal to a command that is about to start. A command in a pipeline does not get it, because the other
-    /// end of the pipeline may need it too. Lending it before the start means that no read of the command is too early.
+    /// Lends the terminal to a command that is about to start. A command in a pipeline does not get it, because the
+    /// other end of the pipeline may need it too. Lending it before the start means that no read of the command is too
+    /// early.
     pub(crate) fn lend_at_start(&mut self, group: Pid) {
         if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
             self.lend(group);

@@ -1,5 +1,5 @@
-//! The report on stdout: one line for each stage and suite, progress, and at the end the slowest cases and every failure with
-//! the command that repeats it.
+//! The report on stdout: one line for each stage and suite, progress, and at the end the slowest cases and every
+//! failure with the command that repeats it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

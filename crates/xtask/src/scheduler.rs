@@ -16,7 +16,7 @@ const CONFORMANCE_PROCESSES: usize = 6;
 /// More than the budget ever allows.
 const PROCESSES: usize = 24;
 
-/// Which cases are selection.
+/// The selected cases.
 pub(crate) enum Selection {
     All,
     /// The cases that need no server other than Redis and take a few seconds.
@@ -27,8 +27,8 @@ pub(crate) enum Selection {
         suites: &'static [&'static str],
         without: &'static [&'static str],
     },
-    /// The conformance of the engines with this name, or the suite with this name: all cases, or those whose names contain
-    /// `case`.
+    /// The conformance of the engines with this name, or the suite with this name: all cases, or those whose names
+    /// contain `case`.
     Named {
         name: String,
         case: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) enum Selection {
 /// Environment variables of the test processes.
 pub(crate) type Environment = [(&'static str, OsString)];
 
-/// Runs them. `Err` if the binaries cannot be asked for their cases, or if nothing has the selection name.
+/// Runs the selected cases. `Err` if the binaries cannot list their cases, or if nothing is selected.
 pub(crate) fn run(
     binaries: &[Binary],
     selection: &Selection,
@@ -79,7 +79,7 @@ pub(crate) fn run(
 }
 
 impl Selection {
-    /// What conformance is asked for, a process for each.
+    /// The filters of conformance, with one process for each.
     fn filters(&self, kinds: &[String]) -> Vec<String> {
         let (name, case) = match self {
             Self::All => {
@@ -87,8 +87,9 @@ impl Selection {
                 return all.chain(["every ".to_owned()]).collect();
             }
             Self::Quick => return ["memory::", "sqlite::", "redis::"].map(str::to_owned).to_vec(),
-            Self::Version { kinds: selection, .. } => {
-                let kinds = kinds.iter().filter(|kind| selection.iter().any(|begin| kind.starts_with(begin)));
+            Self::Version { kinds: prefixes, .. } => {
+                let kinds =
+                    kinds.iter().filter(|kind| prefixes.iter().any(|prefix| kind.starts_with(prefix)));
                 return kinds.map(|kind| format!("{kind}::")).collect();
             }
             Self::Named { name, case } => (name, case.as_deref()),

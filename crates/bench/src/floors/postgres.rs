@@ -11,7 +11,7 @@ use crate::contend::AsyncLock;
 
 const CLAIM: &str = include_str!("../../../latchwork/src/engines/postgres/sql/claim_free.sql");
 const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_free.sql");
-/// As in the engine's texts.rs.
+/// As in the engine's statements.rs.
 const NOW_EXPRESSION: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 const TTL: i64 = 30_000_000;
 

@@ -312,7 +312,7 @@ impl Side {
         )
     }
 
-    /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
+    /// Whether every cycle sends a request to a server: there the cost of recording each cycle does not matter.
     pub(crate) fn is_on_a_wire(self) -> bool {
         !self.requests().is_empty() || self.is_on_zookeeper() || self.is_uncounted()
     }
@@ -322,7 +322,7 @@ impl Side {
         match self {
             Self::BareMulti | Self::BareCurrent => &["set", "incr", "evalsha"],
             Self::BlpopMulti | Self::BlpopCurrent => &["blpop", "lpush"],
-            // They set the key by a command of its own, and look at it before they take what is not theirs.
+            // They set the key with a plain command, and their release script compares its value before it deletes it.
             Self::Rslock | Self::RslockQuick | Self::PyRedis => &["set", "evalsha"],
             Self::DistributedLock => &["set", "eval"],
             Self::PyRedisLock => &["set", "blpop", "evalsha"],

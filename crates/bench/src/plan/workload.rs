@@ -193,7 +193,8 @@ impl Workload {
         }
     }
 
-    /// Every floor on both runtimes, because the crate's connection differs between them too, not only Latchwork's core.
+    /// Every floor on both runtimes, because the crate's connection differs between them too, not only Latchwork's
+    /// core.
     fn on_redis(self) -> &'static [Side] {
         use Side::{BareCurrent, BareMulti, BlpopCurrent, BlpopMulti, RedisCurrent, RedisMulti};
         use Side::{PyRedis, PyRedisLock, Rslock, RslockQuick};

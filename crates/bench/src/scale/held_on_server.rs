@@ -67,7 +67,7 @@ fn run_in_child((locks, ttl): (u32, u64), held: &HeldOptions, server_load: &Serv
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// What is bounded, the bound, and whether it was kept.
+/// The name of each limited figure, its limit, and whether it was met.
 fn goals(limits: &[Limit], figures: &Figures) -> Vec<(&'static str, f64, bool)> {
     let met = |name, most| figures.get(name).is_some_and(|value| value <= most);
     limits.iter().map(|&(name, most)| (name, most, met(name, most))).collect()

@@ -18,8 +18,8 @@ pub(crate) struct Guardian {
     session: Option<OwnedFd>,
     mark: String,
     ttl: Duration,
-    /// The guardian and its predecessors. The first one leads the command's group and is reaped last, because its process
-    /// id must not be reused before.
+    /// The guardian and its predecessors. The first one leads the command's group and is reaped last, because its
+    /// process id must not be reused before.
     processes: Vec<Child>,
     socket: UnixStream,
     blocks_signals: Cell<bool>,

@@ -1,9 +1,9 @@
 //! The guardian: a small process that outlives a killed `latch` until it has ended the command.
 //!
 //! The guardian leads the command's process group. So the group's id is known before the command starts, and is not
-//! reused for another group later. The guardian keeps the engine's session alive and reads from a socket whose other end
-//! only `latch` has. When the socket is closed, `latch` is dead: the guardian kills the command's processes, and only
-//! then closes the session.
+//! reused for another group later. The guardian keeps the engine's session alive and reads from a socket whose other
+//! end only `latch` has. When the socket is closed, `latch` is dead: the guardian kills the command's processes, and
+//! only then closes the session.
 
 mod arguments;
 mod handle;

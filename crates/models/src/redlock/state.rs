@@ -126,8 +126,8 @@ impl State {
         self.clients.iter().filter(certain).count()
     }
 
-    /// The canonical state of all states that do not differ in effect: without late requests that change nothing, and with
-    /// masters and clients in a fixed order.
+    /// The canonical state of all states that do not differ in effect: without late requests that change nothing, and
+    /// with masters and clients in a fixed order.
     pub(super) fn canonical(mut self) -> Self {
         for master_state in &mut self.masters {
             for (client, channel) in master_state.channels.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! Unpacks a package of another Debian release, with all its dependencies, into a folder. The machine's own packages and
-//! package lists are not touched.
+//! Unpacks a package of another Debian release, with all its dependencies, into a folder. The machine's own packages
+//! and package lists are not touched.
 
 use std::fs;
 use std::io::{self, Read};
