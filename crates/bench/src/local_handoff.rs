@@ -77,8 +77,8 @@ impl HandoffState {
         Self { requesting, last, passes, over: AtomicBool::new(false) }
     }
 
-    fn set_requesting(&self, task: u64, asks: bool) {
-        self.requesting[task as usize].store(asks, Relaxed);
+    fn set_requesting(&self, task: u64, requesting: bool) {
+        self.requesting[task as usize].store(requesting, Relaxed);
     }
 
     async fn wait_for_waiter(&self, task: u64) {
@@ -93,10 +93,10 @@ impl HandoffState {
     /// Begins with the neighbour, which usually is the next waiter.
     fn has_waiter(&self, task: u64) -> bool {
         let (before, after) = self.requesting.split_at(task as usize + 1);
-        after.iter().chain(before).any(|asks| asks.load(Relaxed))
+        after.iter().chain(before).any(|requesting| requesting.load(Relaxed))
     }
 
-    /// Counts the turn of `task` if another had the one before; whether that was the last pass of a block.
+    /// Counts a pass if another task held the lock before. Returns whether that was the last pass of a block.
     fn ends_a_block(&self, task: u64) -> bool {
         if self.last.load(Relaxed) == task {
             return false;
@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn only_a_cycle_after_that_of_another_task_is_a_pass() {
         let state = HandoffState::new(2);
-        let ended = (0..BLOCK * 3).filter(|sample| state.ends_a_block(sample / 2 % 2)).count();
-        // Two turns each: half of them are passes, which makes one block and a half.
+        let ended = (0..BLOCK * 3).filter(|cycle| state.ends_a_block(cycle / 2 % 2)).count();
+        // Two cycles each: half of them are passes, which makes one block and a half.
         assert_eq!((ended, state.passes.load(Relaxed)), (1, BLOCK * 3 / 2));
     }
 
@@ -138,7 +138,7 @@ mod tests {
         let window = Window::new(Clock::boottime().now(), 20);
         let result = run(vec![lock.clone(), lock], window).await?;
         let passes = result.samples.len() as u64 * BLOCK;
-        // The last block is not full, and at the end each task may have one turn more.
+        // The last block is not full, and at the end each task may have one cycle more.
         assert!(passes > 0 && result.counted - passes < BLOCK + 2, "{passes} in {} turns", result.counted);
         Ok(())
     }

@@ -116,11 +116,11 @@ fn hand_overs(merged: &Merged) -> Vec<Metric> {
 fn passes(merged: &Merged, results: &[WorkerResult]) -> Vec<Metric> {
     let block = local_handoff::BLOCK as f64;
     let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
-    let samples: u64 = results.iter().map(|result| result.counted).sum();
+    let cycles: u64 = results.iter().map(|result| result.counted).sum();
     vec![
         Metric::median_of("ns/pass", percentile(&blocks, 50.0)),
         Metric::median_of("mean ns/pass", blocks.iter().sum::<f64>() / blocks.len() as f64),
-        Metric::median_of("turns/pass", samples as f64 / (merged.samples.len() as f64 * block)),
+        Metric::median_of("turns/pass", cycles as f64 / (merged.samples.len() as f64 * block)),
     ]
 }
 
