@@ -111,13 +111,13 @@ impl EngineServers {
         let etcd = self.etcd.as_ref().map(|server| format!("etcd://{}", server.address()));
         let zookeeper = self.zookeeper.as_ref();
         let zookeeper = zookeeper.map(|server| format!("zookeeper://{}", server.members()[0].address()));
-        let places: Vec<_> = self.masters.iter().map(|master| master.address().to_string()).collect();
-        let redlock = format!("redlock://{}?quarantine=off", places.join(","));
+        let addresses: Vec<_> = self.masters.iter().map(|master| master.address().to_string()).collect();
+        let redlock = format!("redlock://{}?quarantine=off", addresses.join(","));
         let postgres = self.postgres.as_ref().map(|server| server.url(server.address(), self.scheme));
         let memcached = self.memcached.as_ref().map(|server| format!("memcached://{}", server.address()));
         let mariadb = self.mariadb.as_ref().map(|server| server.url(server.address(), self.scheme));
         let databases = mariadb.or(postgres).or(memcached);
-        redis.or(databases).or((!places.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
+        redis.or(databases).or((!addresses.is_empty()).then_some(redlock)).or(etcd).or(zookeeper)
     }
 
     /// Deletes everything that the side before has left.

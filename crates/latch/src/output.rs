@@ -145,8 +145,8 @@ impl Output {
             waited_ms: millis(progress.waited),
             holder: progress.holder.as_deref(),
             held_for_ms: progress.held_for.map(millis),
-            place: progress.place.map(|(place, _)| place),
-            waiters: progress.place.map(|(_, waiters)| waiters),
+            place: progress.position.map(|(position, _)| position),
+            waiters: progress.position.map(|(_, waiters)| waiters),
             outage: progress.outage.as_ref().map(|outage| OutageEvent {
                 for_ms: millis(outage.lasts),
                 kind: outage.kind,

@@ -106,7 +106,7 @@ impl Prepared {
         packet.extend([0, 1, 0, 0, 0]);
         let is_ttl = |index: &&usize| **index == 2;
         let nulls = self.order.iter().enumerate().filter(|(_, index)| **index == 4);
-        packet.push(nulls.map(|(place, _)| 1_u8 << place).sum());
+        packet.push(nulls.map(|(index, _)| 1_u8 << index).sum());
         packet.push(1);
         let kinds = self.order.iter().map(|index| if is_ttl(&index) { [0x08, 0] } else { [0xfc, 0] });
         packet.extend(kinds.flatten());

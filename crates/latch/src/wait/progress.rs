@@ -27,7 +27,7 @@ pub(crate) struct WaitProgress<'a> {
     /// The number of claims ahead, holders included.
     pub(crate) ahead: Option<u32>,
     /// The position in the queue, from 1, and the length of the queue.
-    pub(crate) place: Option<(usize, usize)>,
+    pub(crate) position: Option<(usize, usize)>,
     pub(crate) outage: Option<Outage>,
     pub(crate) quarantine: Option<Quarantine>,
 }
@@ -69,7 +69,7 @@ impl<'a> WaitProgress<'a> {
             holders: 0,
             permits: None,
             ahead: None,
-            place: None,
+            position: None,
             outage: None,
             quarantine: None,
         }
@@ -107,23 +107,23 @@ impl<'a> WaitProgress<'a> {
         let shorter = without_middle(name.clone(), excess(&whole));
         let text = full(&shorter);
         let Some(holder) = holder.as_deref().filter(|_| excess(&text) > 0) else { return text };
-        let brief = |with_place: bool| {
+        let brief = |with_position: bool| {
             let shorter =
-                without_middle(name.clone(), excess(&line(&name, self.held_briefly(holder, with_place))));
+                without_middle(name.clone(), excess(&line(&name, self.held_briefly(holder, with_position))));
             let shorter_holder =
-                without_end(holder, excess(&line(&shorter, self.held_briefly(holder, with_place))));
-            line(&shorter, self.held_briefly(&shorter_holder, with_place))
+                without_end(holder, excess(&line(&shorter, self.held_briefly(holder, with_position))));
+            line(&shorter, self.held_briefly(&shorter_holder, with_position))
         };
         let text = brief(true);
         if excess(&text) == 0 { text } else { brief(false) }
     }
 
     /// The holder in fewer words.
-    fn held_briefly(&self, holder: &str, with_place: bool) -> String {
+    fn held_briefly(&self, holder: &str, with_position: bool) -> String {
         let held_for = self.held_for.map_or_else(String::new, |span| format!(" {}", rounded(span)));
-        let place = self.place.filter(|_| with_place);
-        let place = place.map_or_else(String::new, |(place, of)| format!(" ({place} of {of})"));
-        format!("held{held_for} by {holder}{place}")
+        let position = self.position.filter(|_| with_position);
+        let position = position.map_or_else(String::new, |(position, of)| format!(" ({position} of {of})"));
+        format!("held{held_for} by {holder}{position}")
     }
 
     /// The cause of the wait.
@@ -149,8 +149,8 @@ impl<'a> WaitProgress<'a> {
             Some(holder) => format!("{permits}held{held_for} by {holder}{more}"),
             None => format!("{permits}held{held_for}"),
         };
-        match (self.place, self.ahead) {
-            (Some((place, of)), _) => format!("number {place} of {of} in the queue; {held}"),
+        match (self.position, self.ahead) {
+            (Some((position, of)), _) => format!("number {position} of {of} in the queue; {held}"),
             (None, Some(ahead)) if ahead > 0 => format!("{ahead} ahead in the queue; {held}"),
             _ => held,
         }
@@ -180,7 +180,7 @@ mod tests {
         let mut progress = WaitProgress::new(name, Duration::from_secs(12));
         progress.holder = Some(holder.to_owned());
         progress.held_for = Some(Duration::from_secs(125));
-        progress.place = Some((1, 3));
+        progress.position = Some((1, 3));
         progress
     }
 

@@ -196,7 +196,7 @@ impl WaitReporter {
             progress.permits = holder.permits;
         }
         let index = lock.waiters.iter().position(|waiter| waiter.note == *own_note);
-        progress.place = index.map(|index| (index + 1, lock.waiters.len()));
+        progress.position = index.map(|index| (index + 1, lock.waiters.len()));
         progress
     }
 

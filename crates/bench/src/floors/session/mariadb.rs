@@ -10,12 +10,12 @@ use crate::args::WorkerJob;
 /// A connection, and the ids of its two statements.
 pub(super) async fn connect(job: &WorkerJob) -> Result<(BufReader<TcpStream>, [u32; 2])> {
     let (mut stream, mut numbers) = (mariadb::connect(job).await?, [0; 2]);
-    for (place, (text, values)) in
+    for (index, (text, values)) in
         [("SELECT GET_LOCK(?, ?)", 2), ("SELECT RELEASE_LOCK(?)", 1)].iter().enumerate()
     {
         send(&mut stream, 0, &[&[PREPARE], text.as_bytes()].concat()).await?;
         let reply = receive(&mut stream).await?;
-        numbers[place] = u32::from_le_bytes(reply.get(1..5).ok_or("too short an answer")?.try_into()?);
+        numbers[index] = u32::from_le_bytes(reply.get(1..5).ok_or("the reply is too short")?.try_into()?);
         // The definitions of its parameters and of its column, each followed by an EOF packet.
         for _ in 0..values + 3 {
             receive(&mut stream).await?;
