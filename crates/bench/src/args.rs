@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::Result;
-use crate::crowd::Part;
 use crate::plan::{Engine, Side, Workload};
+use crate::scale::Part;
 
 /// Measures Latchwork's locks against the raw floor, interleaved in one run.
 #[derive(Debug, Parser)]
@@ -14,94 +14,95 @@ use crate::plan::{Engine, Side, Workload};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// How often each side is measured
+    /// Number of measurements of each side
     #[arg(long, global = true, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// How long one side of one round takes
+    /// Duration of one measurement, in milliseconds
     #[arg(long, global = true, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..))]
     pub(crate) millis: u64,
-    /// Which engine
+    /// The engine
     #[arg(long, default_value = "sqlite")]
     pub(crate) engine: Engine,
-    /// Which workloads; all that apply to the engine if not given
+    /// The workloads [default: all that apply to the engine]
     #[arg(long, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
-    /// Which sides, as `--json` spells them; all if not given
+    /// The sides, with their names in `--json` [default: all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) side: Vec<Side>,
-    /// A python with python-redis-lock and redis-py, to measure these as well
+    /// A python with python-redis-lock and redis-py, which are then measured too
     #[arg(long)]
     pub(crate) python: Option<PathBuf>,
-    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure other session locks as well
+    /// The `sql-peers` binary, built with --release from crates/bench/sql-peers, to measure the session locks of others
+    /// too
     #[arg(long)]
     pub(crate) sql_peers: Option<PathBuf>,
-    /// Redis: time claims and releases apart in the server, by way of its slow log, which slows it down
+    /// Redis: time claims and releases separately in the server, with its slow log, which slows the server down
     #[arg(long)]
     pub(crate) split: bool,
-    /// Where databases and lock files go; the system's temporary folder if not given
+    /// The folder for databases and lock files [default: the system's temporary folder]
     #[arg(long, global = true)]
     pub(crate) dir: Option<PathBuf>,
-    /// One JSON object per line, for machines
+    /// Print one JSON object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Run everything on core 0 by way of `taskset`: ratios of latencies are steadier there
+    /// Run everything on core 0, with `taskset`: ratios of latencies are more stable there
     #[arg(long, global = true)]
     pub(crate) pin: bool,
-    /// Set by `--pin` in the process it starts
+    /// Set by `--pin` in the process that it starts
     #[arg(long, global = true, hide = true)]
     pub(crate) pinned: bool,
 }
 
 impl Args {
-    /// Whether this side was asked for.
+    /// Whether this side is selected.
     pub(crate) fn wants(&self, side: Side) -> bool {
         self.side.is_empty() || self.side.contains(&side)
     }
 }
 
-/// What to do instead of the workloads.
+/// A measurement other than the workloads.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start-up: `latch run x -- true` against `flock FILE true`
-    Startup(Startup),
+    Startup(StartupOptions),
     /// Passes of one lock between tasks of one client, against `tokio::sync::Mutex`
     Pass,
-    /// Many held locks, then many waiting tasks: what each costs
-    Crowd(Crowd),
-    /// Many held locks on a server: what their renewal costs this process and the server, and whether any comes late
-    Held(Held),
-    /// Requests that redis gets for one acquisition of a contended lock
+    /// The cost of many held locks, then of many waiting tasks
+    Crowd(ScaleOptions),
+    /// Many held locks on a server: what their renewals cost this process and the server, and whether any is late
+    Held(HeldOptions),
+    /// The requests to redis for one acquisition of a contended lock
     Requests,
-    /// What telemetry costs while nobody listens: this binary against one built without it
-    Telemetry(Telemetry),
+    /// The cost of telemetry without a subscriber: this binary against one built without telemetry
+    Telemetry(TelemetryOptions),
     #[command(hide = true)]
-    Worker(Job),
-    /// One process of a crowd whose requests are counted
+    Worker(WorkerJob),
+    /// One process of a workload whose requests are counted
     #[command(hide = true)]
     Turns { crowd: Vec<String> },
-    /// What this binary was built with
+    /// The features that this binary was built with
     #[command(hide = true)]
     Features,
 }
 
-/// What to start, and how often.
+/// The options of `bench startup`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Startup {
+pub(crate) struct StartupOptions {
     /// The `latch` binary, built with --release
     #[arg(long)]
     pub(crate) latch: PathBuf,
-    /// How often each is started
+    /// Number of starts of each
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
 }
 
-/// How large a crowd, and for how long.
+/// The options of `bench crowd`.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Crowd {
-    /// How many locks are held, and how many tasks wait
+pub(crate) struct ScaleOptions {
+    /// Number of held locks, and number of waiting tasks
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) locks: u32,
-    /// How long the held locks are watched while they are only renewed
+    /// How long the held locks are observed while they are only renewed, in seconds
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
     /// Set in the child process of that part
@@ -109,19 +110,19 @@ pub(crate) struct Crowd {
     pub(crate) part: Option<Part>,
 }
 
-/// How many locks are held on a server; without a number, those that goals are set for.
+/// The options of `bench held`. Without a number of locks, the cases with goals are run.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Held {
-    /// On redis, etcd or zookeeper
+pub(crate) struct HeldOptions {
+    /// The engine: redis, etcd or zookeeper
     #[arg(long, default_value = "redis")]
     pub(crate) engine: Engine,
-    /// How many locks
+    /// Number of locks
     #[arg(long, requires = "ttl", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) locks: Option<u32>,
     /// Their ttl in seconds
     #[arg(long, requires = "locks", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) ttl: Option<u64>,
-    /// How long they are watched while they are only renewed
+    /// How long they are observed while they are only renewed, in seconds
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
     /// Set in the child process
@@ -129,36 +130,36 @@ pub(crate) struct Held {
     pub(crate) url: Option<String>,
 }
 
-/// The other binary.
+/// The options of `bench telemetry`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Telemetry {
+pub(crate) struct TelemetryOptions {
     /// A `bench` that was built with --no-default-features
     #[arg(long)]
     pub(crate) without: PathBuf,
 }
 
-/// What one child process is to do.
+/// The job of one child process.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Job {
+pub(crate) struct WorkerJob {
     #[arg(long)]
     pub(crate) workload: Workload,
     #[arg(long)]
     pub(crate) side: Side,
-    /// Which of the workload's processes this is
+    /// The index of this process in the workload
     #[arg(long)]
     pub(crate) index: u32,
-    /// Where this side's files of this round are
+    /// The folder for the files of this measurement
     #[arg(long)]
     pub(crate) folder: PathBuf,
-    /// How long to measure
+    /// Duration of the measurement
     #[arg(long)]
     pub(crate) millis: u64,
-    /// The server, for sides that have one
+    /// The URL of the server, for sides that have one
     #[arg(long)]
     pub(crate) url: Option<String>,
 }
 
-impl Job {
+impl WorkerJob {
     /// # Errors
     /// If this side has no server.
     pub(crate) fn url(&self) -> Result<&str> {

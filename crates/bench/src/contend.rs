@@ -1,31 +1,31 @@
-//! The loops that every side runs: one for locks that are awaited, one for locks that block the thread.
+//! The measured loops of every side: one for async locks, one for locks that block the thread.
 //!
-//! Both note the same times at the same places, so that sides differ in their locks alone.
+//! Both read the clock at the same points, so that sides differ in their locks alone.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::Result;
-use crate::turn::{Tally, Turn};
+use crate::sample::{Sample, WorkerResult};
 use crate::window::Window;
 
-/// Turns between two looks at the clock where only their number counts: looking costs as much as a free mutex.
-const UNTIMED: u64 = 64;
-/// Room for so many turns, lest a growing log stop the clock's subject.
-const EXPECTED_TURNS: usize = 1 << 16;
+/// Cycles between two reads of the clock where only their number counts: a read costs as much as a free mutex.
+const CYCLES_PER_CLOCK_READ: u64 = 64;
+/// The reserved capacity: growing the vector would interrupt the measured loop.
+const EXPECTED_SAMPLES: usize = 1 << 16;
 
-/// How a task goes through its turns.
+/// The pacing of a task's cycles.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// How long a turn lasts; `None`: no longer than it must.
+pub(crate) struct Pacing {
+    /// How long the lock is held; `None`: as short as possible.
     pub(crate) hold: Option<Duration>,
     /// How long a task sleeps after its release. Blocks the thread, because tokio's timers tick in milliseconds.
     pub(crate) pause: Option<Duration>,
-    /// Reads the clock once in a turn instead of twice: a wait then counts from the turn before.
-    pub(crate) thrifty: bool,
+    /// Reads the clock once in a cycle instead of twice: a wait then counts from the cycle before.
+    pub(crate) reads_clock_once: bool,
 }
 
-/// A lock that is awaited.
+/// An async lock.
 pub(crate) trait AsyncLock: Send + Sync + 'static {
     type Guard: Send;
     fn acquire(&self) -> impl Future<Output = Result<Self::Guard>> + Send;
@@ -36,22 +36,23 @@ pub(crate) trait AsyncLock: Send + Sync + 'static {
 pub(crate) trait BlockingLock {
     fn acquire(&mut self) -> Result<()>;
     fn release(&mut self) -> Result<()>;
-    /// What belongs to the next release and not to this acquire, done after the time was taken.
+    /// Work that belongs to the next release and not to this acquire. Called after the time was taken.
     fn prepare_release(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Takes turns until the window closes, noting each. The last turn may lie past the end: it tells how long was waited.
+/// Acquires and releases until the window closes, and records each cycle. The last cycle may lie past the end: it shows
+/// the length of the last wait.
 pub(crate) async fn contend<L: AsyncLock>(
     lock: L,
     task: u64,
     window: Window,
-    pace: Pace,
-) -> Result<Vec<Turn>> {
-    let mut turns = Vec::with_capacity(EXPECTED_TURNS);
-    // From the window's start: a task that others keep from running waits too.
-    let mut asked = 0;
+    pace: Pacing,
+) -> Result<Vec<Sample>> {
+    let mut samples = Vec::with_capacity(EXPECTED_SAMPLES);
+    // From the window's start: a task that the scheduler delays waits too.
+    let mut requested = 0;
     loop {
         let guard = lock.acquire().await?;
         let acquired = window.now();
@@ -61,24 +62,24 @@ pub(crate) async fn contend<L: AsyncLock>(
             released = window.now();
         }
         lock.release(guard).await?;
-        turns.push(Turn { task, asked, acquired, released });
+        samples.push(Sample { task, requested, acquired, released });
         if acquired >= window.length {
-            return Ok(turns);
+            return Ok(samples);
         }
         pace.pause.into_iter().for_each(std::thread::sleep);
-        asked = if pace.thrifty { acquired } else { window.now() };
+        requested = if pace.reads_clock_once { acquired } else { window.now() };
     }
 }
 
-/// As [`contend`], on a thread.
+/// As [`contend`], for a blocking lock.
 pub(crate) fn contend_blocking(
     lock: &mut impl BlockingLock,
     task: impl Fn(usize) -> u64,
     window: Window,
-    pace: Pace,
-) -> Result<Vec<Turn>> {
-    let mut turns = Vec::with_capacity(EXPECTED_TURNS);
-    let mut asked = 0;
+    pace: Pacing,
+) -> Result<Vec<Sample>> {
+    let mut samples = Vec::with_capacity(EXPECTED_SAMPLES);
+    let mut requested = 0;
     loop {
         lock.acquire()?;
         let acquired = window.now();
@@ -89,43 +90,43 @@ pub(crate) fn contend_blocking(
             released = window.now();
         }
         lock.release()?;
-        turns.push(Turn { task: task(turns.len()), asked, acquired, released });
+        samples.push(Sample { task: task(samples.len()), requested, acquired, released });
         if acquired >= window.length {
-            return Ok(turns);
+            return Ok(samples);
         }
         pace.pause.into_iter().for_each(std::thread::sleep);
-        asked = window.now();
+        requested = window.now();
     }
 }
 
-/// Counts turns until the window closes, without noting them.
-pub(crate) async fn count<L: AsyncLock>(lock: L, window: Window) -> Result<Tally> {
+/// Counts cycles until the window closes, without recording them.
+pub(crate) async fn count<L: AsyncLock>(lock: L, window: Window) -> Result<WorkerResult> {
     let (start, mut counted) = (window.now(), 0);
     loop {
-        for _ in 0..UNTIMED {
+        for _ in 0..CYCLES_PER_CLOCK_READ {
             let guard = lock.acquire().await?;
             lock.release(guard).await?;
         }
-        counted += UNTIMED;
+        counted += CYCLES_PER_CLOCK_READ;
         let now = window.now();
         if now >= window.length {
-            return Ok(Tally { counted, nanos: now - start, turns: Vec::new() });
+            return Ok(WorkerResult { counted, nanos: now - start, samples: Vec::new() });
         }
     }
 }
 
-/// As [`count`], on a thread.
-pub(crate) fn count_blocking(lock: &mut impl BlockingLock, window: Window) -> Result<Tally> {
+/// As [`count`], for a blocking lock.
+pub(crate) fn count_blocking(lock: &mut impl BlockingLock, window: Window) -> Result<WorkerResult> {
     let (start, mut counted) = (window.now(), 0);
     loop {
-        for _ in 0..UNTIMED {
+        for _ in 0..CYCLES_PER_CLOCK_READ {
             lock.acquire()?;
             lock.release()?;
         }
-        counted += UNTIMED;
+        counted += CYCLES_PER_CLOCK_READ;
         let now = window.now();
         if now >= window.length {
-            return Ok(Tally { counted, nanos: now - start, turns: Vec::new() });
+            return Ok(WorkerResult { counted, nanos: now - start, samples: Vec::new() });
         }
     }
 }

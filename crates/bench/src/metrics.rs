@@ -1,73 +1,73 @@
-//! From the turns of all processes to the figures of one side in one round.
+//! Computes the figures of one side in one round from the samples of all processes.
 
 use std::time::Duration;
 
-use crate::passing;
+use crate::local_handoff;
 use crate::plan::Workload;
+use crate::sample::{Sample, WorkerResult};
 use crate::stats::{jain, percentile};
-use crate::turn::{Tally, Turn};
 
-/// As in the library's defaults.rs; a test holds the two together.
+/// As in the library's defaults.rs; a test compares the two.
 const PASS_FOR: Duration = Duration::from_millis(5);
 
-/// How the figures of several rounds become one.
+/// How the figures of several rounds are combined to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fold {
+pub(crate) enum Aggregation {
     Median,
-    /// The worst of what should be little stays.
-    Most,
-    /// The worst of what should be much stays.
-    Least,
+    /// The worst value of a figure that should be small.
+    Max,
+    /// The worst value of a figure that should be large.
+    Min,
 }
 
 /// One figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
-    pub(crate) fold: Fold,
+    pub(crate) aggregation: Aggregation,
     pub(crate) value: f64,
 }
 
 impl Metric {
     pub(crate) fn median_of(name: &'static str, value: f64) -> Self {
-        Self { name, fold: Fold::Median, value }
+        Self { name, aggregation: Aggregation::Median, value }
     }
 
-    fn most_of(name: &'static str, value: f64) -> Self {
-        Self { name, fold: Fold::Most, value }
+    fn max_of(name: &'static str, value: f64) -> Self {
+        Self { name, aggregation: Aggregation::Max, value }
     }
 }
 
-/// The figures of one side in one round; the first is the one that ratios are made of.
-pub(crate) fn measure(workload: Workload, tallies: &[Tally], length: u64) -> Vec<Metric> {
+/// The figures of one side in one round. Ratios are computed from the first one.
+pub(crate) fn measure(workload: Workload, results: &[WorkerResult], length: u64) -> Vec<Metric> {
     match workload {
-        Workload::Free if tallies.iter().any(|tally| !tally.turns.is_empty()) => {
-            pairs(&Merged::new(workload, tallies, length))
+        Workload::Free if results.iter().any(|result| !result.samples.is_empty()) => {
+            pairs(&Merged::new(workload, results, length))
         }
         Workload::Free => {
-            let rates = tallies.iter().map(|tally| tally.counted as f64 * 1e9 / tally.nanos as f64);
+            let rates = results.iter().map(|result| result.counted as f64 * 1e9 / result.nanos as f64);
             vec![Metric::median_of("pairs/s", rates.sum())]
         }
-        Workload::Pair | Workload::Ring => passes(&Merged::new(workload, tallies, length), tallies),
-        Workload::HandOver => hand_overs(&Merged::new(workload, tallies, length)),
-        _ => contended(workload, &Merged::new(workload, tallies, length)),
+        Workload::Pair | Workload::Ring => passes(&Merged::new(workload, results, length), results),
+        Workload::HandOver => hand_overs(&Merged::new(workload, results, length)),
+        _ => contended(workload, &Merged::new(workload, results, length)),
     }
 }
 
-/// One task, turn after turn: a pair lasts until it asks again.
+/// One task: a pair lasts until the next request.
 fn pairs(merged: &Merged) -> Vec<Metric> {
-    let micros = |span: fn(&Turn, &Turn) -> u64| -> Vec<_> {
-        merged.turns.windows(2).map(|pair| span(&pair[0], &pair[1]) as f64 / 1e3).collect()
+    let micros = |span: fn(&Sample, &Sample) -> u64| -> Vec<_> {
+        merged.samples.windows(2).map(|pair| span(&pair[0], &pair[1]) as f64 / 1e3).collect()
     };
-    let both = micros(|turn, next| next.asked - turn.asked);
-    let acquires = micros(|turn, _| turn.acquired - turn.asked);
-    let releases = micros(|turn, next| next.asked - turn.released);
+    let both = micros(|sample, next| next.requested - sample.requested);
+    let acquires = micros(|sample, _| sample.acquired - sample.requested);
+    let releases = micros(|sample, next| next.requested - sample.released);
     vec![
         Metric::median_of("p50 us", percentile(&both, 50.0)),
         Metric::median_of("p99 us", percentile(&both, 99.0)),
         Metric::median_of("acquire p50", percentile(&acquires, 50.0)),
         Metric::median_of("release p50", percentile(&releases, 50.0)),
-        Metric::median_of("pairs/s", merged.per_second(merged.turns.len())),
+        Metric::median_of("pairs/s", merged.per_second(merged.samples.len())),
     ]
 }
 
@@ -80,52 +80,53 @@ fn contended(workload: Workload, merged: &Merged) -> Vec<Metric> {
     if workload.is_shared() {
         metrics.push(Metric::median_of(
             "process changes/s",
-            merged.per_second(merged.changes(|turn| merged.process(turn))),
+            merged.per_second(merged.changes(|sample| merged.process(sample))),
         ));
     }
-    metrics.push(Metric::median_of("pairs/s", merged.per_second(merged.turns.len())));
-    metrics.push(Metric::most_of("max wait ms", merged.longest_wait as f64 / 1e6));
+    metrics.push(Metric::median_of("pairs/s", merged.per_second(merged.samples.len())));
+    metrics.push(Metric::max_of("max wait ms", merged.longest_wait as f64 / 1e6));
     if workload.is_shared() {
         metrics.push(Metric::median_of("goal: at most", merged.wait_goal()));
     }
     metrics.push(Metric::median_of("Jain/task", jain(&merged.shares(merged.tasks, |turn| turn.task))));
     if workload.is_shared() {
-        let shares = merged.shares(merged.processes, |turn| merged.process(turn));
+        let shares = merged.shares(merged.processes, |sample| merged.process(sample));
         metrics.push(Metric::median_of("Jain/process", jain(&shares)));
         let fewest = shares.iter().min().copied().unwrap_or_default();
-        metrics.push(Metric { name: "fewest/process", fold: Fold::Least, value: fewest as f64 });
+        metrics.push(Metric { name: "fewest/process", aggregation: Aggregation::Min, value: fewest as f64 });
     }
     metrics
 }
 
 fn hand_overs(merged: &Merged) -> Vec<Metric> {
     let micros = merged.hand_overs();
-    let stayed = merged.turns.len().saturating_sub(1 + merged.changes(|turn| turn.task));
+    let stayed = merged.samples.len().saturating_sub(1 + merged.changes(|sample| sample.task));
     vec![
         Metric::median_of("p50 us", percentile(&micros, 50.0)),
         Metric::median_of("p99 us", percentile(&micros, 99.0)),
         Metric::median_of("mean us", micros.iter().sum::<f64>() / micros.len() as f64),
-        Metric::most_of("max us", percentile(&micros, 100.0)),
+        Metric::max_of("max us", percentile(&micros, 100.0)),
         Metric::median_of("hand-overs", micros.len() as f64),
         Metric::median_of("kept by owner", stayed as f64),
     ]
 }
 
-/// The median of the blocks is the pass alone; the mean has the engine's part in it, once in 256 turns.
-fn passes(merged: &Merged, tallies: &[Tally]) -> Vec<Metric> {
-    let block = passing::BLOCK as f64;
+/// The median of the blocks is that of the pass alone. The mean includes the engine, which takes part once in 256
+/// cycles.
+fn passes(merged: &Merged, results: &[WorkerResult]) -> Vec<Metric> {
+    let block = local_handoff::BLOCK as f64;
     let blocks: Vec<_> = merged.gaps().map(|nanos| nanos as f64 / block).collect();
-    let turns: u64 = tallies.iter().map(|tally| tally.counted).sum();
+    let cycles: u64 = results.iter().map(|result| result.counted).sum();
     vec![
         Metric::median_of("ns/pass", percentile(&blocks, 50.0)),
         Metric::median_of("mean ns/pass", blocks.iter().sum::<f64>() / blocks.len() as f64),
-        Metric::median_of("turns/pass", turns as f64 / (merged.turns.len() as f64 * block)),
+        Metric::median_of("turns/pass", cycles as f64 / (merged.samples.len() as f64 * block)),
     ]
 }
 
-/// The turns of all processes within the window, in the order in which the lock went round.
+/// The samples of all processes within the window, in the order of their acquisitions.
 struct Merged {
-    turns: Vec<Turn>,
+    samples: Vec<Sample>,
     tasks: u64,
     processes: u64,
     longest_wait: u64,
@@ -133,55 +134,58 @@ struct Merged {
 }
 
 impl Merged {
-    fn new(workload: Workload, tallies: &[Tally], length: u64) -> Self {
+    fn new(workload: Workload, results: &[WorkerResult], length: u64) -> Self {
         let (tasks, processes) = (u64::from(workload.tasks()), u64::from(workload.processes()));
-        let mut turns = Vec::new();
-        for (process, tally) in tallies.iter().enumerate() {
+        let mut samples = Vec::new();
+        for (process, result) in results.iter().enumerate() {
             let first = process as u64 * tasks;
-            turns.extend(tally.turns.iter().map(|turn| Turn { task: first + turn.task, ..*turn }));
+            samples
+                .extend(result.samples.iter().map(|sample| Sample { task: first + sample.task, ..*sample }));
         }
-        turns.sort_unstable_by_key(|turn| turn.acquired);
-        // Who still waited at the end waited at least until then: without it, the starved would not show.
-        let waits = turns.iter().map(|turn| turn.acquired.min(length).saturating_sub(turn.asked));
+        samples.sort_unstable_by_key(|sample| sample.acquired);
+        // A task that still waited at the end has waited at least until then: otherwise starvation would not show.
+        let waits = samples.iter().map(|sample| sample.acquired.min(length).saturating_sub(sample.requested));
         let longest_wait = waits.max().unwrap_or_default();
-        turns.retain(|turn| turn.acquired < length);
-        Self { turns, tasks: tasks * processes, processes, longest_wait, length }
+        samples.retain(|sample| sample.acquired < length);
+        Self { samples, tasks: tasks * processes, processes, longest_wait, length }
     }
 
     fn per_second(&self, count: usize) -> f64 {
         count as f64 * 1e9 / self.length as f64
     }
 
-    fn process(&self, turn: &Turn) -> u64 {
-        turn.task / (self.tasks / self.processes)
+    fn process(&self, sample: &Sample) -> u64 {
+        sample.task / (self.tasks / self.processes)
     }
 
-    fn changes(&self, owner: impl Fn(&Turn) -> u64) -> usize {
-        self.turns.windows(2).filter(|pair| owner(&pair[0]) != owner(&pair[1])).count()
+    fn changes(&self, owner: impl Fn(&Sample) -> u64) -> usize {
+        self.samples.windows(2).filter(|pair| owner(&pair[0]) != owner(&pair[1])).count()
     }
 
-    /// Nanoseconds from each noted turn to the next.
+    /// Nanoseconds from each sample to the next.
     fn gaps(&self) -> impl Iterator<Item = u64> {
-        self.turns.windows(2).map(|pair| pair[1].acquired - pair[0].acquired)
+        self.samples.windows(2).map(|pair| pair[1].acquired - pair[0].acquired)
     }
 
-    /// Milliseconds that nobody should wait longer than: four rounds of every process keeping the lock to the full.
+    /// The longest acceptable wait in milliseconds: four rounds in which every process keeps the lock as long as it
+    /// may.
     fn wait_goal(&self) -> f64 {
-        let holds: Vec<_> = self.turns.iter().map(|turn| (turn.released - turn.acquired) as f64).collect();
+        let holds: Vec<_> =
+            self.samples.iter().map(|sample| (sample.released - sample.acquired) as f64).collect();
         let hold = if holds.is_empty() { 0.0 } else { percentile(&holds, 50.0) };
         4.0 * self.processes as f64 * (PASS_FOR.as_secs_f64() * 1e3 + hold / 1e6)
     }
 
-    fn shares(&self, of: u64, owner: impl Fn(&Turn) -> u64) -> Vec<u64> {
+    fn shares(&self, of: u64, owner: impl Fn(&Sample) -> u64) -> Vec<u64> {
         let mut shares = vec![0; of as usize];
-        self.turns.iter().for_each(|turn| shares[owner(turn) as usize] += 1);
+        self.samples.iter().for_each(|sample| shares[owner(sample) as usize] += 1);
         shares
     }
 
-    /// Microseconds from a release to the other's acquire, where the other already waited.
+    /// Microseconds from a release to another task's acquisition, if that task was already waiting.
     fn hand_overs(&self) -> Vec<f64> {
-        let waited = |from: &Turn, to: &Turn| from.task != to.task && to.asked < from.released;
-        self.turns
+        let waited = |from: &Sample, to: &Sample| from.task != to.task && to.requested < from.released;
+        self.samples
             .windows(2)
             .filter(|pair| waited(&pair[0], &pair[1]))
             .map(|pair| pair[1].acquired.saturating_sub(pair[0].released) as f64 / 1e3)
@@ -193,62 +197,62 @@ impl Merged {
 mod tests {
     use super::*;
 
-    fn turn(task: u64, asked: u64, acquired: u64, released: u64) -> Turn {
-        Turn { task, asked, acquired, released }
+    fn sample(task: u64, requested: u64, acquired: u64, released: u64) -> Sample {
+        Sample { task, requested, acquired, released }
     }
 
     #[test]
-    fn turns_of_processes_are_put_in_order_before_changes_are_counted() {
-        let first = Tally::of(vec![turn(0, 0, 10, 10), turn(0, 0, 30, 30)]);
-        let second = Tally::of(vec![turn(0, 0, 20, 20), turn(3, 0, 40, 40)]);
+    fn samples_of_processes_are_sorted_before_changes_are_counted() {
+        let first = WorkerResult::of(vec![sample(0, 0, 10, 10), sample(0, 0, 30, 30)]);
+        let second = WorkerResult::of(vec![sample(0, 0, 20, 20), sample(3, 0, 40, 40)]);
         let merged = Merged::new(Workload::Processes, &[first, second], 1_000);
-        assert_eq!(merged.changes(|turn| turn.task), 3);
-        assert_eq!(merged.changes(|turn| merged.process(turn)), 3);
-        assert_eq!(merged.shares(4, |turn| merged.process(turn)), [2, 2, 0, 0]);
-        assert_eq!(merged.shares(16, |turn| turn.task).len(), 16);
+        assert_eq!(merged.changes(|sample| sample.task), 3);
+        assert_eq!(merged.changes(|sample| merged.process(sample)), 3);
+        assert_eq!(merged.shares(4, |sample| merged.process(sample)), [2, 2, 0, 0]);
+        assert_eq!(merged.shares(16, |sample| sample.task).len(), 16);
     }
 
     #[test]
-    fn the_goal_of_waits_counts_on_the_librarys_pass_for_and_on_what_is_held() {
+    fn the_goal_of_waits_depends_on_the_librarys_pass_for_and_on_the_hold_time() {
         let defaults = include_str!("../../latchwork/src/core/defaults.rs");
         assert!(
             defaults.contains("PASS_FOR: Duration = Duration::from_millis(5);"),
             "set PASS_FOR as it is there"
         );
-        let tally = |hold: u64| [Tally::of(vec![turn(0, 0, 10, 10 + hold)])];
-        let goal = |hold| Merged::new(Workload::Processes, &tally(hold), 1_000_000_000).wait_goal();
+        let result = |hold: u64| [WorkerResult::of(vec![sample(0, 0, 10, 10 + hold)])];
+        let goal = |hold| Merged::new(Workload::Processes, &result(hold), 1_000_000_000).wait_goal();
         assert_eq!((goal(0), goal(2_000_000)), (80.0, 112.0));
     }
 
     #[test]
-    fn a_process_that_was_never_served_shows() {
-        let tallies =
-            [0, 1, 2, 3].map(|process| Tally::of((0..process).map(|at| turn(0, 0, at, at)).collect()));
-        let metrics = measure(Workload::Processes, &tallies, 1_000);
+    fn a_process_without_a_grant_shows_in_the_figures() {
+        let results = [0, 1, 2, 3]
+            .map(|process| WorkerResult::of((0..process).map(|at| sample(0, 0, at, at)).collect()));
+        let metrics = measure(Workload::Processes, &results, 1_000);
         let fewest = metrics.iter().find(|metric| metric.name == "fewest/process").expect("it is there");
-        assert_eq!((fewest.value, fewest.fold), (0.0, Fold::Least));
+        assert_eq!((fewest.value, fewest.aggregation), (0.0, Aggregation::Min));
     }
 
     #[test]
-    fn one_slow_block_moves_the_mean_of_passes_and_not_their_median() {
-        let noted = [0, 3_200, 6_400, 9_600, 22_400].map(|at| turn(0, 0, at, at));
-        let tally = Tally { counted: 320, nanos: 0, turns: noted.to_vec() };
+    fn one_slow_block_changes_the_mean_of_passes_and_not_their_median() {
+        let noted = [0, 3_200, 6_400, 9_600, 22_400].map(|at| sample(0, 0, at, at));
+        let result = WorkerResult { counted: 320, nanos: 0, samples: noted.to_vec() };
         let values: Vec<_> =
-            measure(Workload::Pair, &[tally], 1_000_000).iter().map(|metric| metric.value).collect();
+            measure(Workload::Pair, &[result], 1_000_000).iter().map(|metric| metric.value).collect();
         assert_eq!(values, [100.0, 175.0, 2.0]);
     }
 
     #[test]
-    fn who_starves_until_the_end_sets_the_longest_wait() {
-        let tally = Tally::of(vec![turn(0, 5, 10, 10), turn(1, 100, 5_000, 5_000)]);
-        let merged = Merged::new(Workload::Contended, &[tally], 1_000);
-        assert_eq!((merged.longest_wait, merged.turns.len()), (900, 1));
+    fn a_task_that_starves_until_the_end_has_the_longest_wait() {
+        let result = WorkerResult::of(vec![sample(0, 5, 10, 10), sample(1, 100, 5_000, 5_000)]);
+        let merged = Merged::new(Workload::Contended, &[result], 1_000);
+        assert_eq!((merged.longest_wait, merged.samples.len()), (900, 1));
     }
 
     #[test]
-    fn only_who_waited_before_the_release_was_handed_the_lock() {
-        let first = Tally::of(vec![turn(0, 0, 0, 1_000), turn(0, 1_100, 4_500, 5_000)]);
-        let second = Tally::of(vec![turn(0, 0, 3_000, 4_000), turn(0, 6_000, 7_000, 8_000)]);
+    fn only_a_task_that_waited_before_the_release_counts_as_a_hand_over() {
+        let first = WorkerResult::of(vec![sample(0, 0, 0, 1_000), sample(0, 1_100, 4_500, 5_000)]);
+        let second = WorkerResult::of(vec![sample(0, 0, 3_000, 4_000), sample(0, 6_000, 7_000, 8_000)]);
         let merged = Merged::new(Workload::HandOver, &[first, second], 1_000_000);
         assert_eq!(merged.hand_overs(), [2.0, 0.5]);
     }

@@ -1,4 +1,4 @@
-//! One core for everything, if asked: the same binary varies severalfold in latency when it moves between cores.
+//! `--pin`: one core for everything. The latency of the same binary varies severalfold when it moves between cores.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::Result;
 
-/// Where the run runs.
+/// The cores of the run.
 pub(crate) enum Pinning {
     CoreZero,
     Free { cores: usize },
@@ -28,8 +28,8 @@ impl fmt::Display for Pinning {
     }
 }
 
-/// Does what `--pin` asks: replaces this process by itself under `taskset`, which children inherit.
-pub(crate) fn settle(pin: bool, pinned: bool) -> Result<Pinning> {
+/// Applies `--pin`: replaces this process by itself under `taskset`, whose mask children inherit.
+pub(crate) fn apply(pin: bool, pinned: bool) -> Result<Pinning> {
     if pinned {
         return Ok(Pinning::CoreZero);
     }
@@ -41,7 +41,7 @@ pub(crate) fn settle(pin: bool, pinned: bool) -> Result<Pinning> {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error.into());
         }
-        eprintln!("bench: there is no taskset here (package util-linux), so nothing is pinned");
+        eprintln!("bench: --pin has no effect: taskset is missing (package util-linux)");
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Pinning::Free { cores })

@@ -1,12 +1,12 @@
-//! The figures, as a table for people or as lines of JSON for machines.
+//! Prints the figures as a table or as lines of JSON.
 
-use crate::metrics::{Fold, Metric};
+use crate::metrics::{Aggregation, Metric};
 use crate::pin::Pinning;
-use crate::plan::{Bound, Goal, Side, What, Workload, spelled};
+use crate::plan::{Bound, Goal, Quantity, Side, Workload, spelled};
 use crate::rounds::Series;
 use crate::stats::median;
 
-/// How the run was made.
+/// The settings of the run.
 pub(crate) struct Settings<'a> {
     pub(crate) engine: String,
     pub(crate) rounds: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) pinning: &'a Pinning,
 }
 
-/// One side divided by another, round by round.
+/// The ratio of one side to another, over the rounds.
 pub(crate) struct Ratio {
     pub(crate) median: f64,
     pub(crate) least: f64,
@@ -32,7 +32,7 @@ pub(crate) fn headline(settings: &Settings<'_>) -> String {
 pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> String {
     let mut text = format!("\n{} {}\n", workload.code(), workload.title());
     if series.is_empty() {
-        return text + "  no side of those asked for\n";
+        return text + "  none of the sides of --side\n";
     }
     let names = series.first().map(|series| column_names(series)).unwrap_or_default();
     text += &format!("  {:28}", "");
@@ -51,7 +51,7 @@ pub(crate) fn table(workload: Workload, series: &[Series], goals: &[Goal]) -> St
         }
         text += "\n";
     }
-    for Reached { side, what, value, bound, met } in reached(series, goals) {
+    for GoalResult { side, what, value, bound, met } in goal_results(series, goals) {
         let (value, word) = (figure(value), if met { "met" } else { "MISSED" });
         text += &format!("  goal: {}: {what} {value}, {bound}: {word}\n", spelled(side));
     }
@@ -82,7 +82,7 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
             settings.pinning.is_pinned(),
         );
     }
-    for Reached { side, what, value, bound, met } in reached(series, goals) {
+    for GoalResult { side, what, value, bound, met } in goal_results(series, goals) {
         text += &format!(
             "{{\"workload\":\"{}\",\"engine\":\"{}\",\"side\":\"{}\",\"goal\":\"{what}, {bound}\",\"value\":{},\"met\":{met}}}\n",
             workload.code(),
@@ -94,8 +94,8 @@ pub(crate) fn json(settings: &Settings<'_>, workload: Workload, series: &[Series
     text
 }
 
-/// A goal, and how far it was reached.
-struct Reached {
+/// A goal, and whether it was met.
+struct GoalResult {
     side: Side,
     what: String,
     value: f64,
@@ -103,21 +103,21 @@ struct Reached {
     met: bool,
 }
 
-/// Goals of sides that were left out are left out too.
-fn reached(series: &[Series], goals: &[Goal]) -> Vec<Reached> {
-    goals.iter().filter_map(|goal| reach(series, goal)).collect()
+/// The results of the goals, without those of sides that were left out.
+fn goal_results(series: &[Series], goals: &[Goal]) -> Vec<GoalResult> {
+    goals.iter().filter_map(|goal| goal_result(series, goal)).collect()
 }
 
-fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
+fn goal_result(series: &[Series], goal: &Goal) -> Option<GoalResult> {
     let one = series.iter().find(|series| series.side == goal.side)?;
     let (what, value) = match goal.what {
-        What::Ratio(floor) => (format!("ratio to {}", spelled(floor)), ratio(one, floor, series)?.median),
-        What::RatioOf(name, floor) => {
+        Quantity::Ratio(floor) => (format!("ratio to {}", spelled(floor)), ratio(one, floor, series)?.median),
+        Quantity::RatioOf(name, floor) => {
             let column = column_names(one).iter().position(|column| *column == name)?;
             let what = format!("{name}, ratio to {}", spelled(floor));
             (what, ratio_of(one, floor, series, column)?.median)
         }
-        What::Figure(name) => (name.to_owned(), named(one, name)?),
+        Quantity::Figure(name) => (name.to_owned(), named(one, name)?),
     };
     let (word, limit) = match goal.bound {
         Bound::Most(limit) => ("at most", limit),
@@ -125,10 +125,10 @@ fn reach(series: &[Series], goal: &Goal) -> Option<Reached> {
         Bound::MostFigure(name) => ("at most", named(one, name)?),
     };
     let met = if word == "at least" { value >= limit } else { value <= limit };
-    Some(Reached { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
+    Some(GoalResult { side: goal.side, what, value, bound: format!("{word} {}", bound_figure(limit)), met })
 }
 
-/// Goals are round numbers, unless they were measured.
+/// The limit of a goal, in full if it is a round number. A measured limit is shown as a figure.
 fn bound_figure(limit: f64) -> String {
     if (limit * 100.0 - (limit * 100.0).round()).abs() < 1e-9 { limit.to_string() } else { figure(limit) }
 }
@@ -138,7 +138,7 @@ fn named(series: &Series, name: &str) -> Option<f64> {
     Some(folded(series, column))
 }
 
-/// A number as people read it: three digits that count, thousands apart.
+/// A number for a table: three significant digits, with separated thousands.
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "-".into();
@@ -160,12 +160,13 @@ fn two_places(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "?".into() }
 }
 
-/// A number as JSON has it; there is none for "no value" but null.
+/// A number in JSON; NaN and infinity are `null`.
 pub(crate) fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { "null".into() }
 }
 
-/// Ratios of pairs measured next to each other: slower than the medians' ratio to be moved by a drift of the machine.
+/// The ratios of pairs that were measured next to each other. A drift of the machine changes them less than the ratio
+/// of the medians.
 fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
     ratio_of(one, floor, all, 0)
 }
@@ -173,7 +174,7 @@ fn ratio(one: &Series, floor: Side, all: &[Series]) -> Option<Ratio> {
 fn ratio_of(one: &Series, floor: Side, all: &[Series], column: usize) -> Option<Ratio> {
     let floor = all.iter().find(|series| series.side == floor)?;
     let pairs = values(one, column).into_iter().zip(values(floor, column));
-    // A short round may have no figure, when the machine was busy with others.
+    // A short round may have no figure if the machine was busy.
     let ratios: Vec<_> = pairs.map(|(ours, floor)| ours / floor).filter(|ratio| ratio.is_finite()).collect();
     Some(Ratio::of(&ratios))
 }
@@ -200,9 +201,9 @@ fn values(series: &Series, index: usize) -> Vec<f64> {
 
 fn folded(series: &Series, index: usize) -> f64 {
     let values = values(series, index);
-    match column(series, index).next().map(|metric| metric.fold) {
-        Some(Fold::Most) => values.into_iter().fold(f64::NAN, f64::max),
-        Some(Fold::Least) => values.into_iter().fold(f64::NAN, f64::min),
+    match column(series, index).next().map(|metric| metric.aggregation) {
+        Some(Aggregation::Max) => values.into_iter().fold(f64::NAN, f64::max),
+        Some(Aggregation::Min) => values.into_iter().fold(f64::NAN, f64::min),
         _ => median(&values.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>()),
     }
 }
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_well_at_every_size() {
+    fn figures_have_three_significant_digits_and_separated_thousands() {
         assert_eq!(figure(1_234_567.4), "1,234,567");
         assert_eq!(figure(123.4), "123");
         assert_eq!(figure(12.34), "12.3");
@@ -222,12 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_folded_to_the_middle_and_worst_cases_to_the_worst() {
-        let metric = |fold, value| vec![Metric { name: "x", fold, value }];
-        let of = |fold| Series {
+    fn figures_of_rounds_are_combined_by_median_maximum_or_minimum() {
+        let metric = |aggregation, value| vec![Metric { name: "x", aggregation, value }];
+        let of = |aggregation| Series {
             side: Side::Flock,
-            rounds: [1.0, 9.0, 2.0].map(|value| metric(fold, value)).to_vec(),
+            rounds: [1.0, 9.0, 2.0].map(|value| metric(aggregation, value)).to_vec(),
         };
-        assert_eq!([Fold::Median, Fold::Most, Fold::Least].map(|fold| folded(&of(fold), 0)), [2.0, 9.0, 1.0]);
+        assert_eq!(
+            [Aggregation::Median, Aggregation::Max, Aggregation::Min]
+                .map(|aggregation| folded(&of(aggregation), 0)),
+            [2.0, 9.0, 1.0]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Requests that a server gets for one acquisition of a contended lock, passes off. `testkit::requests` counts them.
+//! The requests to a server for one acquisition of a contended lock, without local passes. `testkit::requests` counts
+//! them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use testkit::requests::{Crowd, Requests};
 
 use crate::Result;
-use crate::host::Host;
+use crate::engine_servers::EngineServers;
 use crate::pin::Pinning;
 use crate::plan::Engine;
 use crate::report::figure;
@@ -14,10 +15,10 @@ use crate::report::figure;
 const PROCESSES: u32 = 4;
 const HOLD: Duration = Duration::from_millis(200);
 
-/// Clients in each process, turns of each, and how many turns of a process are held long.
+/// Clients in each process, acquisitions of each, and the number of long holds in each process.
 const CROWDS: [(u32, u32, u32); 4] = [(4, 250, 0), (4, 2, u32::MAX), (250, 5, 0), (250, 1, 15)];
 
-/// Runs every crowd on a fresh server and prints what it cost.
+/// Runs every case on a fresh server and prints its cost.
 pub(crate) fn run(pinning: &Pinning, json: bool) -> Result<()> {
     if !json {
         println!("requests for one acquisition of a contended lock on redis, passes off, {pinning}");
@@ -28,19 +29,19 @@ pub(crate) fn run(pinning: &Pinning, json: bool) -> Result<()> {
     for (clients, turns, held) in CROWDS {
         let hold = if held == 0 { Duration::ZERO } else { HOLD };
         let crowd = Crowd { processes: PROCESSES, clients, turns, hold, held };
-        let host = Host::of(Engine::Redis, false);
+        let servers = EngineServers::of(Engine::Redis, false);
         let worker = || {
             let mut command = Command::new(&program);
             command.arg("turns");
             command
         };
-        let requests = Requests::of(&crowd, host.redis().ok_or("there is a server")?, worker);
+        let requests = Requests::of(&crowd, servers.redis().ok_or("there is a server")?, worker);
         println!("{}", if json { object(&crowd, pinning, &requests) } else { line(&crowd, &requests) });
     }
     Ok(())
 }
 
-/// What one process of a crowd does.
+/// The work of one process.
 pub(crate) fn work(crowd: &[String]) -> Result<()> {
     let crowd: Vec<_> = crowd.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -48,7 +49,7 @@ pub(crate) fn work(crowd: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// How many turns are held for long.
+/// The number of long holds.
 fn held_turns(crowd: &Crowd) -> u32 {
     if crowd.hold.is_zero() { 0 } else { PROCESSES * crowd.held.min(crowd.clients * crowd.turns) }
 }

@@ -1,18 +1,19 @@
-//! The run: every side of a workload once in each round, in the same order, so that all share the machine's moods.
+//! The run: every side of a workload once in each round, in the same order, so that a drift of the machine affects all
+//! sides.
 
 use std::path::Path;
 
 use crate::Result;
 use crate::args::Args;
-use crate::fleet::{Fleet, Orders};
-use crate::host::Host;
+use crate::engine_servers::EngineServers;
 use crate::metrics::{Metric, measure};
 use crate::peers;
 use crate::pin::Pinning;
 use crate::plan::{Engine, Side, Workload, goals, spelled};
 use crate::report::{self, Settings};
+use crate::worker_processes::{WorkerOptions, WorkerProcesses};
 
-/// What one side did, round by round.
+/// The figures of one side, by round.
 pub(crate) struct Series {
     pub(crate) side: Side,
     pub(crate) rounds: Vec<Vec<Metric>>,
@@ -29,33 +30,33 @@ const ALL_ON_REDIS: [Workload; 6] = [
     Workload::HandOver,
 ];
 
-/// The workloads that were asked for.
+/// Runs the selected workloads.
 pub(crate) fn run(args: &Args, pinning: &Pinning) -> Result<()> {
-    let asked = match (args.workload.is_empty(), args.engine) {
+    let selected = match (args.workload.is_empty(), args.engine) {
         (false, _) => &args.workload,
         (true, Engine::Redis) => &ALL_ON_REDIS[..],
         (true, _) => &ALL,
     };
-    play_all(asked, spelled(args.engine), args, pinning)
+    run_workloads(selected, spelled(args.engine), args, pinning)
 }
 
-/// Passes alone, on both engines.
+/// Runs the workloads of local passes, on both engines.
 pub(crate) fn passes(args: &Args, pinning: &Pinning) -> Result<()> {
-    play_all(&[Workload::Pair, Workload::Ring], "memory and sqlite".into(), args, pinning)
+    run_workloads(&[Workload::Pair, Workload::Ring], "memory and sqlite".into(), args, pinning)
 }
 
-fn play_all(workloads: &[Workload], engine: String, args: &Args, pinning: &Pinning) -> Result<()> {
+fn run_workloads(workloads: &[Workload], engine: String, args: &Args, pinning: &Pinning) -> Result<()> {
     let settings = Settings { engine, rounds: args.rounds, millis: args.millis, pinning };
     if !args.json {
         println!("{}", report::headline(&settings));
     }
-    let host = Host::of(args.engine, args.split);
+    let servers = EngineServers::of(args.engine, args.split);
     for &workload in workloads {
         if workload.sides(args.engine).is_empty() {
             eprintln!("bench: {} does not apply: the memory engine lives in one process", workload.code());
             continue;
         }
-        let (series, goals) = (play(workload, args, &host)?, goals(args.engine, workload));
+        let (series, goals) = (run_workload(workload, args, &servers)?, goals(args.engine, workload));
         let lines = if args.json {
             report::json(&settings, workload, &series, &goals)
         } else {
@@ -66,21 +67,21 @@ fn play_all(workloads: &[Workload], engine: String, args: &Args, pinning: &Pinni
     Ok(())
 }
 
-fn play(workload: Workload, args: &Args, host: &Host) -> Result<Vec<Series>> {
+fn run_workload(workload: Workload, args: &Args, servers: &EngineServers) -> Result<Vec<Series>> {
     let sides =
-        workload.sides(args.engine).iter().filter(|side| args.wants(**side) && is_there(**side, args));
+        workload.sides(args.engine).iter().filter(|side| args.wants(**side) && is_available(**side, args));
     let mut series: Vec<_> = sides.map(|&side| Series { side, rounds: Vec::new() }).collect();
     let program = std::env::current_exe()?;
     for _ in 0..args.rounds {
         for series in &mut series {
-            series.rounds.push(once(&program, workload, series.side, args, host)?);
+            series.rounds.push(once(&program, workload, series.side, args, servers)?);
         }
     }
     Ok(series)
 }
 
-/// Says so of a peer that is not.
-fn is_there(side: Side, args: &Args) -> bool {
+/// Whether the side can be measured. Prints a note about a peer that cannot.
+fn is_available(side: Side, args: &Args) -> bool {
     let missing = peers::missing(side, args);
     if let Some(why) = &missing {
         eprintln!("bench: {} is left out: {why}", spelled(side));
@@ -88,23 +89,32 @@ fn is_there(side: Side, args: &Args) -> bool {
     missing.is_none()
 }
 
-/// One side once, in a fresh folder and on an empty server: nobody pays for what an earlier round left.
+/// Measures one side once, in a fresh folder and on an empty server: leftovers of earlier rounds must not count.
 pub(crate) fn once(
     program: &Path,
     workload: Workload,
     side: Side,
     args: &Args,
-    host: &Host,
+    servers: &EngineServers,
 ) -> Result<Vec<Metric>> {
     let base = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new().prefix("latchwork-bench-").tempdir_in(base)?;
-    let (folder, millis, url) = (folder.path(), args.millis, host.url());
-    host.clear();
+    let (folder, millis, url) = (folder.path(), args.millis, servers.url());
+    servers.clear();
     let (url, python, sql_peers) = (url.as_deref(), args.python.as_deref(), args.sql_peers.as_deref());
-    let fleet = Fleet::start(&Orders { program, workload, side, folder, millis, url, python, sql_peers })?;
-    host.begin(side);
-    let tallies = fleet.run()?;
-    let mut metrics = measure(workload, &tallies, millis * 1_000_000);
-    metrics.extend(host.load(side, tallies.iter().map(|tally| tally.turns.len()).sum()));
+    let workers = WorkerProcesses::start(&WorkerOptions {
+        program,
+        workload,
+        side,
+        folder,
+        millis,
+        url,
+        python,
+        sql_peers,
+    })?;
+    servers.begin(side);
+    let results = workers.run()?;
+    let mut metrics = measure(workload, &results, millis * 1_000_000);
+    metrics.extend(servers.load(side, results.iter().map(|result| result.samples.len()).sum()));
     Ok(metrics)
 }

@@ -1,4 +1,4 @@
-//! Start-up: what a shell pays for `latch run x -- true`, against `flock FILE true`.
+//! Start-up: the cost of `latch run x -- true` for a shell, against `flock FILE true`.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,17 +6,17 @@ use std::process::Command;
 use latchwork::clock::Clock;
 
 use crate::Result;
-use crate::args::Startup;
+use crate::args::StartupOptions;
 use crate::pin::Pinning;
 use crate::report::{Ratio, figure, number};
 use crate::stats::{median, percentile};
 
-/// Starts both in turns and prints medians and their ratio.
-pub(crate) fn run(args: &Startup, pinning: &Pinning, json: bool) -> Result<()> {
+/// Starts both alternately and prints medians and their ratio.
+pub(crate) fn run(args: &StartupOptions, pinning: &Pinning, json: bool) -> Result<()> {
     let home = tempfile::Builder::new().prefix("latchwork-bench-").tempdir()?;
     let latch = args.latch.canonicalize().map_err(|error| format!("{:?}: {error}", args.latch))?;
     let (mut flock, mut ours) = (flock(home.path()), latch_run(&latch, home.path()));
-    // The first run makes the lock file and the database, which later ones find.
+    // The first run creates the lock file and the database, which later ones find.
     millis(&mut flock)?;
     millis(&mut ours)?;
     let (mut floor, mut taken) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ fn latch_run(latch: &Path, home: &Path) -> Command {
     command
 }
 
-/// How long the command takes from its start until it was waited for.
+/// How long the command takes from its start until it is reaped.
 fn millis(command: &mut Command) -> Result<f64> {
     let clock = Clock::boottime();
     let start = clock.now();

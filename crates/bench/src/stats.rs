@@ -1,4 +1,4 @@
-//! The few statistics that are printed.
+//! Statistics.
 
 /// The middle value; of an even number, the mean of the two in the middle. NaN if there is none.
 pub(crate) fn median(values: &[f64]) -> f64 {
@@ -18,7 +18,7 @@ pub(crate) fn percentile(values: &[f64], percent: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// Jain's fairness index: 1 if all got the same, 1/n if one got everything. NaN if nobody got anything.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one has everything. NaN if all shares are zero.
 pub(crate) fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();

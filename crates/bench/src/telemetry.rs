@@ -1,11 +1,11 @@
-//! What telemetry costs while nobody listens: W1 on memory, the cheapest pair there is, by two builds of this binary.
+//! The cost of telemetry without a subscriber: W1 on memory, the cheapest pair, in two builds of this binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::args::{Args, Telemetry};
-use crate::host::Host;
+use crate::args::{Args, TelemetryOptions};
+use crate::engine_servers::EngineServers;
 use crate::pin::Pinning;
 use crate::plan::{Side, Workload};
 use crate::report::{Ratio, figure, number};
@@ -15,19 +15,19 @@ use crate::stats::median;
 const WITH: &str = "with telemetry";
 const WITHOUT: &str = "without telemetry";
 
-/// Prints how this binary was built, for another to know.
-pub(crate) fn tell() -> Result<()> {
+/// Prints how this binary was built, for the other build to check.
+pub(crate) fn print_build() -> Result<()> {
     println!("{}", if cfg!(feature = "telemetry") { WITH } else { WITHOUT });
     Ok(())
 }
 
-/// Runs both builds in turns and prints what a pair takes in each.
-pub(crate) fn run(telemetry: &Telemetry, args: &Args, pinning: &Pinning) -> Result<()> {
+/// Runs both builds alternately and prints the time of a pair in each.
+pub(crate) fn run(telemetry: &TelemetryOptions, args: &Args, pinning: &Pinning) -> Result<()> {
     let with = built(std::env::current_exe()?, WITH)?;
     let without = built(telemetry.without.clone(), WITHOUT)?;
     let mut pairs = Pairs::default();
     for round in 0..args.rounds {
-        // The difference is of a few nanoseconds: whoever always went second would show it.
+        // The difference is a few nanoseconds: a build that always ran second would show it.
         if round % 2 == 0 {
             pairs.with.push(nanos(&with, args)?);
             pairs.without.push(nanos(&without, args)?);
@@ -40,21 +40,22 @@ pub(crate) fn run(telemetry: &Telemetry, args: &Args, pinning: &Pinning) -> Resu
     Ok(())
 }
 
-/// The path of `program`, once it has said that it is built as it should be.
+/// The path of `program`, after a check of how it was built.
 fn built(program: PathBuf, how: &str) -> Result<PathBuf> {
     let program = program.canonicalize().map_err(|error| format!("{program:?}: {error}"))?;
     let told = Command::new(&program).arg("features").output()?;
     if String::from_utf8_lossy(&told.stdout).trim() != how {
-        return Err(
-            format!("{program:?} is no bench that was built {how}; the README has the command").into()
-        );
+        return Err(format!(
+            "{program:?} is not a bench built {how}; crates/bench/README.md has the command"
+        )
+        .into());
     }
     Ok(program)
 }
 
 /// Nanoseconds for one acquire and release.
 fn nanos(program: &Path, args: &Args) -> Result<f64> {
-    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args, &Host::none())?;
+    let metrics = rounds::once(program, Workload::Free, Side::MemoryCurrent, args, &EngineServers::none())?;
     Ok(1e9 / metrics.first().ok_or("W1 has no figures")?.value)
 }
 
@@ -75,7 +76,7 @@ impl Pairs {
     fn table(&self, args: &Args, pinning: &Pinning) -> String {
         let Args { rounds, millis, .. } = args;
         let mut text = format!(
-            "telemetry nobody listens to: W1 on memory, current-thread, {rounds} rounds of {millis} ms a side, \
+            "telemetry without a subscriber: W1 on memory, current-thread, {rounds} rounds of {millis} ms a side, \
              interleaved, {pinning}\n"
         );
         for (title, nanos) in [(WITH, &self.with), (WITHOUT, &self.without)] {

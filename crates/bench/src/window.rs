@@ -1,10 +1,10 @@
-//! The span of time that is measured, on the one clock all processes share.
+//! The measurement window, on the clock that all processes share.
 
 use std::time::Duration;
 
 use latchwork::clock::{Clock, Moment};
 
-/// A measured span. Times within it are nanoseconds since its start.
+/// A measurement window. Times within it are nanoseconds since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     start: Moment,

@@ -1,4 +1,4 @@
-//! One holder or waiter, as `latch` shows it.
+//! One holder or waiter, as `latch` prints it.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,28 +9,28 @@ use serde::Serialize;
 use crate::duration::shown;
 use crate::sanitize::sanitize;
 
-/// What is known of a claim. Tokens and ids are strings: they do not fit the numbers of JSON.
+/// A claim as text and as JSON. Tokens and ids are strings: they do not fit the numbers of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ClaimView {
     claim: String,
-    /// The first token of the grant, as `LATCH_TOKEN` has it.
+    /// The first token of the grant, as in `LATCH_TOKEN`.
     token: Option<String>,
     engine_token: Option<String>,
     owner: Option<String>,
     note: String,
     since: Option<String>,
     for_ms: Option<u64>,
-    /// `None` for a waiter, and for a claim that lives as long as its session.
+    /// `None` for a waiter, and for a claim without a lease, which ends with its session.
     pub(crate) lease_left_ms: Option<u64>,
     /// The type and length of the holder, if another program wrote it.
     pub(crate) foreign: Option<ForeignView>,
-    /// Said of a holder that has no lease.
+    /// In place of the lease, for a holder that has none.
     #[serde(skip)]
     no_lease: &'static str,
 }
 
-/// The type and length of another program's holder. Its value is not shown: it may be all that is needed to release
-/// the lock.
+/// The type and length of a value that another program wrote. The value itself is not shown: it may be all that is
+/// needed to release the lock.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ForeignView {
     #[serde(rename = "type")]
@@ -59,7 +59,7 @@ impl ClaimView {
         }
     }
 
-    /// Who it is, safe to show.
+    /// The note of the claim, or its id, sanitized.
     pub(crate) fn who(&self) -> String {
         if self.note.is_empty() { format!("claim {}", self.claim) } else { sanitize(&self.note) }
     }
@@ -87,12 +87,12 @@ impl ClaimView {
     }
 }
 
-/// Describes the end of a hold that has no lease.
+/// Describes the event that ends a claim without a lease.
 fn no_lease(claim: &ClaimState, promised: &Guarantees) -> &'static str {
     match () {
         () if promised.outlives_wrapper => "none: held until its last process ends",
         () if promised.lives_with_session => "none: held until its holder's session with the server ends",
-        () if claim.foreign.is_some() => "none: held until its holder gives it back",
+        () if claim.foreign.is_some() => "none: held until its holder releases it",
         () => "unknown",
     }
 }
@@ -108,9 +108,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_without_a_lease_says_what_ends_it() {
+    fn the_view_of_a_claim_without_a_lease_names_the_event_that_ends_it() {
         for promised in Registry::builtin().guarantees() {
-            let said = no_lease(&ClaimState::new(ClaimId::random()), &promised);
+            let text = no_lease(&ClaimState::new(ClaimId::random()), &promised);
             let expected = match promised.engine {
                 "sqlite" => "none: held until its last process ends",
                 "zookeeper" | "zookeeper-single" | "postgres-session" | "mariadb-session" => {
@@ -118,7 +118,7 @@ mod tests {
                 }
                 _ => "unknown",
             };
-            assert_eq!(said, expected, "{}", promised.engine);
+            assert_eq!(text, expected, "{}", promised.engine);
         }
     }
 }

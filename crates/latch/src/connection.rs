@@ -1,4 +1,4 @@
-//! The engine behind the URL, and what keeps its session alive.
+//! A connection to the engine of the URL, and the descriptor that keeps its session alive.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -8,28 +8,29 @@ use latchwork::engines::Sqlite;
 use latchwork::{Client, Error, ErrorKind};
 use tokio::runtime::Builder;
 
-use crate::daily::warn_at_most_daily;
+use crate::daily_warning::warn_once_a_day;
 use crate::duration::rounded;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::run::no_resources;
+use crate::run::cannot_start;
 use crate::target::Target;
 
-/// The time limit for opening a database file, that of a request.
+/// The time limit for opening a database file, the same as that of a request.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// An open client, and the descriptor whose holders keep its session alive, on engines that have one.
+/// A connected client.
 pub(crate) struct Connection {
     pub(crate) client: Client,
+    /// The session lives while any process has this descriptor open. `None` if the engine has no such descriptor.
     pub(crate) session: Option<OwnedFd>,
 }
 
 impl Connection {
-    /// Connects, and passes on what the engine warns of.
+    /// Connects, and reports the warnings of the engine.
     pub(crate) async fn open(url: &EngineUrl, output: Output) -> Result<Self, Failure> {
         let opened = Self::try_open(url).await.map_err(|error| Failure::from(error).of_engine())?;
         for warning in &opened.client.guarantees().warnings {
-            warn_at_most_daily(output, url, warning);
+            warn_once_a_day(output, url, warning);
         }
         Ok(opened)
     }
@@ -39,27 +40,31 @@ impl Connection {
             return Ok(Self { client: Registry::builtin().connect(url).await?, session: None });
         }
         let opening = tokio::time::timeout(OPEN_LIMIT, Sqlite::connect(url));
-        let engine = opening.await.unwrap_or_else(|_| Err(locked()))?;
+        let engine = opening.await.unwrap_or_else(|_| Err(database_is_locked(url)))?;
         let session = Some(engine.session_descriptor()?);
         Ok(Self { client: Client::new(engine), session })
     }
 }
 
-fn locked() -> Error {
+fn database_is_locked(url: &EngineUrl) -> Error {
+    let name = match url.path() {
+        "" => "the default database".to_owned(),
+        path => format!("the database {path:?}"),
+    };
     let message = format!(
-        "the database could not be opened within {}: another process keeps it locked, or was stopped while it wrote",
+        "{name} could not be opened within {}: another process has it locked, or was stopped while it wrote to it",
         rounded(OPEN_LIMIT)
     );
     Error::new(ErrorKind::Unreachable, message)
 }
 
-/// Connects, and does what takes a few requests.
+/// Connects and runs `work`, which takes a few requests.
 pub(crate) fn with_client<T>(
     target: &Target,
     output: Output,
     work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(no_resources)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot_start)?;
     let done = runtime.block_on(async { work(&Connection::open(&target.url, output).await?.client).await });
     runtime.shutdown_background();
     done

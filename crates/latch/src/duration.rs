@@ -1,4 +1,4 @@
-//! Durations, as people write and read them.
+//! Durations, as users write and read them.
 
 use std::time::Duration;
 
@@ -10,16 +10,18 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     } else {
         humantime::parse_duration(text).ok()
     };
-    parsed.ok_or_else(|| "write for example 30s, 5m, 1h 30m, 500ms, or a number of seconds".to_owned())
+    parsed.ok_or_else(|| {
+        "not a duration; write for example 30s, 5m, 1h 30m, 500ms, or a number of seconds".to_owned()
+    })
 }
 
-/// Milliseconds below a second, whole seconds from there: what matters of a lease.
+/// Milliseconds below a second, whole seconds above it: precise enough for a lease.
 pub(crate) fn shown(millis: u64) -> String {
-    let told = if millis < 1_000 { millis } else { millis - millis % 1_000 };
-    humantime::format_duration(Duration::from_millis(told)).to_string()
+    let rounded = if millis < 1_000 { millis } else { millis - millis % 1_000 };
+    humantime::format_duration(Duration::from_millis(rounded)).to_string()
 }
 
-/// As [`shown`].
+/// As [`shown`], for a `Duration`.
 pub(crate) fn rounded(span: Duration) -> String {
     shown(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
@@ -29,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_and_flock_are_both_understood() {
+    fn durations_with_units_and_plain_seconds_as_in_flock_are_parsed() {
         for (text, millis) in
             [("30s", 30_000), ("1h 30m", 5_400_000), ("500ms", 500), ("2", 2_000), ("0.25", 250), ("0", 0)]
         {
@@ -41,9 +43,9 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_told_as_exactly_as_it_matters() {
-        for (millis, told) in [(0, "0s"), (350, "350ms"), (1_999, "1s"), (65_432, "1m 5s")] {
-            assert_eq!(shown(millis), told);
+    fn a_duration_above_a_second_is_shown_in_whole_seconds() {
+        for (millis, text) in [(0, "0s"), (350, "350ms"), (1_999, "1s"), (65_432, "1m 5s")] {
+            assert_eq!(shown(millis), text);
         }
     }
 }

@@ -13,32 +13,31 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::note::NoteOptions;
 use crate::output::Output;
-use crate::run::{self, Held};
+use crate::run::{self, Holding};
 use crate::target::Target;
-use crate::wait_report::News;
+use crate::wait::WaitUpdates;
 
-/// Run a command while being the leader; standbys wait for their turn
+/// Run a command while this process is the leader; standbys wait in a queue
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-                  latch elect main --value web1:80 -- ./serve   runs ./serve on one machine at a time\n  \
-                  latch cell watch main                         the term, and who leads\n  \
-                  etcdctl elect -l main                         who leads, on etcd\n\n\
-                  The command sees LATCH_NAME, LATCH_TOKEN (its term: greater than every earlier leader's), LATCH_TTL and \
-                  LATCH_URL. Exit codes as those of latch run.")]
+                  latch elect main --value web1:80 -- ./serve   run ./serve on one machine at a time\n  \
+                  latch cell watch main                         show the leader's term and value\n  \
+                  etcdctl elect -l main                         show the leader, on etcd\n\n\
+                  The command's environment has LATCH_NAME, LATCH_TOKEN (its term: greater than that of every earlier \
+                  leader), LATCH_TTL and LATCH_URL. The exit codes are those of latch run.")]
 pub(crate) struct ElectOptions {
     /// The election: 1 to 512 bytes, no control characters
     name: String,
-    /// What others are told of the leader: an address, a name
+    /// The value that others can read while this process leads: an address, a name
     #[arg(long, value_name = "VALUE", default_value = "")]
     value: OsString,
-    /// Wait at most this long, for the server and to lead: 30s, 5m, or a number of seconds
-    /// [default: as long as it takes]
+    /// Wait at most this long for the server and the leadership: 30s, 5m, or a number of seconds [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
-    /// How long a leader that vanished may lead on
+    /// How long the leadership lasts after the leader crashed or lost the connection
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
     ttl: Duration,
-    /// How long the command may take to end after it does not lead any more, before it is killed
+    /// How long the command may take to end after the leadership is lost, before it is killed
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "2s")]
     grace: Duration,
     #[command(flatten)]
@@ -48,7 +47,7 @@ pub(crate) struct ElectOptions {
     command: Vec<OsString>,
 }
 
-/// Runs the command; the exit code is its own if it ran to its end while leading.
+/// Runs the command. Returns the command's own exit code if it ended while this process was the leader.
 pub(crate) fn run(options: &ElectOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let as_run = RunOptions {
         name: options.name.clone(),
@@ -63,16 +62,16 @@ pub(crate) fn run(options: &ElectOptions, target: &Target, output: Output) -> Re
         note: options.note.clone(),
         command: options.command.clone(),
     };
-    run::run_while(&as_run, target, output, &Held::Leading(options.value.as_bytes()))
+    run::run_holding(&as_run, target, output, &Holding::Leadership(options.value.as_bytes()))
 }
 
-/// Waits until this one leads.
+/// Waits until this process is the leader.
 pub(crate) async fn campaign(
     client: &latchwork::Client,
     options: &RunOptions,
-    (wait, news): (Wait, Arc<News>),
+    (wait, updates): (Wait, Arc<WaitUpdates>),
     value: &[u8],
 ) -> latchwork::Result<latchwork::Guard> {
     let election = client.election(&options.name).ttl(options.ttl()).wait(wait).stop_margin(options.grace);
-    election.on_waiting(move |state| news.hear(state)).campaign(value).await.map(Leadership::into_guard)
+    election.on_waiting(move |state| updates.publish(state)).campaign(value).await.map(Leadership::into_guard)
 }

@@ -1,4 +1,4 @@
-//! `latch engines`: what every engine promises.
+//! `latch engines`: the guarantees of every engine.
 
 use latchwork::Guarantees;
 use latchwork::engine::Registry;
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::guarantees_view::GuaranteesView;
-use crate::layout;
 use crate::output::{Output, Report};
+use crate::text_layout;
 
-pub(crate) const AFTER_HELP: &str = "Needs no engine: it shows what this latch was built with.";
+pub(crate) const AFTER_HELP: &str = "Needs no engine: the table is built into this binary.";
 
 const LEGEND: [(&str, &str); 5] = [
     ("exclusive", "two holders are never both certain"),
@@ -19,7 +19,7 @@ const LEGEND: [(&str, &str); 5] = [
     ("everywhere", "no lock stops a former holder from writing to a store that does not check the token"),
 ];
 
-/// The engines this `latch` was built with.
+/// The engines that this binary was built with.
 #[derive(Debug, Serialize)]
 struct Engines {
     engines: Vec<GuaranteesView>,
@@ -27,7 +27,7 @@ struct Engines {
     promised: Vec<Guarantees>,
 }
 
-/// Prints them.
+/// Prints the guarantees of every engine.
 pub(crate) fn run(output: Output) -> Result<u8, Failure> {
     let promised = Registry::builtin().guarantees();
     output.print(&Engines { engines: promised.iter().map(GuaranteesView::new).collect(), promised })?;
@@ -36,9 +36,10 @@ pub(crate) fn run(output: Output) -> Result<u8, Failure> {
 
 impl Report for Engines {
     fn text(&self, width: Option<usize>) -> String {
-        let blocks = self.promised.iter().map(|promised| layout::pairs(&rows(promised), width) + "\n");
+        let blocks =
+            self.promised.iter().map(|promised| text_layout::two_columns(&rows(promised), width) + "\n");
         blocks.collect::<String>()
-            + &layout::pairs(&LEGEND.map(|(word, means)| (word, means.to_owned())), width)
+            + &text_layout::two_columns(&LEGEND.map(|(word, means)| (word, means.to_owned())), width)
     }
 }
 

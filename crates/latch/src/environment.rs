@@ -1,4 +1,4 @@
-//! What the command finds in its environment.
+//! The environment variables of the command.
 
 use std::env;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use latchwork::Guard;
 
-use crate::nested;
 use crate::process_tree::MARK_VARIABLE;
+use crate::self_deadlock;
 use crate::target::{REDACTED_VARIABLE, Target, URL_FILE_VARIABLE, URL_VARIABLE};
 
-/// Tells `command` of its lock, and a nested `latch` of the engine.
+/// Sets the variables that describe the lock to `command`, and the engine to a nested `latch`.
 pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, ttl: Duration) {
     command.env("LATCH_NAME", guard.name().as_str()).env("LATCH_TTL", ttl.as_secs_f64().to_string());
     match guard.token() {
@@ -18,8 +18,8 @@ pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, tt
         Err(_) => command.env_remove("LATCH_TOKEN"),
     };
     let url = shown_url(target);
-    // A file left over from outside would lead a nested latch to another engine than this one, and a relative
-    // path in the file would lead it to another database.
+    // An inherited URL file would send a nested latch to another engine, and a relative path in the file to another
+    // database.
     match &target.file {
         Some(file) if absolute(target) == target.text => command.env(URL_FILE_VARIABLE, file),
         _ => command.env_remove(URL_FILE_VARIABLE),
@@ -29,10 +29,10 @@ pub(crate) fn describe(command: &mut Command, target: &Target, guard: &Guard, tt
         false => command.env_remove(REDACTED_VARIABLE),
     };
     command.env(URL_VARIABLE, url).env_remove(crate::keep_fd::DESCRIPTOR_VARIABLE);
-    nested::add(command, guard.name().as_str(), target);
+    self_deadlock::record(command, guard.name().as_str(), target);
 }
 
-/// Marks `command` and all it starts. Marks of outer runs stay: their commands include this one.
+/// Marks `command` and all its descendants. Marks of outer runs stay: their commands include this one.
 pub(crate) fn mark(command: &mut Command, mark: &str) {
     match env::var(MARK_VARIABLE) {
         Ok(outer) if !outer.is_empty() => command.env(MARK_VARIABLE, format!("{outer}:{mark}")),
@@ -40,12 +40,12 @@ pub(crate) fn mark(command: &mut Command, mark: &str) {
     };
 }
 
-/// The engine's URL as anybody may see it, from any folder.
+/// The engine's URL without its password, valid in any folder.
 pub(crate) fn shown_url(target: &Target) -> String {
     without_password(&absolute(target))
 }
 
-/// The command may change its folder: a relative path must not become another database.
+/// The URL with an absolute path: the command may change its folder, and a relative path would become another database.
 fn absolute(target: &Target) -> String {
     let path = target.text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with('/'));
     let folder = path
@@ -57,7 +57,7 @@ fn absolute(target: &Target) -> String {
     }
 }
 
-/// A path as it stands in a URL.
+/// The path, percent-encoded for a URL.
 fn escaped(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for c in path.chars() {
@@ -71,7 +71,7 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// Whether [`without_password`] takes something out.
+/// Whether [`without_password`] removes anything.
 pub(crate) fn has_secret(url: &str) -> bool {
     let (address, options) = url.split_once('?').unwrap_or((url, ""));
     let rest = address.split_once("//").map(|(_, rest)| rest);
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_secrets_are_taken_out_of_a_url() {
+    fn only_secrets_are_removed_from_a_url() {
         for (url, shown) in [
             ("sqlite:", "sqlite:"),
             ("sqlite:/a%3Fb.db", "sqlite:/a%3Fb.db"),

@@ -1,8 +1,8 @@
-//! What `latch` says when it cannot do its work, and the exit codes that go with it.
+//! Failures of `latch`: their messages, their hints and their exit codes.
 
 use latchwork::{Error, ErrorKind};
 
-/// Somebody else holds the lock and the caller did not want to wait.
+/// The lock is held, and the caller does not wait.
 pub(crate) const BUSY: u8 = 75;
 /// The wait limit passed.
 pub(crate) const TIMED_OUT: u8 = 124;
@@ -10,31 +10,32 @@ pub(crate) const TIMED_OUT: u8 = 124;
 pub(crate) const LOST: u8 = 76;
 /// The engine cannot be reached or used.
 pub(crate) const UNUSABLE: u8 = 69;
-/// The call is wrong.
+/// The command line is wrong.
 pub(crate) const USAGE: u8 = 64;
-/// The command exists and cannot be run.
+/// The command exists but cannot be run.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// There is no such command.
+/// The command does not exist.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// `latch release` took nothing away.
+/// `latch revoke` or `latch release` took no lock away.
 pub(crate) const NOTHING_TAKEN: u8 = 1;
-/// A cell is not set, or not what was seen.
+/// A cell is not set, or not at the expected version.
 pub(crate) const NOT_SET: u8 = 1;
-/// What was found out cannot be written to stdout.
+/// The result cannot be written to stdout.
 pub(crate) const NO_OUTPUT: u8 = 74;
 
-/// Why `latch` ends without the command's own exit code.
+/// The reason why `latch` exits with a code other than the command's own.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
-    /// The same for programs: `-E` changes the code, never the kind.
+    /// The kind in JSON. `-E` changes the code, never the kind.
     kind: &'static str,
-    /// Empty: the code says it all.
+    /// Empty if the exit code alone tells the reason.
     message: String,
-    /// The end of the message: statements to paste, so their line breaks are printed as such.
+    /// The SQL statements at the end of the message. They are printed with their line breaks, so that they can be
+    /// pasted.
     sql: Option<String>,
     hint: Option<String>,
-    /// Whether the engine is what is wrong, so that the setting that chose it is worth naming.
+    /// Whether the engine or its URL is the cause. The hint then names the setting that chose the engine.
     is_of_engine: bool,
     /// Whether the connection failed because of TLS.
     is_about_tls: bool,
@@ -54,12 +55,12 @@ impl Failure {
         }
     }
 
-    /// Ended by a signal: whoever sent it knows why.
+    /// Ended by a signal. The sender of the signal knows the reason.
     pub(crate) fn silent(code: u8) -> Self {
         Self::new(code, "")
     }
 
-    /// A cell is not set, or not what was seen.
+    /// A cell is not set, or not at the expected version.
     pub(crate) fn not_set(message: impl Into<String>) -> Self {
         Self { kind: "not_set", ..Self::new(NOT_SET, message) }
     }
@@ -69,7 +70,7 @@ impl Failure {
         Self { kind: Self::label(ErrorKind::Unreachable), ..Self::new(UNUSABLE, message) }.of_engine()
     }
 
-    /// The word for a kind of error in JSON.
+    /// The name of an error kind in JSON.
     pub(crate) fn label(kind: ErrorKind) -> &'static str {
         match kind {
             ErrorKind::Busy => "busy",
@@ -85,14 +86,14 @@ impl Failure {
         }
     }
 
-    /// Whether the connection failed because of TLS. It fails again until something is changed.
+    /// Whether the connection failed because of TLS. Another attempt fails until something is changed.
     pub(crate) fn is_about_tls(&self) -> bool {
         self.is_about_tls
     }
 
-    /// Puts what came before the failure in front of its message.
-    pub(crate) fn after(mut self, what: &str) -> Self {
-        self.message = format!("{what}: {}", self.message);
+    /// Puts the context of the failure in front of its message.
+    pub(crate) fn context(mut self, context: &str) -> Self {
+        self.message = format!("{context}: {}", self.message);
         self
     }
 
@@ -108,8 +109,8 @@ impl Failure {
         Some(self.message.as_str()).filter(|message| !message.is_empty())
     }
 
-    /// The message, and the statements that stand at its end.
-    pub(crate) fn apart(&self) -> (&str, Option<&str>) {
+    /// The message without the SQL statements at its end, and these statements.
+    pub(crate) fn message_and_sql(&self) -> (&str, Option<&str>) {
         let sql = self.sql.as_deref();
         let message = sql.and_then(|sql| self.message.strip_suffix(sql)).unwrap_or(&self.message);
         (message.trim_end_matches('\n'), sql)
@@ -124,7 +125,7 @@ impl Failure {
         self
     }
 
-    /// The same failure with the code the user chose for "not to be had", if it is one.
+    /// Replaces the exit code of a busy lock or a timeout with the one of `-E`, if it was given.
     pub(crate) fn or_code(mut self, chosen: Option<u8>) -> Self {
         if let (BUSY | TIMED_OUT, Some(chosen)) = (self.code, chosen) {
             self.code = chosen;
@@ -132,12 +133,12 @@ impl Failure {
         self
     }
 
-    /// Marks a failure of which the engine or its URL is the cause.
+    /// Marks a failure whose cause is the engine or its URL.
     pub(crate) fn of_engine(self) -> Self {
         Self { is_of_engine: true, ..self }
     }
 
-    /// Adds this hint if the engine is the cause and there is no better one.
+    /// Adds this hint if the engine is the cause and there is no other hint.
     pub(crate) fn or_hint(self, hint: impl FnOnce() -> String) -> Self {
         let has_advice = self.hint.is_some() || self.sql.is_some();
         if has_advice || !self.is_of_engine { self } else { self.hint(hint()) }

@@ -1,6 +1,7 @@
-//! A short mark of a text, for comparing and for file names. Every version of `latch` makes the same one.
+//! A short hash of texts, for comparisons and file names. It is the same in every version of `latch`.
 
-/// FNV-1a, 64 bits, in 16 digits. The parts are kept apart.
+/// FNV-1a, 64 bits, in 16 hexadecimal digits. Every part is followed by a zero byte, so that `a`, `bc` and `ab`, `c`
+/// differ.
 pub(crate) fn fingerprint(parts: &[&str]) -> String {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -14,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_stays_the_same_and_parts_are_kept_apart() {
+    fn a_fingerprint_never_changes_and_depends_on_the_borders_of_its_parts() {
         assert_eq!(fingerprint(&[]), "cbf29ce484222325");
         assert_eq!(fingerprint(&["a"]), "089be207b544f1e4");
         assert_ne!(fingerprint(&["a", "bc"]), fingerprint(&["ab", "c"]));

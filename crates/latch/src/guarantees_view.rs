@@ -1,9 +1,9 @@
-//! What an engine promises, for programs.
+//! The guarantees of an engine as JSON.
 
 use latchwork::{Guarantees, Promise};
 use serde::Serialize;
 
-/// Every field of [`Guarantees`], with units in the names.
+/// Every field of [`Guarantees`], with units in the keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct GuaranteesView {
     engine: &'static str,

@@ -1,4 +1,4 @@
-//! JSON as `latch` writes it: one line, and nothing in it that a terminal would act on.
+//! JSON as `latch` writes it: one line, without characters that a terminal would act on.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use serde_json::ser::{Formatter, Serializer};
 
 use crate::sanitize::is_hidden;
 
-/// The value on one line. What it says is left as it is: hidden characters are only written as `\uXXXX`.
+/// The value on one line. Hidden characters are written as `\uXXXX`, so that the parsed text is unchanged.
 pub(crate) fn line(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // Our own structs have string keys only, and a Vec takes everything: there is nothing that can fail.
-    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, Visible));
+    // Cannot fail: the structs of this crate have string keys only, and a write to a Vec succeeds.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapingFormatter));
     bytes.push(b'\n');
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Compact, with hidden characters spelled out.
-struct Visible;
+/// Compact JSON with hidden characters escaped.
+struct EscapingFormatter;
 
-impl Formatter for Visible {
+impl Formatter for EscapingFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_survives_and_nothing_hidden_is_in_the_line() {
+    fn every_text_is_parsed_back_unchanged_and_the_line_has_no_hidden_character() {
         let text = "plain é🔒 \u{1b}[2J\u{9b}31m\n\"\\ \u{202e}txt\u{e0041}\u{7f}";
         let line = line(&text);
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);

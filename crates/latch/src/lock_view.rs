@@ -1,4 +1,4 @@
-//! One lock, as `latch` shows it.
+//! One lock, as `latch` prints it.
 
 use latchwork::engine::{ClaimState, Filter, LockState};
 use latchwork::{Client, Guarantees, LockName};
@@ -8,15 +8,15 @@ use crate::claim_view::ClaimView;
 use crate::failure::Failure;
 use crate::sanitize::as_one_word;
 
-/// Who holds a lock, and who waits in which order.
+/// A lock with its holders and its queue, as text and as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct LockView {
     pub(crate) name: String,
     pub(crate) held: bool,
     pub(crate) holders: Vec<ClaimView>,
-    /// `None`: the engine cannot tell.
+    /// In queue order. `None` if the engine cannot list waiters.
     pub(crate) waiters: Option<Vec<ClaimView>>,
-    /// How many may hold it at once, if its holders have permits.
+    /// The greatest number of holders, if they have permits.
     #[serde(skip)]
     permits: Option<u32>,
 }
@@ -35,12 +35,12 @@ impl LockView {
         }
     }
 
-    /// The name, safe to show.
+    /// The name, sanitized.
     pub(crate) fn title(&self) -> String {
         as_one_word(&self.name)
     }
 
-    /// Whether it is held, and how many of its permits are.
+    /// Held or free, or the number of permits that are held.
     pub(crate) fn state(&self) -> String {
         match (self.permits, self.held) {
             (Some(of), _) => format!("{} of {of} permits held", self.holders.len()),
@@ -49,7 +49,7 @@ impl LockView {
         }
     }
 
-    /// The holders in few words.
+    /// The first holder, and the number of the others.
     pub(crate) fn who(&self) -> String {
         match &self.holders[..] {
             [] => "-".to_owned(),
@@ -59,8 +59,8 @@ impl LockView {
     }
 }
 
-/// The lock as the engine sees it now; a name that nobody uses is a free lock.
-pub(crate) async fn look(client: &Client, name: &LockName) -> Result<LockState, Failure> {
+/// The engine's state of the lock now. An unused name is a free lock.
+pub(crate) async fn inspect(client: &Client, name: &LockName) -> Result<LockState, Failure> {
     let found = client.inspect(&Filter::Name(name.clone())).await?.into_iter().next();
     Ok(found.unwrap_or_else(|| LockState::new(name.clone())))
 }
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_unknown_where_an_engine_cannot_see_it_and_not_nobody() {
-        let cannot = [
+    fn waiters_are_null_and_not_empty_where_an_engine_cannot_list_them() {
+        let cannot_list = [
             "memcached",
             "mariadb-insert",
             "mariadb-session",
@@ -85,7 +85,7 @@ mod tests {
         for promised in Registry::builtin().guarantees() {
             let view = LockView::new(&LockState::new(LockName::new("x").unwrap()), &promised);
             let is_unknown = serde_json::to_value(&view).unwrap()["waiters"].is_null();
-            assert_eq!(is_unknown, cannot.contains(&promised.engine), "{}", promised.engine);
+            assert_eq!(is_unknown, cannot_list.contains(&promised.engine), "{}", promised.engine);
         }
     }
 }

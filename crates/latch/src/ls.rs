@@ -6,20 +6,20 @@ use serde::Serialize;
 
 use crate::connection::with_client;
 use crate::failure::Failure;
-use crate::layout;
 use crate::lock_view::LockView;
 use crate::output::{Output, Report};
 use crate::target::Target;
+use crate::text_layout;
 
-/// List the locks that somebody holds or waits for
+/// List the locks that are held or waited for
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-                  latch ls                                             every lock in use\n  \
-                  latch ls orders/                                     those whose names start so\n  \
+                  latch ls                                             list every lock in use\n  \
+                  latch ls orders/                                     only names that start with orders/\n  \
                   latch ls --json | jq -r '.locks[] | select((.waiters // []) != []) | .name'\n\n\
-                  Sorted by name. Exit code 0, also if there are none.")]
+                  Sorted by name. The exit code is 0 even if no lock is in use.")]
 pub(crate) struct LsOptions {
-    /// Only names that start so
+    /// Only names that start with this text
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
 }
@@ -39,20 +39,20 @@ pub(crate) fn run(options: &LsOptions, target: &Target, output: Output) -> Resul
     states.sort_by(|a, b| a.name.cmp(&b.name));
     let found = Locks { locks: states.iter().map(|state| LockView::new(state, &promised)).collect() };
     if found.locks.is_empty() {
-        output.remark(&no_locks(&options.prefix));
+        output.text_notice(&no_locks(&options.prefix));
     }
     output.print(&found)?;
     Ok(0)
 }
 
 impl Locks {
-    /// In a third of the screen: one long name must not push the rest of every line off it. In more if two
+    /// Truncated to a third of the terminal, because one long name must not push the other columns off it. Wider if two
     /// names would look the same.
     fn names(&self, width: Option<usize>) -> Vec<String> {
         let titles: Vec<_> = self.locks.iter().map(LockView::title).collect();
         let Some(width) = width else { return titles };
-        let rooms = [width / 3, width / 2, width * 2 / 3];
-        rooms.into_iter().find_map(|room| layout::shortened_apart(&titles, room)).unwrap_or(titles)
+        let widths = [width / 3, width / 2, width * 2 / 3];
+        widths.into_iter().find_map(|width| text_layout::truncate_distinct(&titles, width)).unwrap_or(titles)
     }
 }
 
@@ -65,7 +65,7 @@ impl Report for Locks {
         let head = HEAD.map(str::to_owned);
         let rows = self.locks.iter().zip(self.names(width)).map(|(lock, name)| row(lock, name));
         let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-        layout::table(&rows, width)
+        text_layout::table(&rows, width)
     }
 }
 
@@ -80,7 +80,7 @@ fn row(lock: &LockView, name: String) -> [String; 5] {
 
 fn no_locks(prefix: &str) -> String {
     match prefix {
-        "" => "no lock is held, and nobody waits for one".to_owned(),
+        "" => "no lock is held or waited for".to_owned(),
         prefix => format!("no lock whose name starts with {prefix:?} is held or waited for"),
     }
 }

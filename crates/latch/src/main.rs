@@ -1,12 +1,13 @@
-//! `latch`: run a command under a lock that every process of this user, machine or cluster respects, and look after
-//! such locks.
+//! `latch`: runs a command under a lock that every process of a user, a machine or a cluster respects, and inspects and
+//! revokes such locks.
 
 mod cell;
 mod claim_view;
+mod clap_error;
 mod cli;
 mod completions;
 mod connection;
-mod daily;
+mod daily_warning;
 mod duration;
 mod elect;
 mod engines;
@@ -18,10 +19,8 @@ mod guarantees_view;
 mod guardian;
 mod json;
 mod keep_fd;
-mod layout;
 mod lock_view;
 mod ls;
-mod nested;
 mod note;
 mod output;
 mod process_tree;
@@ -29,16 +28,15 @@ mod release;
 mod revoke;
 mod run;
 mod sanitize;
+mod self_deadlock;
 mod shell_command;
 mod signals;
 mod status;
 mod supervisor;
 mod target;
 mod terminal;
-mod usage;
-mod wait_report;
-mod wait_view;
-mod waiting;
+mod text_layout;
+mod wait;
 
 use clap::Parser;
 
@@ -48,22 +46,22 @@ use self::output::Output;
 use self::target::Target;
 
 fn main() {
-    // Before anything else: the guardian must turn deaf to signals as early as it can.
-    if let Some(order) = guardian::Order::from_arguments() {
-        order.carry_out();
+    // Before anything else: the guardian must block signals as early as possible.
+    if let Some(arguments) = guardian::GuardianArguments::parse() {
+        arguments.run_guardian();
         return;
     }
-    let (output, answered) = match Cli::try_parse() {
+    let (output, result) = match Cli::try_parse() {
         Ok(cli) => (Output::new(cli.json, cli.quiet), dispatch(&cli)),
-        Err(error) => (Output::wanted_by(std::env::args_os()), usage::answer(&error)),
+        Err(error) => (Output::requested_by(std::env::args_os()), clap_error::handle(&error)),
     };
-    let code = answered.unwrap_or_else(|failure| output.report(&failure));
+    let code = result.unwrap_or_else(|failure| output.report(&failure));
     std::process::exit(i32::from(code));
 }
 
 fn dispatch(cli: &Cli) -> Result<u8, Failure> {
     let output = Output::new(cli.json, cli.quiet);
-    // Only what needs an engine looks for one: the others work with any settings.
+    // Only subcommands that need an engine choose one: the others work with any settings.
     let on = |work: &dyn Fn(&Target) -> Result<u8, Failure>| {
         let target = Target::choose(&cli.target, output)?;
         work(&target).map_err(|failure| failure.or_hint(|| target.hint()))

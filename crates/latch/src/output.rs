@@ -1,4 +1,4 @@
-//! The output of `latch`: sentences for people, or JSON for programs (`--json`).
+//! The output of `latch`: text, or JSON with `--json`.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -12,35 +12,35 @@ use crate::duration::rounded;
 use crate::failure::{Failure, NO_OUTPUT};
 use crate::json;
 use crate::sanitize::sanitize;
-use crate::wait_view::WaitView;
+use crate::wait::progress::WaitProgress;
 
-/// What a subcommand found out, for stdout.
+/// The result of a subcommand, for stdout.
 pub(crate) trait Report: Serialize {
-    /// For people. `width`: of the terminal, if it goes to one.
+    /// The result as text. `width` is that of the terminal, if stdout is one.
     fn text(&self, width: Option<usize>) -> String;
 }
 
-/// The format of what is said.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Sentences and tables.
     Text,
-    /// One document on stdout, one object per line on stderr.
+    /// One document on stdout, and one object per line on stderr.
     Json,
 }
 
-/// The format of the output, and how much of it.
+/// The format and the amount of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) format: Format,
-    /// `--quiet`: nothing of waits, and nothing that the engine warns of at every connection.
+    /// `--quiet`: neither reports of waits nor warnings of the engine.
     pub(crate) is_quiet: bool,
 }
 
-/// What is said on stderr, as JSON.
+/// A message on stderr, as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Event<'a> {
+enum StderrEvent<'a> {
     Error {
         kind: &'a str,
         message: &'a str,
@@ -96,12 +96,12 @@ impl Output {
         Self { format: if json { Format::Json } else { Format::Text }, is_quiet }
     }
 
-    /// The output that a command line asks for which is otherwise wrong.
-    pub(crate) fn wanted_by(arguments: impl Iterator<Item = OsString>) -> Self {
+    /// The output that the arguments request, if clap cannot parse them.
+    pub(crate) fn requested_by(arguments: impl Iterator<Item = OsString>) -> Self {
         Self::new(arguments.take_while(|word| word != "--").any(|word| word == "--json"), false)
     }
 
-    /// Prints what a subcommand found out.
+    /// Prints the result of a subcommand.
     pub(crate) fn print(self, report: &impl Report) -> Result<(), Failure> {
         match self.format {
             Format::Text => print(&report.text(width())),
@@ -109,72 +109,74 @@ impl Output {
         }
     }
 
-    /// Something a person wants to know, and a program finds in the document.
-    pub(crate) fn remark(self, message: &str) {
+    /// A message that only text output needs: the JSON document already has its content.
+    pub(crate) fn text_notice(self, message: &str) {
         if self.format == Format::Text {
             self.notice(message);
         }
     }
 
     pub(crate) fn notice(self, message: &str) {
-        self.say(message, &Event::Notice { message });
+        self.write(message, &StderrEvent::Notice { message });
     }
 
-    /// Somebody may come to harm.
+    /// A warning of possible harm.
     pub(crate) fn warn(self, message: &str) {
-        self.say(&format!("warning: {message}"), &Event::Warning { message });
+        self.write(&format!("warning: {message}"), &StderrEvent::Warning { message });
     }
 
-    /// The lock is lost, and what becomes of the command.
+    /// The lock is lost. Also reports whether the command is ended.
     pub(crate) fn lost(self, name: &LockName, loss: Loss, on_lost: OnLost) {
         let (command, then) = match on_lost {
             OnLost::Kill => ("ending", "ending the command"),
-            OnLost::Warn => ("running", "the command runs on"),
+            OnLost::Warn => ("running", "the command continues"),
         };
         let message = format!("the lock {name:?} is lost: {loss}; {then}");
-        let event = Event::Lost { lock: name.as_str(), reason: loss.label(), command, message: &message };
-        self.say(&message, &event);
+        let event =
+            StderrEvent::Lost { lock: name.as_str(), reason: loss.label(), command, message: &message };
+        self.write(&message, &event);
     }
 
-    /// The lock is waited for.
-    pub(crate) fn waiting(self, view: &WaitView<'_>) {
-        let message = view.line();
-        let event = Event::Waiting {
-            lock: view.lock.as_str(),
-            waited_ms: millis(view.waited),
-            holder: view.holder.as_deref(),
-            held_for_ms: view.held_for.map(millis),
-            place: view.place.map(|(place, _)| place),
-            waiters: view.place.map(|(_, waiters)| waiters),
-            outage: view.outage.as_ref().map(|outage| OutageEvent {
+    /// The wait goes on.
+    pub(crate) fn waiting(self, progress: &WaitProgress<'_>) {
+        let message = progress.log_line();
+        let event = StderrEvent::Waiting {
+            lock: progress.lock.as_str(),
+            waited_ms: millis(progress.waited),
+            holder: progress.holder.as_deref(),
+            held_for_ms: progress.held_for.map(millis),
+            place: progress.position.map(|(position, _)| position),
+            waiters: progress.position.map(|(_, waiters)| waiters),
+            outage: progress.outage.as_ref().map(|outage| OutageEvent {
                 for_ms: millis(outage.lasts),
                 kind: outage.kind,
                 message: &outage.message,
             }),
-            quarantine: view.quarantine.as_ref().map(|quarantine| QuarantineEvent {
+            quarantine: progress.quarantine.as_ref().map(|quarantine| QuarantineEvent {
                 until: quarantine.until(),
                 left_ms: millis(quarantine.left),
                 why: &quarantine.why,
             }),
             message: &message,
         };
-        self.say(&message, &event);
+        self.write(&message, &event);
     }
 
-    /// The wait is over, and the lock is held.
+    /// The wait has ended, and the lock is held.
     pub(crate) fn granted(self, name: &LockName, waited: Duration) {
         let message = format!("got {name:?} after {}", rounded(waited));
-        let event = Event::Granted { lock: name.as_str(), waited_ms: millis(waited), message: &message };
-        self.say(&message, &event);
+        let event =
+            StderrEvent::Granted { lock: name.as_str(), waited_ms: millis(waited), message: &message };
+        self.write(&message, &event);
     }
 
-    /// Says why `latch` ends, and returns the exit code.
+    /// Reports why `latch` ends, and returns the exit code.
     pub(crate) fn report(self, failure: &Failure) -> u8 {
         let exit_code = failure.code();
         if let Some(message) = failure.message() {
             let hint = failure.get_hint();
-            let (said, sql) = failure.apart();
-            self.say(said, &Event::Error { kind: failure.kind(), message, hint, exit_code });
+            let (text, sql) = failure.message_and_sql();
+            self.write(text, &StderrEvent::Error { kind: failure.kind(), message, hint, exit_code });
             if self.format == Format::Text {
                 let sql = sql.into_iter().flat_map(str::lines).map(|line| sanitize(line) + "\n");
                 let hint = hint.map(|hint| format!("hint: {}\n", sanitize(hint)));
@@ -184,7 +186,7 @@ impl Output {
         exit_code
     }
 
-    fn say(self, message: &str, event: &Event<'_>) {
+    fn write(self, message: &str, event: &StderrEvent<'_>) {
         write_stderr(&match self.format {
             Format::Text => format!("latch: {}\n", sanitize(message)),
             Format::Json => json::line(event),
@@ -192,7 +194,7 @@ impl Output {
     }
 }
 
-/// Writes to stdout. A reader that has seen enough (`| head -1`) is no error.
+/// Writes to stdout. A reader that closes the pipe early (`| head -1`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -203,7 +205,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// In one stroke, so that what the command says meanwhile cannot come between. A closed stderr is no reason to panic.
+/// In one write, so that output of the command cannot come between. A closed stderr must not cause a panic.
 fn write_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! The processes of a command: its group, and those that left the group but carry its mark.
+//! The processes of a command: those of its group, and those outside it that have its mark in their environment.
 
 use std::fs;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use latchwork::clock::{self, Clock};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::{self, Pid};
 
-/// The environment variable that marks a command's processes; nested runs append theirs after a colon.
+/// The environment variable that marks a command's processes. Nested runs append their marks after a colon.
 pub(crate) const MARK_VARIABLE: &str = "LATCH_SESSION";
 
-/// Draws a mark that no other run has.
+/// A random mark, unique to a run.
 pub(crate) fn new_mark() -> String {
     format!("{:016x}", u64::from_ne_bytes(clock::random_bytes()))
 }
@@ -19,12 +19,12 @@ pub(crate) fn new_mark() -> String {
 pub(crate) struct ProcessTree {
     pub(crate) group: Pid,
     pub(crate) mark: String,
-    /// The guardian lives in the group and is none of the command's.
+    /// A member of the group, but not a process of the command.
     pub(crate) guardian: Pid,
 }
 
 impl ProcessTree {
-    /// Sends a signal to the group, and to the command itself if it left the group (an interactive shell does).
+    /// Sends a signal to the group, and to the command itself if it left the group, as an interactive shell does.
     pub(crate) fn signal(&self, command: Pid, signal: Signal) {
         let _ = signal::killpg(self.group, signal);
         if unistd::getpgid(Some(command)).is_ok_and(|group| group != self.group) {
@@ -32,12 +32,12 @@ impl ProcessTree {
         }
     }
 
-    /// Whether any process is left that could still do something.
+    /// Whether any process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         processes().any(|process| self.includes(&process))
     }
 
-    /// Kills whatever is there, one by one (the guardian must live on). Returns whether there was anything.
+    /// Kills the processes one by one, because the guardian must survive. Returns whether there were any.
     pub(crate) fn kill(&self) -> bool {
         let members: Vec<_> = processes().filter(|process| self.includes(process)).collect();
         for member in &members {
@@ -46,21 +46,22 @@ impl ProcessTree {
         !members.is_empty()
     }
 
-    /// As [`ProcessTree::kill`], but the group first and in one stroke, guardian included: `latch` lives and
-    /// needs it no more.
+    /// As [`ProcessTree::kill`], but kills the whole group first with one signal. That includes the guardian, which is
+    /// not needed any more: `latch` is alive.
     pub(crate) fn kill_at_once(&self, command: Pid) -> bool {
         self.signal(command, Signal::SIGKILL);
         self.kill()
     }
 
-    /// Kills until nothing is left, or for `at_most`: what is stuck in the kernel must not be waited for forever.
-    pub(crate) fn kill_until_gone(&self, at_most: Duration) {
+    /// Kills until no process is left, or for `limit`: a process that hangs in the kernel must not be waited for
+    /// forever.
+    pub(crate) fn kill_until_gone(&self, limit: Duration) {
         const PAUSE: Duration = Duration::from_millis(2);
-        let end = Clock::boottime().now().after(at_most);
-        let mut calm = 0;
-        // Twice calm: a look at /proc is no snapshot, and a process that forks and exits can slip through one.
-        while calm < 2 && Clock::boottime().now() < end {
-            calm = if self.kill() { 0 } else { calm + 1 };
+        let end = Clock::boottime().now().after(limit);
+        let mut empty_scans = 0;
+        // Two empty scans: a scan of /proc is no snapshot, and a process that forks and exits may be missed by one.
+        while empty_scans < 2 && Clock::boottime().now() < end {
+            empty_scans = if self.kill() { 0 } else { empty_scans + 1 };
             std::thread::sleep(PAUSE);
         }
     }
@@ -72,12 +73,12 @@ impl ProcessTree {
     }
 }
 
-/// Whether anything still runs in a group. Cheap when nothing does.
+/// Whether any process of a group still runs. Cheap if none does.
 pub(crate) fn group_runs(group: Pid) -> bool {
     signal::killpg(group, None).is_ok() && processes().any(|process| process.group == group && process.runs)
 }
 
-/// When a process that runs was started, in ticks since the boot: with its id, which process it is.
+/// The start time of a running process, in clock ticks since boot. Together with the id it identifies the process.
 pub(crate) fn start_of(id: Pid) -> Option<u64> {
     look_up(id.as_raw()).filter(|process| process.runs).map(|process| process.started)
 }
@@ -86,7 +87,7 @@ struct Process {
     id: Pid,
     group: Pid,
     started: u64,
-    /// Neither dead nor a zombie.
+    /// `false` for dead processes and zombies.
     runs: bool,
 }
 
@@ -97,7 +98,7 @@ fn processes() -> impl Iterator<Item = Process> {
 
 fn look_up(id: i32) -> Option<Process> {
     let stat = fs::read(format!("/proc/{id}/stat")).ok()?;
-    // The name stands in parentheses and may contain anything, also parentheses.
+    // The name is in parentheses and may itself contain any character, parentheses included.
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
     let state = fields.next()?;

@@ -1,6 +1,6 @@
-//! Text from outside (holder notes, lock names, paths, arguments), made safe to show.
+//! Sanitizes untrusted text (holder notes, lock names, paths, arguments) for a terminal.
 
-/// Escapes characters that would move the cursor, forge a second line, or be shown as something else.
+/// Escapes characters that would move the cursor, forge a second line, or appear as something else.
 pub(crate) fn sanitize(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -13,7 +13,7 @@ pub(crate) fn sanitize(text: &str) -> String {
     shown
 }
 
-/// A lock name between other words: quoted if it could be taken for several of them.
+/// A lock name, quoted if it could be mistaken for several words.
 pub(crate) fn as_one_word(name: &str) -> String {
     let shown = sanitize(name);
     if !shown.contains(|c: char| c.is_whitespace() || c == '"') {
@@ -22,7 +22,7 @@ pub(crate) fn as_one_word(name: &str) -> String {
     format!("\"{}\"", shown.replace('"', "\\\""))
 }
 
-/// Whether a terminal would act on this character, or reorder or hide what stands around it.
+/// Whether a terminal would act on this character, or reorder or hide the text around it.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -33,7 +33,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' // joiners, and directions that isolate
             | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}' // tags: text that no font shows
+            | '\u{e0000}'..='\u{e0fff}' // tags, which no font shows
         )
 }
 
@@ -42,19 +42,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_not_obeyed() {
+    fn control_characters_are_escaped() {
         assert_eq!(sanitize("a\u{1b}[2J\nb\u{9b}é🔒"), "a\\u{1b}[2J\\nb\\u{9b}é🔒");
     }
 
     #[test]
-    fn what_reorders_or_hides_text_is_shown_too() {
+    fn characters_that_reorder_or_hide_text_are_escaped_and_others_stay() {
         for c in
             "\u{ad}\u{61c}\u{200b}\u{200f}\u{2028}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars()
         {
             assert_eq!(sanitize(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
         }
-        for honest in ["naïve", "e\u{301}", "数据", "שלום", "❤\u{fe0f}", "\\u{202e}"] {
-            assert_eq!(sanitize(honest), honest);
+        for harmless in ["naïve", "e\u{301}", "数据", "שלום", "❤\u{fe0f}", "\\u{202e}"] {
+            assert_eq!(sanitize(harmless), harmless);
         }
     }
 

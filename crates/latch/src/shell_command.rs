@@ -1,20 +1,20 @@
-//! A command line to copy into a shell.
+//! A command line that can be pasted into a shell.
 
 use crate::cli::TargetOptions;
 use crate::environment::without_password;
 use crate::revoke::RevokeOptions;
 use crate::sanitize::is_hidden;
 
-/// This `latch revoke`.
-pub(crate) fn revoke(options: &RevokeOptions, place: &TargetOptions) -> String {
+/// The command line of this `latch revoke`.
+pub(crate) fn revoke(options: &RevokeOptions, target: &TargetOptions) -> String {
     let mut words = vec!["latch".to_owned()];
-    if let Some(url) = &place.url {
+    if let Some(url) = &target.url {
         words.extend(["--url".to_owned(), quoted(&without_password(url))]);
     }
-    if let Some(file) = &place.url_file {
+    if let Some(file) = &target.url_file {
         words.extend(["--url-file".to_owned(), quoted(&file.to_string_lossy())]);
     }
-    if place.system {
+    if target.system {
         words.push("--system".to_owned());
     }
     words.push("revoke".to_owned());
@@ -28,7 +28,7 @@ pub(crate) fn revoke(options: &RevokeOptions, place: &TargetOptions) -> String {
     words.join(" ")
 }
 
-/// One word for a shell. Hidden characters are spelled out, as bash, zsh and ksh read them.
+/// Quotes one word for a shell. Hidden characters are escaped in the form that bash, zsh and ksh read.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -37,12 +37,12 @@ fn quoted(word: &str) -> String {
     if !word.contains(is_hidden) {
         return format!("'{}'", word.replace('\'', r"'\''"));
     }
-    let spelled = word.chars().map(|c| match c {
+    let escaped = word.chars().map(|c| match c {
         '\'' | '\\' => format!("\\{c}"),
         c if is_hidden(c) => format!("\\U{:08x}", u32::from(c)),
         c => c.to_string(),
     });
-    format!("$'{}'", spelled.collect::<String>())
+    format!("$'{}'", escaped.collect::<String>())
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_the_same_word() {
+    fn a_quoted_word_is_unchanged_after_the_shell_has_read_it() {
         for word in ["orders/42", "", "it's", "$(reboot)", "a b", "\\", "~", "x\u{202e}'\\y", "*", "数"] {
             let mut bash = std::process::Command::new("bash");
             bash.args(["-c", &format!("printf %s {}", quoted(word))]).env("LC_ALL", "C.UTF-8");

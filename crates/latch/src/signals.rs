@@ -1,4 +1,4 @@
-//! The signals `latch` listens to.
+//! The signals that `latch` handles.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,26 +19,26 @@ const FORWARDED: [Signal; 9] = [
     Signal::SIGWINCH,
 ];
 
-/// Handlers for everything the command should hear of, and for the end of children.
+/// Handlers for the signals that are forwarded to the command, and for SIGCHLD.
 pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
-    was_end_asked: bool,
+    termination_requested: bool,
 }
 
 impl Signals {
-    /// Listens from now on. What was ignored at the start stays ignored, so that nohup works.
+    /// Installs the handlers. A signal that was ignored at the start stays ignored, so that nohup works.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored_at_start();
-        let heard = FORWARDED.into_iter().filter(|signal| ignored & bit(*signal) == 0);
-        // The end of a child is always heard: an ignored SIGCHLD would also throw its exit code away.
-        let streams = heard
+        let forwarded = FORWARDED.into_iter().filter(|signal| ignored & bit(*signal) == 0);
+        // SIGCHLD always has a handler: if it were ignored, the kernel would discard the exit codes of children.
+        let streams = forwarded
             .chain([Signal::SIGCHLD])
             .map(|signal| Ok((signal, unix::signal(SignalKind::from_raw(signal as i32))?)))
             .collect::<io::Result<_>>()?;
-        Ok(Self { streams, was_end_asked: false })
+        Ok(Self { streams, termination_requested: false })
     }
 
-    /// The next signal. May be dropped at any time.
+    /// The next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         let signal = poll_fn(|context| {
             let mut streams = self.streams.iter_mut();
@@ -47,29 +47,29 @@ impl Signals {
             arrived.map_or(Poll::Pending, Poll::Ready)
         })
         .await;
-        self.was_end_asked |= asks_to_end(signal);
+        self.termination_requested |= is_termination(signal);
         signal
     }
 
-    /// Whether a signal has asked to end so far, also one that was passed on to the command.
-    pub(crate) fn was_end_asked(&self) -> bool {
-        self.was_end_asked
+    /// Whether a termination signal has arrived so far, forwarded ones included.
+    pub(crate) fn termination_requested(&self) -> bool {
+        self.termination_requested
     }
 
-    /// A signal that already arrived and asks to end.
-    pub(crate) fn pending_end(&mut self) -> Option<Signal> {
+    /// A termination signal that has already arrived.
+    pub(crate) fn pending_termination(&mut self) -> Option<Signal> {
         let mut context = Context::from_waker(Waker::noop());
-        let mut ends = self.streams.iter_mut().filter(|(signal, _)| asks_to_end(*signal));
-        ends.find_map(|(signal, stream)| stream.poll_recv(&mut context).is_ready().then_some(*signal))
+        let mut terminations = self.streams.iter_mut().filter(|(signal, _)| is_termination(*signal));
+        terminations.find_map(|(signal, stream)| stream.poll_recv(&mut context).is_ready().then_some(*signal))
     }
 }
 
-/// Whether whoever sends this signal wants the process to end.
-pub(crate) fn asks_to_end(signal: Signal) -> bool {
+/// Whether this signal requests the end of the process.
+pub(crate) fn is_termination(signal: Signal) -> bool {
     matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
 }
 
-/// The exit code that stands for an end by a signal.
+/// The exit code of a process that was ended by this signal.
 pub(crate) fn exit_code(signal: Signal) -> u8 {
     128 + signal as i32 as u8
 }

@@ -1,4 +1,4 @@
-//! `latch status [NAME]`: the engine at a glance, or who holds a lock and who waits for it.
+//! `latch status [NAME]`: the engine, or one lock with its holders and its queue.
 
 use clap::Args;
 use latchwork::engine::{Filter, LockState};
@@ -9,45 +9,45 @@ use crate::connection::with_client;
 use crate::environment::shown_url;
 use crate::failure::Failure;
 use crate::guarantees_view::GuaranteesView;
-use crate::layout;
-use crate::lock_view::{LockView, look};
+use crate::lock_view::{LockView, inspect};
 use crate::output::{Output, Report};
 use crate::sanitize::sanitize;
 use crate::target::Target;
+use crate::text_layout;
 
-/// Show who holds a lock and who waits for it, or which engine is in use
+/// Show the holder and the queue of a lock, or the engine in use
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-                  latch status                                 which engine, where, how many locks\n  \
-                  latch status nightly                         holder, token, lease, queue\n  \
-                  latch status nightly --json | jq -e .held    a test for scripts\n\n\
-                  Exit code 0 whether the lock is held or free. A name that nobody uses is free.")]
+                  latch status                                 show the engine, its URL and the number of locks\n  \
+                  latch status nightly                         show holder, token, lease and queue\n  \
+                  latch status nightly --json | jq -e .held    test in a script whether the lock is held\n\n\
+                  The exit code is 0 whether the lock is held or free. An unused name is a free lock.")]
 pub(crate) struct StatusOptions {
-    /// The lock; without it, the engine
+    /// The lock; without a name, the engine is shown
     name: Option<String>,
 }
 
-/// The engine at a glance.
+/// The engine, where it is, and the number of its locks.
 #[derive(Debug, Serialize)]
 struct EngineStatus {
     engine: &'static str,
     url: String,
     url_from: &'static str,
-    /// The file of `sqlite:`, which the URL may leave open.
+    /// The file of `sqlite:`, which a URL without a path does not contain.
     database: Option<String>,
-    /// `None` where locks can only be asked for by name.
+    /// `None` if the engine cannot list locks.
     locks_held: Option<usize>,
-    /// `None` also where the engine cannot tell who waits.
+    /// `None` also if the engine cannot list waiters.
     waiters: Option<usize>,
     guarantees: GuaranteesView,
     #[serde(skip)]
     promised: Guarantees,
 }
 
-/// Prints it.
+/// Prints the lock or the engine.
 pub(crate) fn run(options: &StatusOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     match &options.name {
-        // Checked before anything is opened: a wrong name must not make a database.
+        // Before the engine is opened: an invalid name must not create a database.
         Some(name) => of_lock(&LockName::new(name)?, target, output)?,
         None => of_engine(target, output)?,
     }
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &StatusOptions, target: &Target, output: Output) -> R
 }
 
 fn of_lock(name: &LockName, target: &Target, output: Output) -> Result<(), Failure> {
-    let view = async |client: &Client| Ok(LockView::new(&look(client, name).await?, &client.guarantees()));
+    let view = async |client: &Client| Ok(LockView::new(&inspect(client, name).await?, &client.guarantees()));
     output.print(&with_client(target, output, view)?)
 }
 
@@ -92,11 +92,11 @@ impl Report for EngineStatus {
     fn text(&self, width: Option<usize>) -> String {
         let order = if self.promised.fair { "in arrival order" } else { "in no order" };
         let wake = if self.promised.pushes { "woken by the release" } else { "polling" };
-        let tokens = self.promised.tokens.unwrap_or("none: nothing can refuse a former holder");
+        let tokens = self.promised.tokens.unwrap_or("none: a store cannot refuse a former holder");
         let locks = match (self.locks_held, self.waiters) {
             (Some(held), Some(waiting)) => format!("{held} held, {waiting} waiting"),
-            (Some(held), None) => format!("{held} held; how many wait is unknown here"),
-            _ => "cannot be listed here; ask by name".to_owned(),
+            (Some(held), None) => format!("{held} held; this engine cannot list waiters"),
+            _ => "this engine cannot list locks; use latch status NAME".to_owned(),
         };
         let mut rows = vec![
             ("engine", self.engine.to_owned()),
@@ -111,7 +111,7 @@ impl Report for EngineStatus {
             ("beware", self.promised.beware.to_owned()),
             ("more", "latch ls, latch engines".to_owned()),
         ]);
-        layout::pairs(&rows, width)
+        text_layout::two_columns(&rows, width)
     }
 }
 
@@ -126,7 +126,7 @@ impl Report for LockView {
             let label = if place == 0 { "waiting" } else { "" };
             rows.push((label, format!("{}. {} (for {})", place + 1, waiter.who(), waiter.how_long())));
         }
-        layout::pairs(&rows, width)
+        text_layout::two_columns(&rows, width)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     use crate::json;
 
     #[test]
-    fn a_password_in_the_url_is_shown_to_nobody() {
+    fn the_status_does_not_contain_the_password_of_the_url() {
         let text = "redis://user:canary@host/0?password=canary&prefix=x";
         let target =
             Target { url: text.parse().unwrap(), text: text.into(), file: None, origin: "--url-file" };

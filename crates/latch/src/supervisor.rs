@@ -1,4 +1,4 @@
-//! Watches over the command while the lock is held: its end, its stops, signals for it, and the loss of the lock.
+//! Supervises the command while the lock is held: its exit, its stops, the signals for it, and the loss of the lock.
 
 use std::time::Duration;
 
@@ -14,27 +14,28 @@ use crate::output::Output;
 use crate::process_tree::ProcessTree;
 use crate::signals::{self, Signals};
 use crate::terminal::Terminal;
-use crate::waiting::stop_myself;
+use crate::wait::stop_this_process;
 
-/// How long before the end of the lease force is used at the latest, as a part of what is left of it: dying takes time.
-const FORCE_MARGIN: u32 = 4;
-const LONGEST_FORCE_MARGIN: Duration = Duration::from_millis(250);
-/// The first and the longest pause between looks whether a command that has to end is gone.
-const FIRST_LOOK: Duration = Duration::from_millis(2);
-const LONGEST_LOOK: Duration = Duration::from_millis(50);
+/// SIGKILL is sent before the end of the lease, because dying takes time: earlier by this fraction of the remaining
+/// lease, but by no more than the maximum.
+const KILL_MARGIN_DIVISOR: u32 = 4;
+const MAX_KILL_MARGIN: Duration = Duration::from_millis(250);
+/// The first and the longest interval between checks whether a terminated command has ended.
+const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How a run ended.
+/// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// By itself, with this exit code.
+pub(crate) enum Outcome {
+    /// It exited with this code.
     Exited(u8),
-    /// The lock was lost, and the command was ended.
+    /// The lock was lost, and `latch` ended the command.
     Lost(Loss),
 }
 
-/// What to do when the lock is lost.
+/// The reaction to the loss of the lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Policy {
+pub(crate) struct LossPolicy {
     pub(crate) on_lost: OnLost,
     pub(crate) grace: Duration,
     pub(crate) ttl: Duration,
@@ -49,18 +50,14 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) tree: ProcessTree,
     pub(crate) signals: &'a mut Signals,
     pub(crate) terminal: Option<Terminal>,
-    pub(crate) policy: Policy,
-    state: State,
+    pub(crate) policy: LossPolicy,
+    /// Whether SIGTSTP has arrived (^Z in a pipeline), so that `latch` stops with the command.
+    stop_requested: bool,
+    /// Whether the loss has been reported and the command continues.
+    has_warned: bool,
 }
 
-/// What changes while the command runs.
-struct State {
-    /// Whether we were asked to stop (^Z in a pipeline), so that the command's stop is ours too.
-    stop_asked: bool,
-    warned: bool,
-}
-
-enum Event {
+enum SupervisorEvent {
     Signal(Signal),
     Lost(Loss),
 }
@@ -73,43 +70,45 @@ impl<'a> Supervisor<'a> {
         tree: ProcessTree,
         signals: &'a mut Signals,
         terminal: Option<Terminal>,
-        policy: Policy,
+        policy: LossPolicy,
     ) -> Self {
-        let state = State { stop_asked: false, warned: false };
-        Self { guard, guardian, command, tree, signals, terminal, policy, state }
+        let (stop_requested, has_warned) = (false, false);
+        Self { guard, guardian, command, tree, signals, terminal, policy, stop_requested, has_warned }
     }
 
-    /// Returns when the command is gone.
-    pub(crate) async fn watch(mut self) -> Ending {
+    /// Returns when the command has ended.
+    pub(crate) async fn supervise(mut self) -> Outcome {
         loop {
-            // Also before the first signal: the command may have ended before anybody listened.
+            // Also before the first signal: the command may have ended before the handlers were installed.
             if let Some(code) = self.reap() {
-                return Ending::Exited(code);
+                return Outcome::Exited(code);
             }
             match self.next_event().await {
-                Event::Signal(signal) => self.heard(signal),
-                Event::Lost(loss) if self.policy.on_lost == OnLost::Kill => return self.put_down(loss).await,
-                Event::Lost(loss) => {
-                    self.state.warned = true;
-                    self.say_lost(loss);
+                SupervisorEvent::Signal(signal) => self.handle_signal(signal),
+                SupervisorEvent::Lost(loss) if self.policy.on_lost == OnLost::Kill => {
+                    return self.terminate(loss).await;
+                }
+                SupervisorEvent::Lost(loss) => {
+                    self.has_warned = true;
+                    self.report_loss(loss);
                 }
             }
         }
     }
 
-    fn say_lost(&self, loss: Loss) {
+    fn report_loss(&self, loss: Loss) {
         self.policy.output.lost(self.guard.name(), loss, self.policy.on_lost);
     }
 
-    async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self) -> SupervisorEvent {
         tokio::select! {
             biased;
-            signal = self.signals.next() => Event::Signal(signal),
-            loss = self.guard.lost(), if !self.state.warned => Event::Lost(loss),
+            signal = self.signals.next() => SupervisorEvent::Signal(signal),
+            loss = self.guard.lost(), if !self.has_warned => SupervisorEvent::Lost(loss),
         }
     }
 
-    /// The exit code, once the command has ended. Deals with its stops on the way.
+    /// The exit code, once the command has ended. Also handles stops of the command.
     fn reap(&mut self) -> Option<u8> {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
         loop {
@@ -120,25 +119,25 @@ impl<'a> Supervisor<'a> {
                 Ok(WaitStatus::StillAlive) => return None,
                 Ok(_) => {}
                 Err(nix::errno::Errno::EINTR) => {}
-                // Nobody else waits for our child; if it is gone all the same, its code is gone too.
+                // Only this function reaps the child. If it was reaped all the same, its exit code is unknown.
                 Err(_) => return Some(1),
             }
         }
     }
 
-    fn heard(&mut self, signal: Signal) {
+    fn handle_signal(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCHLD => self.guardian.replace_if_dead(),
             Signal::SIGCONT => self.resume(),
             signal => {
-                self.state.stop_asked |= signal == Signal::SIGTSTP;
+                self.stop_requested |= signal == Signal::SIGTSTP;
                 self.send(signal);
             }
         }
     }
 
     fn send(&self, signal: Signal) {
-        self.guardian.wait_until_deaf();
+        self.guardian.wait_until_signals_blocked();
         self.tree.signal(self.command, signal);
     }
 
@@ -153,26 +152,26 @@ impl<'a> Supervisor<'a> {
             return self.send(Signal::SIGCONT);
         }
         let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_lent);
-        if in_foreground || wants_terminal || self.state.stop_asked {
-            self.stop_too();
+        if in_foreground || wants_terminal || self.stop_requested {
+            self.stop_with_command();
         }
-        // Else somebody stopped the command alone, to look at it: the lock is kept.
+        // Otherwise the command alone was stopped, for example by a debugger: the lock is kept.
     }
 
-    /// A shell expects the whole job to stop.
-    fn stop_too(&mut self) {
-        self.state.stop_asked = false;
+    /// Stops this process too, because a shell expects the whole job to stop.
+    fn stop_with_command(&mut self) {
+        self.stop_requested = false;
         if let Some(terminal) = &mut self.terminal {
             terminal.take_back();
         }
         let (name, ttl) = (self.guard.name(), humantime::format_duration(self.policy.ttl));
-        let message = format!("stopped; unless continued, the lock {name:?} lapses after its ttl ({ttl})");
+        let message = format!("stopped; unless continued, the lock {name:?} expires after its ttl ({ttl})");
         self.policy.output.notice(&message);
-        stop_myself();
+        stop_this_process();
         self.resume();
     }
 
-    /// Continues the command, unless the lock was lost meanwhile: then it is ended instead, by the event of the loss.
+    /// Continues the command, unless the lock was lost meanwhile: then the loss event ends the command instead.
     fn resume(&mut self) {
         if self.policy.on_lost == OnLost::Kill && !self.guard.is_certain() {
             return;
@@ -183,41 +182,43 @@ impl<'a> Supervisor<'a> {
         self.send(Signal::SIGCONT);
     }
 
-    /// Ends everything the command started: gently while the lease lasts, by force from then on.
-    async fn put_down(&mut self, loss: Loss) -> Ending {
-        let force_at = self.force_at(loss);
-        self.say_lost(loss);
-        if Clock::boottime().now() < force_at {
+    /// Ends the command and all its descendants: with SIGTERM while the lease lasts, then with SIGKILL.
+    async fn terminate(&mut self, loss: Loss) -> Outcome {
+        let kill_at = self.kill_at(loss);
+        self.report_loss(loss);
+        if Clock::boottime().now() < kill_at {
             self.send(Signal::SIGTERM);
-            self.send(Signal::SIGCONT); // a stopped process would not hear of it
+            self.send(Signal::SIGCONT); // a stopped process would not handle SIGTERM
         }
-        let (mut reaped, mut pause) = (false, FIRST_LOOK);
+        let (mut reaped, mut interval) = (false, FIRST_POLL_INTERVAL);
         loop {
-            let use_force = Clock::boottime().now() >= force_at;
-            let alive = if use_force { self.tree.kill_at_once(self.command) } else { self.tree.is_alive() };
-            reaped = reaped || self.reap_ending();
+            let kills = Clock::boottime().now() >= kill_at;
+            let alive = if kills { self.tree.kill_at_once(self.command) } else { self.tree.is_alive() };
+            reaped = reaped || self.reap_terminated();
             if reaped && !alive {
-                return Ending::Lost(loss);
+                return Outcome::Lost(loss);
             }
-            // Not past the moment from which force is used.
-            let until_force = force_at.since(Clock::boottime().now());
-            tokio::time::sleep(if until_force.is_zero() { pause } else { pause.min(until_force) }).await;
-            pause = (pause * 2).min(LONGEST_LOOK);
+            // Not past the moment of SIGKILL.
+            let until_kill = kill_at.since(Clock::boottime().now());
+            let pause = if until_kill.is_zero() { interval } else { interval.min(until_kill) };
+            tokio::time::sleep(pause).await;
+            interval = (interval * 2).min(MAX_POLL_INTERVAL);
         }
     }
 
-    /// Whether the command is gone. It is not asked why, and its stops no longer matter.
-    fn reap_ending(&self) -> bool {
+    /// Whether the command has ended. Its exit code and its stops no longer matter.
+    fn reap_terminated(&self) -> bool {
         !matches!(waitpid(self.command, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
     }
 
-    fn force_at(&self, loss: Loss) -> Moment {
+    /// When SIGKILL is sent.
+    fn kill_at(&self, loss: Loss) -> Moment {
         let now = Clock::boottime().now();
         let left = match loss {
-            // Somebody else may hold it already.
+            // Another client may hold the lock already.
             Loss::Removed | Loss::SessionEnded | Loss::TakenOver | Loss::Copied => Duration::ZERO,
             _ => self.guard.lease_end().since(now),
         };
-        now.after(self.policy.grace.min(left - (left / FORCE_MARGIN).min(LONGEST_FORCE_MARGIN)))
+        now.after(self.policy.grace.min(left - (left / KILL_MARGIN_DIVISOR).min(MAX_KILL_MARGIN)))
     }
 }

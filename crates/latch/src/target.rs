@@ -1,4 +1,4 @@
-//! Which engine: the flags, the environment, or this user's own database.
+//! The selection of the engine: by flags, by the environment, or this user's own database.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,28 +19,28 @@ const SYSTEM_FOLDER: &str = "/var/lib/latchwork";
 const SYSTEM_URL: &str = "sqlite:/var/lib/latchwork/locks.db";
 pub(crate) const URL_VARIABLE: &str = "LATCH_URL";
 pub(crate) const URL_FILE_VARIABLE: &str = "LATCH_URL_FILE";
-/// Set where an outer run took a password out of the URL. Its value is the URL that was left, so that one that
-/// is set later is not meant.
+/// Set if an outer run removed a password from the URL. The value is the URL without it: a URL that was set later
+/// differs, and is not treated as redacted.
 pub(crate) const REDACTED_VARIABLE: &str = "LATCH_URL_REDACTED";
-/// Makes a folder that several users can share: its files belong to its group, and the group may write.
+/// Creates a folder that several users can share: its files belong to its group, and the group may write.
 const INSTALL: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork";
-/// Does the same with a folder that is there, and with the files in it: former versions made them for one
-/// user alone.
+/// Opens an existing folder and its files to a group. Former versions created them for a single user.
 const OPEN: &str = "install -d -m 2770 -g GROUP /var/lib/latchwork /var/lib/latchwork/locks.db-sessions && \
                     chgrp -R GROUP /var/lib/latchwork && chmod -R g+rwX /var/lib/latchwork";
 
-/// The engine to use, and where its URL came from.
+/// The engine that a subcommand uses, and the setting that selected it.
 pub(crate) struct Target {
     pub(crate) url: EngineUrl,
     pub(crate) text: String,
-    /// The file the URL was read from, if it can be read again.
+    /// The file from which the URL was read, if it can be read again.
     pub(crate) file: Option<PathBuf>,
-    /// Which flag or variable named it; "default" if none did.
+    /// The flag or variable with the URL or its file; "default" without one.
     pub(crate) origin: &'static str,
 }
 
 impl Target {
-    /// Flags beat the environment; a file beats a URL there, because it may hold the password that the URL lacks.
+    /// Flags take precedence over the environment. In the environment a file takes precedence over a URL, because the
+    /// file may contain the password that the URL lacks.
     pub(crate) fn choose(options: &TargetOptions, output: Output) -> Result<Self, Failure> {
         match (&options.url, &options.url_file, options.system) {
             (None, None, false) => Self::from_environment(output),
@@ -66,7 +66,7 @@ impl Target {
         match set(URL_VARIABLE).map(OsString::into_string) {
             None => Self::new("sqlite:", "default"),
             Some(Ok(text)) => Self::new(&text, URL_VARIABLE),
-            Some(Err(_)) => Err(Failure::new(USAGE, format!("{URL_VARIABLE} is not UTF-8"))),
+            Some(Err(_)) => Err(Failure::new(USAGE, format!("the URL in {URL_VARIABLE} is not UTF-8"))),
         }
     }
 
@@ -78,7 +78,7 @@ impl Target {
         Ok(target)
     }
 
-    /// No message may quote the content: it can contain a password.
+    /// No message may quote the content of the file: it can contain a password.
     fn from_file(path: &Path, origin: &'static str, output: Output) -> Result<Self, Failure> {
         let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let unreadable =
@@ -95,22 +95,22 @@ impl Target {
         if found.is_file() && found.permissions().mode() & 0o004 != 0 && has_secret(text) {
             output.warn(&format!("every user can read the password in {path:?}; chmod o-r it"));
         }
-        // A pipe (`<(...)`) gives its content once.
+        // The content of a pipe (`<(...)`) can be read only once.
         let file = found.is_file().then(|| path.clone());
         Ok(Self { file, ..target })
     }
 
     fn of_the_system() -> Result<Self, Failure> {
-        // Never made here: root would make it for itself alone. Only the administrator knows which group it is for.
+        // Never created here: root would create it for itself alone. Only the administrator knows the group.
         if !Path::new(SYSTEM_FOLDER).is_dir() {
             let missing = format!("the machine-wide folder {SYSTEM_FOLDER} is missing");
-            let hint = format!("an administrator makes it once, for a group of users: {INSTALL}");
+            let hint = format!("an administrator creates it once, for a group of users: {INSTALL}");
             return Err(Failure::new(UNUSABLE, missing).hint(hint));
         }
         Self::new(SYSTEM_URL, "--system")
     }
 
-    /// Whether an outer run took the password out of the URL.
+    /// Whether an outer run removed the password from the URL.
     pub(crate) fn is_redacted(&self) -> bool {
         self.file.is_none() && env::var(REDACTED_VARIABLE).is_ok_and(|url| url == self.text)
     }
@@ -124,24 +124,24 @@ impl Target {
         }
     }
 
-    /// Equal for URLs of one engine, as far as that can be told without asking it.
+    /// Equal for URLs of one engine, as far as the URL alone tells.
     pub(crate) fn canonical(&self) -> String {
         match self.database() {
             Some(path) => fs::canonicalize(&path).unwrap_or(path).to_string_lossy().into_owned(),
-            None => one_spelling(shown_url(self)),
+            None => with_canonical_scheme(shown_url(self)),
         }
     }
 
-    /// The hint for an error of the engine: the setting that chose it.
+    /// The hint for an error of the engine: it names the setting that selected the engine.
     pub(crate) fn hint(&self) -> String {
         if self.is_redacted() {
-            return "the URL comes from the outer latch run, which took the password out; give the outer one its URL \
-                    in a regular file (--url-file), and the inner one finds that file"
+            return "the URL comes from the outer latch run, which removed the password; give the outer one its URL in \
+                    a regular file (--url-file), which the inner one then reads too"
                 .to_owned();
         }
         match (self.origin, &self.file) {
             ("--system", _) => format!(
-                "--system is for the users of one group; an administrator opens the folder to it: {OPEN}"
+                "--system is for the users of one group; an administrator opens the folder to that group: {OPEN}"
             ),
             (origin, Some(file)) => in_file(file, origin),
             ("default", _) => {
@@ -159,11 +159,11 @@ impl Target {
     }
 }
 
-/// The URL with the first of several names of its scheme.
-fn one_spelling(url: String) -> String {
-    let names = [("postgresql", "postgres"), ("mariadb", "mysql")];
-    let other = names.iter().find_map(|(other, name)| Some((url.strip_prefix(other)?, name)));
-    other.map_or_else(|| url.clone(), |(rest, name)| format!("{name}{rest}"))
+/// The URL with the canonical name of its scheme.
+fn with_canonical_scheme(url: String) -> String {
+    let aliases = [("postgresql", "postgres"), ("mariadb", "mysql")];
+    let found = aliases.iter().find_map(|(alias, name)| Some((url.strip_prefix(alias)?, name)));
+    found.map_or_else(|| url.clone(), |(rest, name)| format!("{name}{rest}"))
 }
 
 fn in_file(path: &Path, origin: &str) -> String {

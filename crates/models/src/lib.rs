@@ -1,4 +1,4 @@
-//! Small worlds in which every order of events is tried, for the algorithms that are ours alone: no server decides them for us,
-//! and no test on real servers meets every order.
+//! Models of Latchwork's own algorithms. Every order of events in a small world is checked, because tests on real
+//! servers do not reach every order.
 
 pub mod redlock;

@@ -1,9 +1,9 @@
-//! Redlock's own algorithm, in every order of events.
+//! Redlock's algorithm, in every order of events.
 
 use models::redlock::{Fault, Mutant, Proposals, World};
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Masters whose counters differ, and clients that may propose anything: most claims need a raise.
+/// Masters whose counters differ, and clients that propose any token: most claims need a raise.
 const APART: World = World {
     fault: Fault::Nothing,
     proposals: Proposals::Any,
@@ -15,11 +15,11 @@ const APART: World = World {
     mutant: None,
 };
 
-/// Clients with a common clock, who renew once.
+/// Clients with a shared clock, which renew once.
 const RENEWING: World =
     World { proposals: Proposals::Clock, counters_apart: 0, renewals: 1, horizon: 3, ..APART };
 
-/// Which promises this world breaks. It must come to everything that it is made to show.
+/// The properties that this world violates. Without a violation, every `sometimes` property must have an example.
 fn broken(what: &str, world: World) -> Vec<&'static str> {
     let checked = world.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let (states, depth) = (checked.unique_state_count(), checked.max_depth());
@@ -51,15 +51,15 @@ fn a_restart_breaks_nothing_with_a_quarantine() {
     assert!(broken("one restart, quarantine", world).is_empty());
 }
 
-/// There can be two holders then, and the world must come to that.
+/// In this world there can be two holders, and the check must find such a state.
 #[test]
-fn a_restart_without_quarantine_leaves_the_tokens() {
+fn a_restart_without_quarantine_leaves_tokens_unique_and_rising() {
     let world = World { fault: Fault::Restart { quarantine: false }, horizon: 1, ..RENEWING };
     assert!(broken("one restart, no quarantine", world).is_empty());
 }
 
 #[test]
-fn a_clock_that_jumps_leaves_the_tokens() {
+fn a_clock_jump_leaves_tokens_unique_and_rising() {
     let world = World { fault: Fault::ClockJump, horizon: 0, ..APART };
     assert!(broken("one clock jump, counters apart", world).is_empty());
     let world = World { fault: Fault::ClockJump, horizon: 1, ..RENEWING };

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Names the scheduler's socket. `crates/xtask/src/server.rs` is the other side.
+/// Names the scheduler's socket. `crates/xtask/src/budget_socket.rs` is the other side.
 const VARIABLE: &str = "TESTKIT_BUDGET";
 
 /// Held by a case while it runs.

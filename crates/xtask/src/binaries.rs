@@ -6,20 +6,20 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A test binary.
+/// One test binary.
 #[derive(Clone)]
 pub(crate) struct Binary {
-    /// For people: the name of the file below `tests/`, or of the crate whose unit tests it has.
+    /// The name in reports: that of the file below `tests/`, or that of the crate for unit tests.
     pub(crate) suite: String,
     pub(crate) package: String,
     pub(crate) path: PathBuf,
-    /// The folder of its crate, in which cargo would run it.
+    /// The folder of its crate: cargo runs test binaries there.
     pub(crate) folder: PathBuf,
     pub(crate) is_unit_test: bool,
 }
 
 impl Binary {
-    /// From a message of `cargo build --message-format json`, if it tells of one.
+    /// Parses a message of `cargo build --message-format json`. `None` if it is not about a test binary.
     pub(crate) fn from_message(line: &str) -> Option<Self> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -32,7 +32,7 @@ impl Binary {
         let kind = message["target"]["kind"][0].as_str()?;
         let suite = match kind {
             "lib" | "bin" => format!("{name}-unit"),
-            // The command has a `redis` and a `run`: alone, these names would say too little.
+            // The command `latch` has suites named `redis` and `run`, which would be ambiguous.
             "test" if package == "latch" => format!("latch-{name}"),
             "test" => name.to_owned(),
             _ => return None,
@@ -40,23 +40,23 @@ impl Binary {
         Some(Self { suite, package, path, folder, is_unit_test: kind != "test" })
     }
 
-    /// Whether its cases run on engines by their kind, many in one process.
+    /// Whether this is the conformance suite, whose cases run on each kind of engine, many in one process.
     pub(crate) fn is_conformance(&self) -> bool {
         self.suite == "conformance"
     }
 
-    /// Names of its cases, without running them.
+    /// Lists the names of its cases, without running them.
     pub(crate) fn list(&self) -> io::Result<Vec<String>> {
-        let output = self.ask(&["--list", "--format", "terse"])?;
+        let output = self.run(&["--list", "--format", "terse"])?;
         Ok(output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 
-    /// Kinds of engines that conformance knows.
+    /// The kinds of engines of the conformance suite.
     pub(crate) fn kinds(&self) -> io::Result<Vec<String>> {
-        Ok(self.ask(&["--kinds"])?.lines().map(str::to_owned).collect())
+        Ok(self.run(&["--kinds"])?.lines().map(str::to_owned).collect())
     }
 
-    fn ask(&self, arguments: &[&str]) -> io::Result<String> {
+    fn run(&self, arguments: &[&str]) -> io::Result<String> {
         let output = Command::new(&self.path).args(arguments).current_dir(&self.folder).output()?;
         if !output.status.success() {
             return Err(io::Error::other(format!(
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_names_a_test_binary() {
+    fn a_test_binary_is_parsed_from_a_message_of_cargo() {
         let line = r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/latch/Cargo.toml","target":{"kind":["test"],"name":"redis"},"profile":{"test":true},"executable":"/w/t/redis-1"}"#;
         let binary = Binary::from_message(line).expect("it is one");
         assert_eq!((binary.suite.as_str(), binary.is_unit_test), ("latch-redis", false));

@@ -1,13 +1,13 @@
-//! Shares of the machine. The sum of those that are taken stays below what the machine has.
+//! Shares of the machine. The sum of the taken shares never exceeds the machine's cores and memory.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The cores (in hundredths) and the memory (in mebibytes) of the machine, given out in the order of asking.
+/// The cores (in hundredths) and the memory (in mebibytes) of the machine, granted in the order of the requests.
 pub(crate) struct Budget {
     cores: u32,
     memory: u32,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     changed: Condvar,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Priority {
     NewProcess,
 }
 
-struct State {
+struct BudgetState {
     cores: u32,
     memory: u32,
     next: u64,
@@ -34,11 +34,11 @@ struct State {
 
 impl Budget {
     pub(crate) fn new(cores: u32, memory: u32) -> Self {
-        let state = State { cores, memory, next: 0, waiting: [VecDeque::new(), VecDeque::new()] };
+        let state = BudgetState { cores, memory, next: 0, waiting: [VecDeque::new(), VecDeque::new()] };
         Self { cores, memory, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits for a share. More than the machine has counts as everything it has.
+    /// Waits for a share. A request for more than the machine has is a request for the whole machine.
     pub(crate) fn take(&self, cores: u32, memory: u32, priority: Priority) -> Share<'_> {
         let (cores, memory) = (cores.min(self.cores), memory.min(self.memory));
         let mut state = self.lock();
@@ -56,12 +56,12 @@ impl Budget {
         Share { budget: self, cores, memory }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BudgetState {
     fn is_first(&self, ticket: u64, priority: Priority) -> bool {
         let [running, new] = &self.waiting;
         match priority {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_waits_until_what_it_needs_is_free() {
+    fn a_request_waits_until_its_share_is_free() {
         let budget = Budget::new(200, 1000);
         let first = budget.take(150, 100, Priority::NewProcess);
         let (taken, took) = mpsc::channel();

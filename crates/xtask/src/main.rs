@@ -1,22 +1,23 @@
-//! `./test`, once the packages are there: stages of cargo, and every test case of the workspace, scheduled by what it needs.
+//! `./test`, after it has installed the packages: stages of cargo, and every test case of the workspace, scheduled by
+//! its requirements.
 
 mod binaries;
 mod budget;
-mod cases;
-mod job;
-mod needs;
+mod budget_socket;
 mod previous;
 mod report;
-mod server;
+mod requirements;
+mod scheduler;
 mod stages;
-mod standstill;
+mod standstills;
+mod test_process;
 mod versions;
 
 use std::env;
 use std::process::ExitCode;
 
-use cases::Wanted;
 use report::Report;
+use scheduler::Selection;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -41,39 +42,39 @@ fn main() -> ExitCode {
     if report.conclude() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What runs before a change lands.
+/// Everything that a change must pass.
 fn everything(report: &'static Report) -> Result<(), String> {
     stages::formatting(report);
     stages::clippy(report);
     stages::clippy_of_each_engine_alone(report);
     stages::documentation(report);
     stages::examples(report);
-    cases(report, "--lib --bins --tests", &Wanted::All)?;
+    cases(report, "--lib --bins --tests", &Selection::All)?;
     stages::an_engine_that_is_not_compiled_in(report);
     stages::doctests(report);
     Ok(())
 }
 
-/// Minutes, for work in between.
+/// The cases that take a few minutes, for use during work on a change.
 fn quick(report: &'static Report) -> Result<(), String> {
     stages::formatting(report);
     stages::clippy(report);
-    cases(report, "--lib --bins --test conformance --test redlock", &Wanted::Quick)
+    cases(report, "--lib --bins --test conformance --test redlock", &Selection::Quick)
 }
 
-/// One engine in each way to reach and use it, or one suite.
+/// The conformance of one engine over each of its connections, or one suite.
 fn named(report: &'static Report, name: &str, case: Option<String>) -> Result<(), String> {
-    cases(report, "--lib --bins --tests", &Wanted::Named { name: name.to_owned(), case })
+    cases(report, "--lib --bins --tests", &Selection::Named { name: name.to_owned(), case })
 }
 
-/// Servers of other versions: with everything that concerns them, or with one engine or suite.
+/// The tests of servers of other versions: all that concern them, or one engine or suite.
 fn test_versions(
     report: &'static Report,
     server: &str,
     part: Option<(&str, Option<&str>)>,
 ) -> Result<(), String> {
     let part =
-        part.map(|(name, case)| Wanted::Named { name: name.to_owned(), case: case.map(str::to_owned) });
+        part.map(|(name, case)| Selection::Named { name: name.to_owned(), case: case.map(str::to_owned) });
     match stages::build(report, "--lib --bins --tests") {
         Some(binaries) => {
             versions::run(report, &binaries, server, part.as_ref()).map_err(|error| error.to_string())
@@ -82,8 +83,8 @@ fn test_versions(
     }
 }
 
-fn cases(report: &'static Report, targets: &str, wanted: &Wanted) -> Result<(), String> {
-    // Before the build of the tests: both put a `latch` into the target folder, and theirs must be today's.
+fn cases(report: &'static Report, targets: &str, wanted: &Selection) -> Result<(), String> {
+    // Before the build of the tests: both put a `latch` into the target folder, and today's must be the last.
     let previous = match wanted.needs_the_previous_release() {
         true => previous::build(report),
         false => None,
@@ -91,9 +92,9 @@ fn cases(report: &'static Report, targets: &str, wanted: &Wanted) -> Result<(), 
     let environment: Vec<_> = previous.into_iter().collect();
     match stages::build(report, targets) {
         Some(binaries) => {
-            cases::run(&binaries, wanted, &environment, report).map_err(|error| error.to_string())
+            scheduler::run(&binaries, wanted, &environment, report).map_err(|error| error.to_string())
         }
-        // The report says why.
+        // The report has the reason.
         None => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! What a person sees: one line for each stage and suite, progress, and at the end the slowest cases and every failure with the
-//! command that repeats it.
+//! The report on stdout: one line for each stage and suite, progress, and at the end the slowest cases and every
+//! failure with the command that repeats it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,41 +8,41 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use crate::standstill::Standstills;
+use crate::standstills::Standstills;
 
-/// Off a terminal, a line says now and then that work goes on.
+/// The interval of progress lines, if stdout is not a terminal.
 const REMINDER: Duration = Duration::from_secs(30);
 const SLOWEST: usize = 10;
-/// Every terminal has so much.
+/// The width that every terminal has at least.
 const TERMINAL_WIDTH: usize = 80;
-/// Of the output of a failure. Logs of continuous integration are cut.
+/// The number of printed lines of a failure's output. Logs of continuous integration are truncated.
 const FAILURE_LINES: usize = 60;
 
 pub(crate) struct Report {
     started: Instant,
     on_terminal: bool,
     standstills: &'static Standstills,
-    state: Mutex<State>,
+    state: Mutex<ReportState>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Cases, processes and stages that run, and since when.
+struct ReportState {
+    /// Running cases, processes and stages, with their start times.
     running: BTreeMap<String, Instant>,
-    /// Cases that are announced.
+    /// The number of announced cases.
     expected: usize,
-    /// Processes that have still to announce theirs.
+    /// The number of processes that have not announced their cases yet.
     unannounced: usize,
     passed: usize,
     failures: Vec<Failure>,
     times: Vec<(Duration, String)>,
     suites: BTreeMap<String, Suite>,
     coverage: Vec<String>,
-    /// Of all ended test processes.
+    /// The processor time of all ended test processes.
     cpu: Duration,
 }
 
-/// One test binary.
+/// The progress of one test binary.
 struct Suite {
     jobs: usize,
     began: Option<Instant>,
@@ -62,13 +62,13 @@ pub(crate) struct Failure {
 }
 
 /// The result of a part of the run.
-pub(crate) struct Part {
+pub(crate) struct PartResult {
     pub(crate) passed: usize,
-    /// Names of cases.
+    /// The names of the failed cases.
     pub(crate) failed: Vec<String>,
 }
 
-/// What became of one test process.
+/// The outcome of one test process.
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     pub(crate) failures: Vec<Failure>,
@@ -112,7 +112,7 @@ impl Report {
         self.lock().passed += passed;
     }
 
-    /// Announces the cases of a suite, and how many processes run them.
+    /// Announces the cases of a suite, and the number of processes that run them.
     pub(crate) fn expect(&self, suite: &str, cases: usize, jobs: usize) {
         let mut state = self.lock();
         state.expected += cases;
@@ -177,9 +177,12 @@ impl Report {
         }
     }
 
-    /// Runs a part, whose suites are reported for themselves. `command` runs it: a failure is repeated by a
-    /// part of it.
-    pub(crate) fn part<E>(&self, command: &str, run: impl FnOnce() -> Result<(), E>) -> Result<Part, E> {
+    /// Runs a part, whose suites are reported separately. A failure of it is repeated by `command` instead of `./test`.
+    pub(crate) fn part<E>(
+        &self,
+        command: &str,
+        run: impl FnOnce() -> Result<(), E>,
+    ) -> Result<PartResult, E> {
         let (passed, failed) = {
             let mut state = self.lock();
             state.suites.clear();
@@ -187,17 +190,17 @@ impl Report {
         };
         run()?;
         let mut state = self.lock();
-        // Of the same engines for every part.
+        // Every part covers the same engines.
         state.coverage.clear();
         let passed = state.passed - passed;
         let failures = &mut state.failures[failed..];
         for failure in &mut *failures {
             failure.repeat = failure.repeat.replacen("./test", command, 1);
         }
-        Ok(Part { passed, failed: failures.iter().map(|failure| failure.name.clone()).collect() })
+        Ok(PartResult { passed, failed: failures.iter().map(|failure| failure.name.clone()).collect() })
     }
 
-    /// What an engine is asked, and what it cannot do by its guarantees.
+    /// A line about the cases of an engine, and about those that its guarantees exclude.
     pub(crate) fn covers(&self, line: &str) {
         self.lock().coverage.push(line.to_owned());
     }
@@ -210,7 +213,7 @@ impl Report {
         if !state.coverage.is_empty() {
             let lines = state.coverage.join("\n");
             self.line(&format!(
-                "\nengine, its cases, and what it cannot do by its guarantees (cases for that):\n{lines}"
+                "\nengine, number of its cases, and guarantees that it lacks (cases that need them):\n{lines}"
             ));
         }
         state.times.sort();
@@ -225,7 +228,7 @@ impl Report {
             let stops = self.standstills.between(failure.began, failure.ended);
             if !stops.is_empty() {
                 let stops: Vec<_> = stops.iter().map(|stop| stop.describe(failure.began)).collect();
-                self.line(&format!("the machine stood still meanwhile: {}", stops.join("; ")));
+                self.line(&format!("the machine stood still during this case: {}", stops.join("; ")));
             }
             self.line(&format!("repeat it with: {}", failure.repeat));
         }
@@ -244,17 +247,17 @@ impl Report {
         failed == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReportState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Over the progress line, if there is one.
+    /// Prints a line in place of the progress line, if there is one.
     fn line(&self, text: &str) {
         if text.is_empty() {
             return;
         }
         let clear = if self.on_terminal { "\r\x1b[K" } else { "" };
-        // A reader that has gone away wants no more of this; the exit code still tells.
+        // A closed stdout is no error: the exit code still has the result.
         let _ = writeln!(io::stdout(), "{clear}{text}");
     }
 

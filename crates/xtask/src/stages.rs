@@ -1,4 +1,4 @@
-//! Stages that are one command of cargo each.
+//! Stages that run cargo.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ pub(crate) fn documentation(report: &Report) {
     cargo(report, "documentation", &["doc --quiet --workspace --no-deps"]);
 }
 
-/// Before the test that runs them: cargo builds none for a test that is named.
+/// Built before the test that runs them: cargo does not build examples for a named test.
 pub(crate) fn examples(report: &Report) {
     cargo(report, "examples", &["build --quiet --workspace --examples"]);
 }
@@ -44,7 +44,7 @@ pub(crate) fn doctests(report: &Report) {
     cargo(report, "doctests", &["test --quiet -p latchwork --doc"]);
 }
 
-/// With the whole workspace, or cargo would compile everything once more for fewer features.
+/// Builds the whole workspace: for a part of it cargo would compile everything again with fewer features.
 pub(crate) fn build(report: &Report, targets: &str) -> Option<Vec<Binary>> {
     let arguments =
         format!("test --workspace --no-run --quiet --message-format json-render-diagnostics {targets}");

@@ -1,5 +1,5 @@
-//! Takes turns with a lock of distributed-lock 0.2 on a database, and writes them home as the children of the bench do: a byte
-//! when it is ready, and after the word to go its turns.
+//! Measures a lock of distributed-lock 0.2 on a database, with the protocol of the bench's children: a byte when it is
+//! ready, and its samples after the start message.
 //!
 //! `sql-peers URL NAME MILLIS`
 
@@ -11,7 +11,7 @@ use distributed_lock_mysql::MySqlLockProvider;
 use distributed_lock_postgres::PostgresLockProvider;
 use nix::time::{ClockId, clock_gettime};
 
-/// Longer than any round. MariaDB knows no wait without end.
+/// Longer than any round. MariaDB has no unlimited wait.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

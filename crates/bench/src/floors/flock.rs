@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Result;
 use crate::contend::BlockingLock;
 
-/// One open file description, which is one contender.
+/// One open file description: one contender.
 pub(crate) struct Flock(File);
 
 impl Flock {

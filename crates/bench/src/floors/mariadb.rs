@@ -1,4 +1,4 @@
-//! What the MariaDB engine stands on: its own two statements, prepared, as bytes on a socket, without any client.
+//! The floor of the MariaDB engine: its own two prepared statements, as bytes on a socket, without any client.
 
 use std::sync::Arc;
 
@@ -7,41 +7,42 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 const CLAIM: &str = include_str!("../../../latchwork/src/engines/mysql/sql/claim_uncontended.sql");
 const RELEASE: &str = include_str!("../../../latchwork/src/engines/sql/release_uncontended.sql");
-/// As in the engine's texts.rs.
-const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
+/// As in the engine's statements.rs.
+const NOW_EXPRESSION: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 const TTL: i64 = 30_000_000;
-/// As the engine's, without a password: long flags, matched rows, a database, protocol 4.1, transactions, proofs by method.
-const ABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
+/// As the engine's, without a password: CLIENT_LONG_PASSWORD, CLIENT_FOUND_ROWS, CLIENT_LONG_FLAG,
+/// CLIENT_CONNECT_WITH_DB, CLIENT_PROTOCOL_41, CLIENT_TRANSACTIONS, CLIENT_SECURE_CONNECTION, CLIENT_PLUGIN_AUTH.
+const CLIENT_CAPABILITIES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
 const QUERY: u8 = 0x03;
 pub(super) const PREPARE: u8 = 0x16;
 pub(super) const EXECUTE: u8 = 0x17;
 
 /// One lock of one connection.
-pub(crate) struct Pair {
-    wire: Arc<Mutex<Wire>>,
+pub(crate) struct MariadbRowLock {
+    connection: Arc<Mutex<MariadbConnection>>,
     name: Vec<u8>,
     id: Vec<u8>,
 }
 
-struct Wire {
+struct MariadbConnection {
     stream: BufReader<TcpStream>,
     claim: Prepared,
     release: Prepared,
 }
 
-/// A statement's number, and which value each of its marks is.
+/// A statement's id, and the index of the value for each of its placeholders.
 struct Prepared {
     number: u32,
     order: Vec<usize>,
 }
 
-/// The locks of this process's tasks, on one connection, on the tables that the engine made.
-pub(crate) async fn statements(job: &Job) -> Result<Vec<Pair>> {
+/// The locks of this process's tasks, on one connection, in the tables that the engine created.
+pub(crate) async fn row_locks(job: &WorkerJob) -> Result<Vec<MariadbRowLock>> {
     let client = latchwork::connect(job.url()?).await?;
     let mut stream = connect(job).await?;
     for setting in ["SET time_zone = '+00:00'", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"] {
@@ -49,36 +50,36 @@ pub(crate) async fn statements(job: &Job) -> Result<Vec<Pair>> {
         receive(&mut stream).await?;
     }
     let (claim, release) = (prepare(&mut stream, CLAIM).await?, prepare(&mut stream, RELEASE).await?);
-    let wire = Arc::new(Mutex::new(Wire { stream, claim, release }));
+    let connection = Arc::new(Mutex::new(MariadbConnection { stream, claim, release }));
     let mut pairs = Vec::new();
     for task in 0..job.workload.tasks() {
         let name = job.workload.lock_name(task);
-        // Its row is there after the first use.
+        // The first use creates the row.
         client.lock(name.as_str()).acquire().await?.release().await?;
         let id = u128::from(job.index + task + 1).to_be_bytes().to_vec();
-        pairs.push(Pair { wire: wire.clone(), name: name.into_bytes(), id });
+        pairs.push(MariadbRowLock { connection: connection.clone(), name: name.into_bytes(), id });
     }
     Ok(pairs)
 }
 
-pub(super) async fn connect(job: &Job) -> Result<BufReader<TcpStream>> {
-    let place = job.url()?.split(['@', '/']).nth(3).ok_or("mariadb://user@host:port/database")?;
-    let mut stream = BufReader::new(TcpStream::connect(place).await?);
+pub(super) async fn connect(job: &WorkerJob) -> Result<BufReader<TcpStream>> {
+    let address = job.url()?.split(['@', '/']).nth(3).ok_or("mariadb://user@host:port/database")?;
+    let mut stream = BufReader::new(TcpStream::connect(address).await?);
     stream.get_ref().set_nodelay(true)?;
     receive(&mut stream).await?;
-    let mut hello = ABILITIES.to_le_bytes().to_vec();
-    hello.extend(0x100_0000_u32.to_le_bytes());
-    hello.push(45);
-    hello.extend([0; 23]);
-    hello.extend(b"owner\0\0locks\0mysql_native_password\0");
-    send(&mut stream, 1, &hello).await?;
+    let mut handshake_response = CLIENT_CAPABILITIES.to_le_bytes().to_vec();
+    handshake_response.extend(0x100_0000_u32.to_le_bytes());
+    handshake_response.push(45);
+    handshake_response.extend([0; 23]);
+    handshake_response.extend(b"owner\0\0locks\0mysql_native_password\0");
+    send(&mut stream, 1, &handshake_response).await?;
     receive(&mut stream).await?;
     Ok(stream)
 }
 
 async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepared> {
     let text: String = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join(" ");
-    let text = text.replace("{lock}", "latchwork_lock").replace("{now}", NOW);
+    let text = text.replace("{lock}", "latchwork_lock").replace("{now}", NOW_EXPRESSION);
     let mut parts = text.split('$');
     let (mut words, mut order) = (parts.next().unwrap_or_default().to_owned(), Vec::new());
     for part in parts {
@@ -88,9 +89,9 @@ async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepar
         words.push_str(rest);
     }
     send(stream, 0, &[&[PREPARE], words.as_bytes()].concat()).await?;
-    let answer = receive(stream).await?;
-    let number = u32::from_le_bytes(answer.get(1..5).ok_or("too short an answer")?.try_into()?);
-    // What its values are called, and an end.
+    let reply = receive(stream).await?;
+    let number = u32::from_le_bytes(reply.get(1..5).ok_or("too short an reply")?.try_into()?);
+    // The definitions of its parameters, and an EOF packet.
     for _ in 0..=order.len() {
         receive(stream).await?;
     }
@@ -98,14 +99,14 @@ async fn prepare(stream: &mut BufReader<TcpStream>, text: &str) -> Result<Prepar
 }
 
 impl Prepared {
-    /// Values are bytes, or the ttl; the last one, the owner, is missing.
+    /// Values are bytes, or the ttl. The last one, the owner, is NULL.
     fn with(&self, values: [Option<&[u8]>; 5]) -> Vec<u8> {
         let mut packet = vec![EXECUTE];
         packet.extend(self.number.to_le_bytes());
         packet.extend([0, 1, 0, 0, 0]);
         let is_ttl = |index: &&usize| **index == 2;
         let nulls = self.order.iter().enumerate().filter(|(_, index)| **index == 4);
-        packet.push(nulls.map(|(place, _)| 1_u8 << place).sum());
+        packet.push(nulls.map(|(index, _)| 1_u8 << index).sum());
         packet.push(1);
         let kinds = self.order.iter().map(|index| if is_ttl(&index) { [0x08, 0] } else { [0xfc, 0] });
         packet.extend(kinds.flatten());
@@ -139,11 +140,11 @@ pub(super) async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Vec<u8>
     }
 }
 
-impl AsyncLock for Pair {
+impl AsyncLock for MariadbRowLock {
     type Guard = ();
 
     async fn acquire(&self) -> Result<()> {
-        let Wire { stream, claim, .. } = &mut *self.wire.lock().await;
+        let MariadbConnection { stream, claim, .. } = &mut *self.connection.lock().await;
         let note = Some(&b"pid 12345 on host"[..]);
         send(stream, 0, &claim.with([Some(&self.name), Some(&self.id), None, note, None])).await?;
         match receive(stream).await?[..] {
@@ -153,7 +154,7 @@ impl AsyncLock for Pair {
     }
 
     async fn release(&self, (): ()) -> Result<()> {
-        let Wire { stream, release, .. } = &mut *self.wire.lock().await;
+        let MariadbConnection { stream, release, .. } = &mut *self.connection.lock().await;
         send(stream, 0, &release.with([Some(&self.name), Some(&self.id), None, None, None])).await?;
         receive(stream).await.map(drop)
     }

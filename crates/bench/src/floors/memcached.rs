@@ -1,15 +1,15 @@
-//! What the memcached engine stands on: `ms` in the mode of `add` with a CAS id in return, then `md` with that id, by their
-//! bytes alone.
+//! The floor of the memcached engine: `ms` in the mode of `add`, which returns a CAS id, then `md` with that id, as
+//! bytes on a socket.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
-/// As long as what the library stores: an id, and who it is.
+/// As long as the value that the library stores: an id and a note.
 const VALUE: &str = "000102030405060708090a0b0c0d0e0f\npid 12345 on benchmark";
 
 /// One lock, on a connection of its own.
@@ -19,11 +19,11 @@ pub(crate) struct Meta {
 }
 
 /// The locks of this process's tasks.
-pub(crate) async fn meta(job: &Job) -> Result<Vec<Meta>> {
-    let place = job.url()?.strip_prefix("memcached://").ok_or("another engine's URL")?;
+pub(crate) async fn meta(job: &WorkerJob) -> Result<Vec<Meta>> {
+    let address = job.url()?.strip_prefix("memcached://").ok_or("another engine's URL")?;
     let mut locks = Vec::new();
     for task in 0..job.workload.tasks() {
-        let stream = TcpStream::connect(place).await?;
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let lock = Meta { stream: Mutex::new(stream), name: job.workload.lock_name(task) };
         lock.release(lock.acquire().await?).await?;
@@ -33,15 +33,15 @@ pub(crate) async fn meta(job: &Job) -> Result<Vec<Meta>> {
 }
 
 impl Meta {
-    /// Asks, and returns the one line of the answer.
-    async fn ask(&self, request: &str) -> Result<String> {
+    /// Sends a request and returns the reply, which is one line.
+    async fn send(&self, request: &str) -> Result<String> {
         let mut stream = self.stream.lock().await;
         stream.write_all(request.as_bytes()).await?;
-        let (mut answer, mut length) = ([0; 128], 0);
-        while !answer[..length].ends_with(b"\r\n") {
-            length += stream.read(&mut answer[length..]).await?;
+        let (mut reply, mut length) = ([0; 128], 0);
+        while !reply[..length].ends_with(b"\r\n") {
+            length += stream.read(&mut reply[length..]).await?;
         }
-        Ok(String::from_utf8(answer[..length].to_vec())?)
+        Ok(String::from_utf8(reply[..length].to_vec())?)
     }
 }
 
@@ -49,13 +49,13 @@ impl AsyncLock for Meta {
     type Guard = String;
 
     async fn acquire(&self) -> Result<String> {
-        let answer = self.ask(&format!("ms {} {} ME T32 c\r\n{VALUE}\r\n", self.name, VALUE.len())).await?;
-        let cas = answer.trim_end().strip_prefix("HD c").ok_or("the floor's lock is taken")?;
+        let reply = self.send(&format!("ms {} {} ME T32 c\r\n{VALUE}\r\n", self.name, VALUE.len())).await?;
+        let cas = reply.trim_end().strip_prefix("HD c").ok_or("the floor's lock is taken")?;
         Ok(cas.to_owned())
     }
 
     async fn release(&self, cas: String) -> Result<()> {
-        match self.ask(&format!("md {} C{cas}\r\n", self.name)).await?.as_str() {
+        match self.send(&format!("md {} C{cas}\r\n", self.name)).await?.as_str() {
             "HD\r\n" => Ok(()),
             other => Err(format!("the floor's release freed nothing: {other:?}").into()),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 impl AsyncLock for Arc<Mutex<()>> {
@@ -22,7 +22,7 @@ impl AsyncLock for Arc<Mutex<()>> {
 }
 
 /// The mutexes of this process's tasks; tasks that take the same lock share one.
-pub(crate) fn mutexes(job: &Job) -> Vec<Arc<Mutex<()>>> {
+pub(crate) fn mutexes(job: &WorkerJob) -> Vec<Arc<Mutex<()>>> {
     let mut named = std::collections::HashMap::new();
     let names = (0..job.workload.tasks()).map(|task| job.workload.lock_name(task));
     names.map(|name| Arc::clone(named.entry(name).or_default())).collect()

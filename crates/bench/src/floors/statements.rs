@@ -1,4 +1,4 @@
-//! The engine's own two statements, through rusqlite, in a loop: no core, no session, no writer's turn.
+//! The SQLite engine's own two statements through rusqlite, in a loop: without core, session and writer queue.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::contend::BlockingLock;
 const SCHEMA: &str = include_str!("../../../latchwork/src/engines/sqlite/schema.sql");
 const CLAIM: &str = include_str!("../../../latchwork/src/engines/sqlite/claim_free.sql");
 const RELEASE: &str = include_str!("../../../latchwork/src/engines/sqlite/release_free.sql");
-/// As in the engine's store.rs; a test holds the two together.
+/// As in the engine's store.rs; a test compares the two.
 const FOLD_AFTER_PAGES: i64 = 1_000;
 const TTL: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,7 @@ pub(crate) fn open(folder: &Path) -> Result<Connection> {
     Ok(db)
 }
 
-/// Both statements, prepared once, on the names in turn.
+/// Both statements, prepared once, for each of the names in turn.
 pub(crate) struct Statements<'db> {
     claim: Statement<'db>,
     release: Statement<'db>,
@@ -49,7 +49,7 @@ impl<'db> Statements<'db> {
     pub(crate) fn new(db: &'db Connection, names: Vec<String>) -> Result<Self> {
         let (claim, release) = (db.prepare(CLAIM)?, db.prepare(RELEASE)?);
         let id = u128::from_ne_bytes(clock::random_bytes());
-        // As long as what the library writes there.
+        // As long as the library's note.
         let note = format!("pid {} on benchmark", std::process::id());
         Ok(Self { claim, release, names, turn: 0, id, note })
     }
@@ -65,7 +65,7 @@ impl BlockingLock for Statements<'_> {
         let owner = None::<&str>;
         let mut rows = self.claim.query(params![name, wall, id, session, until, self.note, owner])?;
         let token: Option<i64> = rows.next()?.map(|row| row.get(0)).transpose()?;
-        // Stepped to its end: an unfinished RETURNING would keep its transaction open.
+        // Stepped to the end: an unfinished RETURNING would keep its transaction open.
         while rows.next()?.is_some() {}
         token.map(drop).ok_or_else(|| "the raw claim found the lock taken".into())
     }
@@ -83,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_floor_folds_its_log_as_often_as_the_engine() {
+    fn the_floor_checkpoints_its_log_as_often_as_the_engine() {
         let store = include_str!("../../../latchwork/src/engines/sqlite/store.rs");
         assert!(store.contains("FOLD_AFTER_PAGES: i64 = 1_000;"), "set FOLD_AFTER_PAGES as store.rs has it");
         assert_eq!(FOLD_AFTER_PAGES, 1_000);
     }
 
     #[test]
-    fn the_raw_pair_takes_and_frees_each_name_in_turn() -> Result<()> {
+    fn the_raw_pair_claims_and_releases_each_name_in_turn() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let db = open(folder.path())?;
         let mut pair = Statements::new(&db, vec!["a".into(), "b".into()])?;

@@ -1,5 +1,6 @@
-//! Crate distributed-lock 0.2 on several masters. It takes no more than a majority, lets go only where it heard a yes, and so
-//! leaves keys behind until they expire: every turn has a name of its own here, or it would wait for its own keys.
+//! Crate distributed-lock 0.2 on several masters. It stops after a majority and releases only where a claim was
+//! confirmed, so it leaves keys behind until they expire. Every cycle has a name of its own here, or it would wait for
+//! its own keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,20 +9,21 @@ use distributed_lock_core::{DistributedLock, LockHandle, LockProvider};
 use distributed_lock_redis::{RedisLockHandle, RedisLockProvider};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 /// The locks of one task.
-pub(crate) struct Fresh {
+pub(crate) struct FreshNameLock {
     provider: Arc<RedisLockProvider>,
     name: String,
     turn: AtomicU64,
 }
 
-/// The locks of this process's tasks, from one provider, which is already warm.
-pub(crate) async fn locks(job: &Job) -> Result<Vec<Fresh>> {
-    let provider = Arc::new(RedisLockProvider::builder().urls(&super::each(job.url()?)).build().await?);
-    let lock = |task| Fresh {
+/// The locks of this process's tasks, from one provider that is warmed up.
+pub(crate) async fn locks(job: &WorkerJob) -> Result<Vec<FreshNameLock>> {
+    let provider =
+        Arc::new(RedisLockProvider::builder().urls(&super::server_urls(job.url()?)).build().await?);
+    let lock = |task| FreshNameLock {
         provider: provider.clone(),
         name: format!("{}/{task}/{}", job.workload.lock_name(task), job.index),
         turn: AtomicU64::new(0),
@@ -33,7 +35,7 @@ pub(crate) async fn locks(job: &Job) -> Result<Vec<Fresh>> {
     Ok(locks)
 }
 
-impl AsyncLock for Fresh {
+impl AsyncLock for FreshNameLock {
     type Guard = RedisLockHandle;
 
     async fn acquire(&self) -> Result<RedisLockHandle> {

@@ -1,4 +1,4 @@
-//! Crate etcd-client: raw transactions and watches as floors, and the lock that etcd itself offers.
+//! Crate etcd-client: raw transactions and watches as floors, and etcd's own lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use etcd_client::{
 use tokio::sync::Mutex;
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
-/// Longer than any round: nobody has to keep it alive.
+/// Longer than any round, so that no keep-alive is needed.
 const TTL: i64 = 300;
 
 /// One client with a lease, as each process has it.
@@ -23,14 +23,14 @@ struct Session {
     drawn: AtomicU64,
 }
 
-async fn session(job: &Job) -> Result<Arc<Session>> {
-    let place = job.url()?.trim_start_matches("etcd://").to_owned();
-    let mut client = Client::connect([place], None).await?;
+async fn session(job: &WorkerJob) -> Result<Arc<Session>> {
+    let address = job.url()?.trim_start_matches("etcd://").to_owned();
+    let mut client = Client::connect([address], None).await?;
     let lease = client.lease_grant(TTL, None).await?.id();
     Ok(Arc::new(Session { client, lease, drawn: AtomicU64::new(0) }))
 }
 
-fn of_tasks<L>(job: &Job, lock: impl Fn(String) -> L) -> Vec<L> {
+fn of_tasks<L>(job: &WorkerJob, lock: impl Fn(String) -> L) -> Vec<L> {
     (0..job.workload.tasks()).map(|task| lock(job.workload.lock_name(task))).collect()
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct RawTxn {
     name: String,
 }
 
-pub(crate) async fn txns(job: &Job) -> Result<Vec<RawTxn>> {
+pub(crate) async fn txns(job: &WorkerJob) -> Result<Vec<RawTxn>> {
     let session = session(job).await?;
     Ok(of_tasks(job, |name| RawTxn { session: session.clone(), name }))
 }
@@ -73,7 +73,7 @@ pub(crate) struct RawQueue {
     watching: Mutex<Option<(etcd_client::WatchStream, i64)>>,
 }
 
-pub(crate) async fn queues(job: &Job) -> Result<Vec<RawQueue>> {
+pub(crate) async fn queues(job: &WorkerJob) -> Result<Vec<RawQueue>> {
     let session = session(job).await?;
     Ok(of_tasks(job, |name| RawQueue { session: session.clone(), name, watching: Mutex::new(None) }))
 }
@@ -153,21 +153,21 @@ impl AsyncLock for RawQueue {
 }
 
 /// etcd's own lock.
-pub(crate) struct OwnLock {
+pub(crate) struct EtcdLock {
     session: Arc<Session>,
     name: String,
 }
 
-pub(crate) async fn locks(job: &Job) -> Result<Vec<OwnLock>> {
+pub(crate) async fn locks(job: &WorkerJob) -> Result<Vec<EtcdLock>> {
     // A lock of etcd's is the lease's: tasks that share one share the lock.
     let mut locks = Vec::new();
     for task in 0..job.workload.tasks() {
-        locks.push(OwnLock { session: session(job).await?, name: job.workload.lock_name(task) });
+        locks.push(EtcdLock { session: session(job).await?, name: job.workload.lock_name(task) });
     }
     Ok(locks)
 }
 
-impl AsyncLock for OwnLock {
+impl AsyncLock for EtcdLock {
     type Guard = Vec<u8>;
 
     async fn acquire(&self) -> Result<Vec<u8>> {

@@ -1,13 +1,13 @@
-//! Locks of python, in a python of the user's.
+//! Locks of Python libraries, in an interpreter of the user.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::fleet::Orders;
 use crate::plan::spelled;
+use crate::worker_processes::WorkerOptions;
 
-/// Speaks as the children of this program do: ready, go, and its turns.
+/// Uses the protocol of this program's children: ready, start, samples.
 const SCRIPT: &str = include_str!("peers.py");
 
 /// Why a module cannot be used.
@@ -23,13 +23,13 @@ pub(super) fn missing(module: &str, python: Option<&Path>) -> Option<String> {
 }
 
 /// A child process of a python side.
-pub(crate) fn command(orders: &Orders<'_>, python: &Path) -> Result<Command> {
-    let (workload, pace) = (orders.workload, orders.side.pace(orders.workload));
+pub(crate) fn command(options: &WorkerOptions<'_>, python: &Path) -> Result<Command> {
+    let (workload, pace) = (options.workload, options.side.pacing(options.workload));
     let seconds = |span: Option<std::time::Duration>| span.unwrap_or_default().as_secs_f64().to_string();
     let mut command = Command::new(python);
-    command.args(["-c", SCRIPT, &spelled(orders.side)]);
-    command.arg(orders.url.ok_or("a python side needs a server")?).arg(workload.lock_name(0));
-    command.args([workload.tasks().to_string(), orders.millis.to_string()]);
+    command.args(["-c", SCRIPT, &spelled(options.side)]);
+    command.arg(options.url.ok_or("a python side needs a server")?).arg(workload.lock_name(0));
+    command.args([workload.tasks().to_string(), options.millis.to_string()]);
     command.args([seconds(pace.hold), seconds(pace.pause)]);
     Ok(command)
 }

@@ -1,18 +1,18 @@
-//! What the figures are to reach.
+//! The goals of the figures.
 
 use super::{Engine, Side, Workload};
 
-/// What one side is to reach in one workload.
+/// A goal of one side in one workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub(crate) side: Side,
-    pub(crate) what: What,
+    pub(crate) what: Quantity,
     pub(crate) bound: Bound,
 }
 
-/// What is bounded.
+/// The quantity that a goal bounds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
+pub(crate) enum Quantity {
     /// The first figure, divided by that of a floor.
     Ratio(Side),
     /// A figure by its name, divided by the same of a floor.
@@ -66,7 +66,8 @@ pub(crate) fn goals(engine: Engine, workload: Workload) -> Vec<Goal> {
 
 fn on_redlock(workload: Workload) -> Vec<Goal> {
     let ours = [Side::RedlockMulti, Side::RedlockCurrent];
-    let faster = |side, peer| Goal { side, what: What::RatioOf("pairs/s", peer), bound: Bound::Least(1.25) };
+    let faster =
+        |side, peer| Goal { side, what: Quantity::RatioOf("pairs/s", peer), bound: Bound::Least(1.25) };
     match workload {
         Workload::Free | Workload::Distinct => {
             let both = |side| [Side::Rslock, Side::DistributedLock].map(|peer| faster(side, peer));
@@ -77,7 +78,7 @@ fn on_redlock(workload: Workload) -> Vec<Goal> {
 }
 
 fn on_memcached(workload: Workload) -> Vec<Goal> {
-    let goal = |side| Goal { side, what: What::Ratio(Side::MemcachedMeta), bound: Bound::Most(1.15) };
+    let goal = |side| Goal { side, what: Quantity::Ratio(Side::MemcachedMeta), bound: Bound::Most(1.15) };
     match workload {
         Workload::Free => vec![goal(Side::MemcachedMulti), goal(Side::MemcachedCurrent)],
         _ => Vec::new(),
@@ -85,7 +86,7 @@ fn on_memcached(workload: Workload) -> Vec<Goal> {
 }
 
 fn on_rows(workload: Workload, [side, statements, unpassed]: [Side; 3]) -> Vec<Goal> {
-    let goal = |floor, bound| Goal { side, what: What::Ratio(floor), bound };
+    let goal = |floor, bound| Goal { side, what: Quantity::Ratio(floor), bound };
     match workload {
         Workload::Free => vec![goal(statements, Bound::Most(1.15))],
         Workload::Contended => vec![goal(unpassed, Bound::Least(50.0))],
@@ -99,19 +100,19 @@ fn on_sessions(workload: Workload, than_peer: f64) -> Vec<Goal> {
     let of_each = |what, bound| both.map(|side| Goal { side, what, bound }).to_vec();
     match workload {
         Workload::Free => [
-            of_each(What::Ratio(Side::SessionBytes), Most(1.15)),
-            of_each(What::RatioOf("pairs/s", Side::SessionPeer), Least(than_peer)),
+            of_each(Quantity::Ratio(Side::SessionBytes), Most(1.15)),
+            of_each(Quantity::RatioOf("pairs/s", Side::SessionPeer), Least(than_peer)),
         ]
         .concat(),
-        Workload::Contended => of_each(What::Ratio(Side::SessionBlocks), Least(10.0)),
-        Workload::HandOver => of_each(What::Ratio(Side::SessionBlocks), Most(1.5)),
+        Workload::Contended => of_each(Quantity::Ratio(Side::SessionBlocks), Least(10.0)),
+        Workload::HandOver => of_each(Quantity::Ratio(Side::SessionBlocks), Most(1.5)),
         _ => Vec::new(),
     }
 }
 
 fn on_etcd(workload: Workload) -> Vec<Goal> {
     use Bound::{Least, Most};
-    use What::Ratio;
+    use Quantity::Ratio;
     let goal = |side, floor, bound| Goal { side, what: Ratio(floor), bound };
     let (ours, unpassed) = (Side::EtcdMulti, Side::EtcdUnpassed);
     match workload {
@@ -120,9 +121,9 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
             vec![goal(ours, Side::EtcdLock, Least(100.0)), goal(unpassed, Side::EtcdLock, Least(4.0))]
         }
         Workload::HandOver => {
-            // Also by the mean: of two waiters of etcd's own lock, one waits for a tick and the other profits by it, so that its
-            // median is the one or the other by chance.
-            let mean = What::RatioOf("mean us", Side::EtcdLock);
+            // Also by the mean: of two waiters of etcd's own lock one waits for a tick, which the other does not, so
+            // that the median is one or the other by chance.
+            let mean = Quantity::RatioOf("mean us", Side::EtcdLock);
             vec![
                 goal(ours, Side::EtcdQueue, Most(1.5)),
                 goal(ours, Side::EtcdLock, Most(0.05)),
@@ -135,7 +136,7 @@ fn on_etcd(workload: Workload) -> Vec<Goal> {
 
 fn on_zookeeper(workload: Workload) -> Vec<Goal> {
     use Bound::{Least, Most};
-    let goal = |side, floor, bound| Goal { side, what: What::Ratio(floor), bound };
+    let goal = |side, floor, bound| Goal { side, what: Quantity::Ratio(floor), bound };
     let (ours, unpassed, peer) = (Side::ZookeeperMulti, Side::ZookeeperUnpassed, Side::ZookeeperLock);
     match workload {
         Workload::Free => {
@@ -151,7 +152,7 @@ fn on_zookeeper(workload: Workload) -> Vec<Goal> {
 
 fn of_flavor(workload: Workload, [ours, unpassed, scripts, bare, blpop]: [Side; 5]) -> Vec<Goal> {
     use Bound::{Least, Most, MostFigure};
-    use What::{Figure, Ratio};
+    use Quantity::{Figure, Ratio};
     let goal = |what, bound| Goal { side: ours, what, bound };
     let served = [
         goal(Figure("fewest/process"), Least(1.0)),

@@ -1,5 +1,5 @@
-//! What is measured: workloads, the sides compared in each, the goals set for them, and how all are spelled on a
-//! command line.
+//! The plan of the measurements: workloads, the sides compared in each, their goals, and the names of all on a command
+//! line.
 
 mod goal;
 mod side;
@@ -7,11 +7,11 @@ mod workload;
 
 use clap::ValueEnum;
 
-pub(crate) use goal::{Bound, Goal, What, goals};
-pub(crate) use side::{Flavor, Side};
+pub(crate) use goal::{Bound, Goal, Quantity, goals};
+pub(crate) use side::{RuntimeFlavor, Side};
 pub(crate) use workload::Workload;
 
-/// The engine of our side.
+/// The engine of Latchwork's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     Sqlite,
@@ -27,7 +27,7 @@ pub(crate) enum Engine {
     Zookeeper,
 }
 
-/// How a value is spelled on the command line of a child.
+/// The name of a value on the command line of a child.
 pub(crate) fn spelled(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -1,18 +1,18 @@
-//! Who does it: ours, a floor or a peer.
+//! The sides of a comparison: Latchwork ("ours"), a raw floor, or a peer.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 
 use super::{Engine, Workload};
-use crate::contend::Pace;
+use crate::contend::Pacing;
 
-/// Who does it. The runtime is part of our side: the same lock differs between the two.
+/// A side of a comparison. The runtime is part of Latchwork's sides: the same lock differs between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Side {
     SqliteMulti,
     SqliteCurrent,
-    /// Ours without local passes: every turn is fetched from the engine.
+    /// Latchwork without local passes: every acquisition is a claim on the engine.
     SqliteUnpassed,
     MemoryMulti,
     MemoryCurrent,
@@ -36,7 +36,7 @@ pub(crate) enum Side {
     PostgresCurrent,
     /// As [`Side::SqliteUnpassed`].
     PostgresUnpassed,
-    /// Session locks, on whichever database.
+    /// Session locks, on the database of the URL.
     SessionMulti,
     SessionCurrent,
     /// As [`Side::SqliteUnpassed`].
@@ -51,7 +51,7 @@ pub(crate) enum Side {
     ZookeeperUnpassed,
     /// The engine's own two statements through rusqlite.
     Statements,
-    /// The release statement, then 32 bytes into the other's FIFO.
+    /// The release statement, then 32 bytes into the other process's FIFO.
     Bell,
     Flock,
     MutexMulti,
@@ -65,35 +65,35 @@ pub(crate) enum Side {
     /// One element of a list: `BLPOP` takes it, `LPUSH` gives it.
     BlpopMulti,
     BlpopCurrent,
-    /// `ms` in the mode of `add`, and `md`, by their bytes alone; a connection for each task.
+    /// `ms` in the mode of `add`, and `md`, as bytes on a socket; a connection for each task.
     MemcachedMeta,
     /// The engine's own two statements, prepared, as bytes on a socket.
     MariadbStatements,
     /// The engine's own two statements, prepared, through the same crate.
     PostgresStatements,
-    /// Two statements that take and give a session lock, prepared, as bytes on a socket.
+    /// Two prepared statements that acquire and release a session lock, as bytes on a socket.
     SessionBytes,
-    /// The same through tokio-postgres.
+    /// These statements through tokio-postgres.
     SessionStatements,
-    /// As the first, but the server waits until the lock is free; a connection for each task.
+    /// As [`Side::SessionBytes`], but the server waits until the lock is free; a connection for each task.
     SessionBlocks,
     /// A peer: distributed-lock 0.2 on the same database.
     SessionPeer,
     /// A key that is put if it is absent, in one transaction, and deleted, through etcd-client.
     EtcdTxn,
-    /// Keys in a queue: put, look, watch the one before from no revision, look again; through etcd-client.
+    /// Keys in a queue: put, read, watch the key before without a revision, read again; through etcd-client.
     EtcdQueue,
     /// A peer: the lock that etcd itself offers, through etcd-client.
     EtcdLock,
-    /// A node that ends with its session, made and removed through zookeeper-client.
+    /// An ephemeral node, created and deleted through zookeeper-client.
     ZookeeperCreate,
-    /// The same by its bytes alone.
+    /// The node of [`Side::ZookeeperCreate`], as bytes on a socket.
     ZookeeperBytes,
     /// A peer: the lock of zookeeper-client.
     ZookeeperLock,
-    /// A peer: crate rslock as it comes.
+    /// A peer: crate rslock with its defaults.
     Rslock,
-    /// The same, asking again after 10 ms instead of 200.
+    /// Crate rslock with a retry delay of 10 ms instead of 200.
     RslockQuick,
     /// A peer: the Redlock of distributed-lock 0.2, a fresh name each time.
     DistributedLock,
@@ -105,7 +105,7 @@ pub(crate) enum Side {
 
 /// The runtime a side's tasks run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flavor {
+pub(crate) enum RuntimeFlavor {
     Multi,
     Current,
 }
@@ -175,7 +175,7 @@ impl Side {
         }
     }
 
-    /// The sides that this one is divided by.
+    /// The sides to which this one's ratio is computed.
     pub(crate) fn floors(self, workload: Workload) -> &'static [Side] {
         match self {
             Self::RedisMulti | Self::RedisCurrent | Self::RedisUnpassed | Self::RedisUnpassedCurrent => {
@@ -234,19 +234,21 @@ impl Side {
         }
     }
 
-    /// On the same runtime.
+    /// The floors on the same runtime.
     fn redis_floors(self, workload: Workload) -> &'static [Side] {
         match (workload, self.flavor()) {
-            (Workload::Free | Workload::Distinct, Flavor::Multi) => &[Self::ScriptsMulti, Self::BareMulti],
-            (Workload::Free | Workload::Distinct, Flavor::Current) => {
+            (Workload::Free | Workload::Distinct, RuntimeFlavor::Multi) => {
+                &[Self::ScriptsMulti, Self::BareMulti]
+            }
+            (Workload::Free | Workload::Distinct, RuntimeFlavor::Current) => {
                 &[Self::ScriptsCurrent, Self::BareCurrent]
             }
-            (_, Flavor::Multi) => &[Self::BlpopMulti],
-            (_, Flavor::Current) => &[Self::BlpopCurrent],
+            (_, RuntimeFlavor::Multi) => &[Self::BlpopMulti],
+            (_, RuntimeFlavor::Current) => &[Self::BlpopCurrent],
         }
     }
 
-    pub(crate) fn flavor(self) -> Flavor {
+    pub(crate) fn flavor(self) -> RuntimeFlavor {
         match self {
             Self::SqliteCurrent
             | Self::MemoryCurrent
@@ -262,12 +264,12 @@ impl Side {
             | Self::SessionCurrent
             | Self::ScriptsCurrent
             | Self::BareCurrent
-            | Self::BlpopCurrent => Flavor::Current,
-            _ => Flavor::Multi,
+            | Self::BlpopCurrent => RuntimeFlavor::Current,
+            _ => RuntimeFlavor::Multi,
         }
     }
 
-    /// The engine of a side of ours.
+    /// The engine of a side of Latchwork.
     pub(crate) fn engine(self) -> Option<Engine> {
         match self {
             Self::SqliteMulti | Self::SqliteCurrent | Self::SqliteUnpassed => Some(Engine::Sqlite),
@@ -281,7 +283,7 @@ impl Side {
             }
             Self::MariadbMulti | Self::MariadbCurrent | Self::MariadbUnpassed => Some(Engine::Mariadb),
             Self::PostgresMulti | Self::PostgresCurrent | Self::PostgresUnpassed => Some(Engine::Postgres),
-            // Or MariaDB's: the URL says which.
+            // Or MariaDB's, by the URL.
             Self::SessionMulti | Self::SessionCurrent | Self::SessionUnpassed => {
                 Some(Engine::PostgresSession)
             }
@@ -293,7 +295,7 @@ impl Side {
         }
     }
 
-    /// Whether tasks of one client pass the lock among themselves.
+    /// Whether tasks of one client pass the lock to each other.
     pub(crate) fn passes(self) -> bool {
         !matches!(
             self,
@@ -310,17 +312,17 @@ impl Side {
         )
     }
 
-    /// Whether every turn asks a server: there the time of each turn can be noted without being felt.
+    /// Whether every cycle sends a request to a server: there the cost of recording each cycle does not matter.
     pub(crate) fn is_on_a_wire(self) -> bool {
         !self.requests().is_empty() || self.is_on_zookeeper() || self.is_uncounted()
     }
 
-    /// What a side asks of a server, not counting what its scripts ask there.
+    /// The requests of a side to the server, without the commands of its scripts.
     pub(crate) fn requests(self) -> &'static [&'static str] {
         match self {
             Self::BareMulti | Self::BareCurrent => &["set", "incr", "evalsha"],
             Self::BlpopMulti | Self::BlpopCurrent => &["blpop", "lpush"],
-            // They set the key by a command of its own, and look at it before they take what is not theirs.
+            // They set the key with a plain command, and their release script compares its value before it deletes it.
             Self::Rslock | Self::RslockQuick | Self::PyRedis => &["set", "evalsha"],
             Self::DistributedLock => &["set", "eval"],
             Self::PyRedisLock => &["set", "blpop", "evalsha"],
@@ -398,23 +400,23 @@ impl Side {
         )
     }
 
-    /// How the loop of a task is paced. The same for every side that is compared, or the ratio means nothing.
-    pub(crate) fn pace(self, workload: Workload) -> Pace {
+    /// The pacing of a task's loop. It must be the same for every compared side, or the ratio means nothing.
+    pub(crate) fn pacing(self, workload: Workload) -> Pacing {
         let in_memory =
             matches!(self, Self::MemoryMulti | Self::MemoryCurrent | Self::MutexMulti | Self::MutexCurrent);
         let hands_over = workload == Workload::HandOver;
         let hold = match workload {
-            // Long enough that the other process stands in the queue again before the release.
+            // Long enough that the other process is in the queue again before the release.
             Workload::HandOver => Some(Duration::from_millis(2)),
             Workload::Working => Some(Duration::from_millis(1)),
             _ => None,
         };
-        Pace {
+        Pacing {
             hold,
-            // The core belongs to the receiver: asking again at once would be measured as part of the hand-over.
+            // The core belongs to the receiver: an immediate new request would be measured as part of the hand-over.
             pause: hands_over.then_some(Duration::from_micros(300)),
-            // A turn in memory costs little more than reading the clock does.
-            thrifty: in_memory,
+            // A cycle in memory costs little more than a read of the clock.
+            reads_clock_once: in_memory,
         }
     }
 }

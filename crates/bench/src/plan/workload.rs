@@ -1,10 +1,10 @@
-//! What the tasks do.
+//! Workloads: the work of the tasks.
 
 use clap::ValueEnum;
 
 use super::{Engine, Side};
 
-/// What the tasks do.
+/// The work of the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
     #[value(name = "W1", alias = "w1")]
@@ -76,7 +76,7 @@ impl Workload {
         matches!(self, Self::Pair | Self::Ring)
     }
 
-    /// Whether several processes want one lock, over and over.
+    /// Whether several processes contend for one lock.
     pub(crate) fn is_shared(self) -> bool {
         matches!(self, Self::Processes | Self::Working)
     }
@@ -87,10 +87,10 @@ impl Workload {
         format!("bench/{number}")
     }
 
-    /// What this workload compares on `engine`, ours first; nothing if it does not apply.
+    /// The sides that this workload compares on `engine`, Latchwork's first. Empty if the workload does not apply.
     pub(crate) fn sides(self, engine: Engine) -> &'static [Side] {
         match (engine, self) {
-            // Both engines side by side: a pass asks neither, so they should not differ.
+            // Both engines: a pass sends no request to either, so they should not differ.
             (_, Self::Pair | Self::Ring) => &[
                 Side::MemoryMulti,
                 Side::SqliteMulti,
@@ -193,7 +193,8 @@ impl Workload {
         }
     }
 
-    /// Every floor on both runtimes: it is the crate's connection that differs between them, not only our core.
+    /// Every floor on both runtimes, because the crate's connection differs between them too, not only Latchwork's
+    /// core.
     fn on_redis(self) -> &'static [Side] {
         use Side::{BareCurrent, BareMulti, BlpopCurrent, BlpopMulti, RedisCurrent, RedisMulti};
         use Side::{PyRedis, PyRedisLock, Rslock, RslockQuick};

@@ -3,31 +3,31 @@
 use clap::Args;
 use latchwork::{CellState, LockName, Version, Written};
 
-use super::view::{CellView, not_at};
+use super::view::{CellView, version_mismatch};
 use crate::connection::with_client;
 use crate::failure::{Failure, NOT_SET};
 use crate::json;
 use crate::output::{self, Format, Output};
 use crate::target::Target;
 
-/// Delete the value: the cell is not set any more
+/// Delete the value, so that the cell is not set
 #[derive(Args, Debug)]
 pub(super) struct DeleteOptions {
     /// The cell: 1 to 512 bytes, no control characters
     name: String,
-    /// Only if this is its version, as `get --json` shows it [default: whatever it is]
+    /// Only if the cell is at this version, as `get --json` shows it [default: at any version]
     #[arg(long = "if", value_name = "VERSION")]
-    seen: Option<Version>,
+    expected: Option<Version>,
 }
 
 pub(super) fn run(options: &DeleteOptions, target: &Target, output: Output) -> Result<u8, Failure> {
     let name = LockName::new(&options.name)?;
     let was_set = with_client(target, output, async |client| {
         let cell = client.cell(&options.name);
-        let Some(seen) = options.seen else { return Ok(cell.delete().await?) };
-        match cell.delete_if(seen).await? {
+        let Some(expected) = options.expected else { return Ok(cell.delete().await?) };
+        match cell.delete_if(expected).await? {
             Written::Done(_) => Ok(true),
-            Written::Changed => Err(not_at(&name, seen)),
+            Written::Changed => Err(version_mismatch(&name, expected)),
         }
     })?;
     match output.format {

@@ -10,7 +10,7 @@ use crate::json;
 use crate::output::{self, Format, Output};
 use crate::target::Target;
 
-/// Print the value, and nothing else
+/// Print the value and nothing else
 #[derive(Args, Debug)]
 pub(super) struct GetOptions {
     /// The cell: 1 to 512 bytes, no control characters
@@ -18,7 +18,7 @@ pub(super) struct GetOptions {
 }
 
 pub(super) fn run(options: &GetOptions, target: &Target, output: Output) -> Result<u8, Failure> {
-    // Checked before anything is opened: a wrong name must not make a database.
+    // Before the engine is opened: an invalid name must not create a database.
     let name = LockName::new(&options.name)?;
     let state = with_client(target, output, async |client| Ok(client.cell(&options.name).get().await?))?;
     if output.format == Format::Json {

@@ -6,23 +6,24 @@ use std::os::unix::ffi::OsStrExt;
 use clap::Args;
 use latchwork::{CellState, LockName, Version, Written};
 
-use super::view::{CellView, not_at};
+use super::view::{CellView, version_mismatch};
 use crate::connection::with_client;
 use crate::failure::Failure;
 use crate::json;
 use crate::output::{self, Format, Output};
 use crate::target::Target;
 
-/// Set the value, and print its version
+/// Set the value and print its version
 #[derive(Args, Debug)]
 pub(super) struct SetOptions {
     /// The cell: 1 to 512 bytes, no control characters
     name: String,
     /// The value: at most 512 KiB (arguments show in ps)
     value: OsString,
-    /// Only if this is its version, as `get --json` shows it; 0: only if it is not set [default: whatever it is]
+    /// Only if the cell is at this version, as `get --json` shows it; 0: only if it is not set [default: at any
+    /// version]
     #[arg(long = "if", value_name = "VERSION")]
-    seen: Option<Version>,
+    expected: Option<Version>,
 }
 
 pub(super) fn run(options: &SetOptions, target: &Target, output: Output) -> Result<u8, Failure> {
@@ -30,10 +31,10 @@ pub(super) fn run(options: &SetOptions, target: &Target, output: Output) -> Resu
     let value = options.value.as_bytes();
     let version = with_client(target, output, async |client| {
         let cell = client.cell(&options.name);
-        let Some(seen) = options.seen else { return Ok(cell.set(value).await?) };
-        match cell.set_if(seen, value).await? {
+        let Some(expected) = options.expected else { return Ok(cell.set(value).await?) };
+        match cell.set_if(expected, value).await? {
             Written::Done(version) => Ok(version),
-            Written::Changed => Err(not_at(&name, seen)),
+            Written::Changed => Err(version_mismatch(&name, expected)),
         }
     })?;
     match output.format {

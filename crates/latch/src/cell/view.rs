@@ -1,4 +1,4 @@
-//! A cell, for people and for programs.
+//! A cell as `latch` prints it, as text or as JSON.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -15,11 +15,11 @@ use crate::sanitize::sanitize;
 pub(super) struct CellView<'a> {
     name: &'a str,
     set: bool,
-    /// Text: it may not fit a double.
+    /// A string: the number may not fit a double.
     version: String,
-    /// `None` if it is not set, or no UTF-8.
+    /// `None` if the cell is not set, or if the value is not UTF-8.
     value: Option<&'a str>,
-    /// Of a value that is no UTF-8.
+    /// The bytes of a value that is not UTF-8.
     value_hex: Option<String>,
 }
 
@@ -37,14 +37,14 @@ impl<'a> CellView<'a> {
     }
 }
 
-/// Whether somebody still reads.
+/// Whether the reader of stdout still reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    There,
-    Gone,
+    Open,
+    Closed,
 }
 
-/// The value as it is; on a terminal, in a form that does nothing to it.
+/// Prints the value unchanged; on a terminal, sanitized.
 pub(super) fn show(value: &[u8]) -> Result<Reader, Failure> {
     match io::stdout().is_terminal() {
         true => write(format!("{}\n", sanitize(&String::from_utf8_lossy(value))).as_bytes()),
@@ -52,7 +52,7 @@ pub(super) fn show(value: &[u8]) -> Result<Reader, Failure> {
     }
 }
 
-/// One of several, on a line of its own.
+/// Prints one of several values, on a line of its own.
 pub(super) fn show_line(name: &LockName, state: &CellState, output: Output) -> Result<Reader, Failure> {
     match (output.format, state.bytes()) {
         (Format::Json, _) => write(json::line(&CellView::new(name, state)).as_bytes()),
@@ -61,22 +61,22 @@ pub(super) fn show_line(name: &LockName, state: &CellState, output: Output) -> R
         }
         (Format::Text, None) => {
             output.notice(&format!("the cell {name:?} is not set"));
-            Ok(Reader::There)
+            Ok(Reader::Open)
         }
     }
 }
 
-/// Another process was faster, or the version is wrong.
-pub(super) fn not_at(name: &LockName, seen: Version) -> Failure {
-    let message = format!("the cell {name:?} is not at version {seen}, and was left as it is");
+/// Another process has changed the cell, or the version is wrong.
+pub(super) fn version_mismatch(name: &LockName, expected: Version) -> Failure {
+    let message = format!("the cell {name:?} is not at version {expected}; it was not changed");
     Failure::not_set(message).hint(format!("latch cell get --json {name}"))
 }
 
 fn write(bytes: &[u8]) -> Result<Reader, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(Reader::There),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Ok(()) => Ok(Reader::Open),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Closed),
         Err(error) => Err(Failure::new(NO_OUTPUT, format!("cannot write to stdout: {error}"))),
     }
 }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::target::Target;
 
-/// Print the value, and then each that follows it, a line each, until interrupted (also while it is not set)
+/// Print the value and each later value, one per line, until interrupted (a cell that is not set is watched too)
 #[derive(Args, Debug)]
 pub(super) struct WatchOptions {
     /// The cell: 1 to 512 bytes, no control characters
@@ -22,7 +22,7 @@ pub(super) fn run(options: &WatchOptions, target: &Target, output: Output) -> Re
         let mut states = client.cell(&options.name).watch();
         loop {
             let state = states.next().await?;
-            if show_line(&name, &state, output)? == Reader::Gone {
+            if show_line(&name, &state, output)? == Reader::Closed {
                 return Ok(0);
             }
         }

@@ -1,9 +1,11 @@
-//! The guardian: a small process that outlives a killed `latch` just long enough to end its command.
+//! The guardian: a small process that outlives a killed `latch` until it has ended the command.
 //!
-//! It leads the command's process group, so the group is known before the command exists and cannot be taken for
-//! another's later. It keeps the engine's session alive, and reads from a socket whose other end only `latch` has.
-//! When that ends, `latch` is dead: the guardian kills the command's processes, and only then lets go of the session.
+//! The guardian leads the command's process group. So the group's id is known before the command starts, and is not
+//! reused for another group later. The guardian keeps the engine's session alive and reads from a socket whose other
+//! end only `latch` has. When the socket is closed, `latch` is dead: the guardian kills the command's processes, and
+//! only then closes the session.
 
+mod arguments;
 mod handle;
 
 use std::io::{ErrorKind, Read};
@@ -12,56 +14,31 @@ use std::time::Duration;
 use nix::sys::signal::SigSet;
 use nix::unistd::{self, Pid};
 
+pub(crate) use self::arguments::GuardianArguments;
 pub(crate) use self::handle::Guardian;
 use crate::process_tree::ProcessTree;
 
-/// The hidden subcommand, as it shows in `ps`.
+/// The hidden subcommand, as `ps` shows it.
 const SUBCOMMAND: &str = "guardian";
 const READY: u8 = b'!';
 
-/// What the guardian is told at its start.
-pub(crate) struct Order {
-    group: Pid,
-    mark: String,
-    /// After this long the lease is over anyway.
-    ttl: Duration,
+/// Waits for the end of `latch`, then ends its command. After `ttl` the lease has ended anyway.
+fn run(group: Pid, mark: String, ttl: Duration) {
+    // The guardian shares the command's group, but the signals to that group are not for the guardian.
+    let _ = SigSet::all().thread_block();
+    report_ready();
+    close_inherited_files();
+    wait_for_the_end_of_latch();
+    let tree = ProcessTree { group, mark, guardian: Pid::this() };
+    tree.kill_until_gone(ttl);
 }
 
-impl Order {
-    /// `latch guardian GROUP MARK TTL_MILLIS` (group 0: its own). Written by [`Guardian::start`] only, and read without
-    /// clap: it is a matter of microseconds.
-    pub(crate) fn from_arguments() -> Option<Self> {
-        let mut arguments = std::env::args_os().skip(1);
-        if arguments.next()? != SUBCOMMAND {
-            return None;
-        }
-        let group = match arguments.next()?.to_str()?.parse().ok()? {
-            0 => unistd::getpgrp(),
-            group => Pid::from_raw(group),
-        };
-        let mark = arguments.next()?.into_string().ok()?;
-        let millis = arguments.next()?.to_str()?.parse().ok()?;
-        Some(Self { group, mark, ttl: Duration::from_millis(millis) })
-    }
-
-    /// Waits for the end of `latch`, then ends its command.
-    pub(crate) fn carry_out(self) {
-        // It shares the command's group and must hear none of the signals meant for it.
-        let _ = SigSet::all().thread_block();
-        say_ready();
-        close_inherited_files();
-        wait_for_the_end_of_latch();
-        let tree = ProcessTree { group: self.group, mark: self.mark, guardian: Pid::this() };
-        tree.kill_until_gone(self.ttl);
-    }
-}
-
-/// stdin is a socket: what is written to it arrives at `latch`.
-fn say_ready() {
+/// stdin is a socket: the byte written to it arrives at `latch`.
+fn report_ready() {
     let _ = unistd::write(std::io::stdin(), &[READY]);
 }
 
-/// Keeps nothing but its socket and the session: neither pipes of the caller nor its folder.
+/// Closes everything but the socket and the session: neither pipes of the caller nor its folder must stay in use.
 fn close_inherited_files() {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -72,12 +49,12 @@ fn close_inherited_files() {
 }
 
 fn wait_for_the_end_of_latch() {
-    let mut line = std::io::stdin().lock();
+    let mut socket = std::io::stdin().lock();
     let mut byte = [0];
     loop {
-        match line.read(&mut byte) {
+        match socket.read(&mut byte) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Nothing is ever sent, so whatever this is (an end, a reset), it is the end of latch.
+            // latch never sends anything: end of file and every other error mean that latch has ended.
             _ => return,
         }
     }

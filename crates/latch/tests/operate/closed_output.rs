@@ -1,8 +1,8 @@
-//! Nobody reads, or nothing can be written.
+//! Output that is not read, or cannot be written.
 
 use std::fs::OpenOptions;
 
-use crate::support::{Place, assert_clean_error, end};
+use crate::support::{TestDir, assert_clean_error, end};
 
 const PRINTING: [&[&str]; 8] = [
     &["status"],
@@ -16,17 +16,14 @@ const PRINTING: [&[&str]; 8] = [
 ];
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
-    let place = Place::new();
-    let _holder = place.hold("x", &["--ttl", "1h"], "sleep 60");
+fn a_pipe_that_its_reader_closed_is_no_error() {
+    let dir = TestDir::new();
+    let _holder = dir.hold("x", &["--ttl", "1h"], "sleep 60");
     for arguments in PRINTING {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let child = place
-            .latch(arguments.iter().copied())
-            .stdout(writer)
-            .stderr(std::process::Stdio::piped())
-            .spawn();
+        let child =
+            dir.latch(arguments.iter().copied()).stdout(writer).stderr(std::process::Stdio::piped()).spawn();
         let ended = child.unwrap().wait_with_output().unwrap();
         assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(0), &b""[..]), "{arguments:?}");
     }
@@ -34,12 +31,12 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
-    let place = Place::new();
-    let _holder = place.hold("x", &["--ttl", "1h"], "sleep 60");
+    let dir = TestDir::new();
+    let _holder = dir.hold("x", &["--ttl", "1h"], "sleep 60");
     let in_words = |arguments: &&&[&str]| !arguments.contains(&"--json") && !arguments.contains(&"--help");
     for arguments in PRINTING.iter().filter(in_words) {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut latch = place.latch(arguments.iter().copied());
+        let mut latch = dir.latch(arguments.iter().copied());
         let child = latch.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap();
         assert_clean_error(&child.wait_with_output().unwrap().into(), 74, "cannot write to stdout");
     }
@@ -47,11 +44,11 @@ fn output_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn a_closed_stderr_changes_nothing() {
-    let place = Place::new();
+    let dir = TestDir::new();
     for (arguments, code) in [(&["ls"][..], 0), (&["walk"], 64), (&["release", "x", "--force"], 1)] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let ended = end(place.latch(arguments.iter().copied()).stderr(writer));
+        let ended = end(dir.latch(arguments.iter().copied()).stderr(writer));
         assert_eq!(ended.code, Some(code), "{arguments:?}");
     }
 }

@@ -4,16 +4,16 @@ use std::process::Command;
 
 use latchwork::engine::Registry;
 
+use crate::helpers::document;
 use crate::pty::Pty;
-use crate::support::{Place, end};
-use crate::watch::document;
+use crate::support::{TestDir, end};
 
 const GUARANTEES: &str = include_str!("../../../../GUARANTEES.md");
 
 #[test]
 fn every_engine_and_every_line_of_the_guarantees_is_shown() {
-    let place = Place::new();
-    let ended = end(&mut place.latch(["engines"]));
+    let dir = TestDir::new();
+    let ended = end(&mut dir.latch(["engines"]));
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
     let blocks: Vec<_> = ended.out.split("\n\n").collect();
     let engines: Vec<_> = Registry::builtin().guarantees().iter().map(|promised| promised.engine).collect();
@@ -36,8 +36,8 @@ fn every_engine_and_every_line_of_the_guarantees_is_shown() {
 
 #[test]
 fn json_has_every_promise_as_data() {
-    let place = Place::new();
-    let engines = document(&mut place.latch(["engines", "--json"]));
+    let dir = TestDir::new();
+    let engines = document(&mut dir.latch(["engines", "--json"]));
     for (at, promised) in Registry::builtin().guarantees().iter().enumerate() {
         let engine = &engines["engines"][at];
         assert_eq!(engine["engine"], promised.engine);
@@ -52,19 +52,19 @@ fn json_has_every_promise_as_data() {
 }
 
 #[test]
-fn it_needs_no_engine() {
-    let place = Place::new();
-    let ended = end(place.latch(["engines"]).env("LATCH_URL", "nonsense").env_remove("HOME"));
+fn engines_needs_no_engine() {
+    let dir = TestDir::new();
+    let ended = end(dir.latch(["engines"]).env("LATCH_URL", "nonsense").env_remove("HOME"));
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
-    assert!(!place.path("locks.db").exists());
+    assert!(!dir.path("locks.db").exists());
 }
 
 #[test]
 fn on_a_terminal_it_wraps_at_the_right_edge() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let mut shell = Command::new("sh");
     let script = format!("stty cols 70 rows 24; {} engines; echo done", env!("CARGO_BIN_EXE_latch"));
-    shell.args(["-c", &script]).current_dir(place.path(""));
+    shell.args(["-c", &script]).current_dir(dir.path(""));
     let mut pty = Pty::start(&shell);
     pty.see("done");
     let screen = pty.screen();

@@ -1,13 +1,13 @@
-//! Help, and what a wrong call teaches.
+//! Help, and the hints of usage errors.
 
-use crate::support::{Place, assert_clean_error, end};
+use crate::support::{TestDir, assert_clean_error, end};
 
 #[test]
 fn every_subcommand_explains_itself() {
-    let place = Place::new();
+    let dir = TestDir::new();
     for (name, says) in [
         ("run", "Exit codes:"),
-        ("status", "A name that nobody uses is free"),
+        ("status", "An unused name is a free lock"),
         ("ls", "Sorted by name"),
         ("revoke", "1 nothing was taken away"),
         ("release", "1 nothing was taken away"),
@@ -16,17 +16,17 @@ fn every_subcommand_explains_itself() {
         ("engines", "Needs no engine"),
         ("completions", "bash-completion"),
     ] {
-        let ended = end(place.latch([name, "--help"]).env("COLUMNS", "200"));
+        let ended = end(dir.latch([name, "--help"]).env("COLUMNS", "200"));
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
         assert!(ended.out.contains(says) && ended.out.contains("--json"), "{ended:?}");
-        assert!(end(&mut place.latch(["--help"])).out.contains(&format!("\n  {name} ")));
+        assert!(end(&mut dir.latch(["--help"])).out.contains(&format!("\n  {name} ")));
     }
 }
 
 #[test]
-fn latch_alone_tells_what_there_is() {
-    let place = Place::new();
-    let ended = end(&mut place.latch([]));
+fn latch_without_arguments_lists_the_subcommands() {
+    let dir = TestDir::new();
+    let ended = end(&mut dir.latch([]));
     assert_clean_error(&ended, 64, "no subcommand given");
     for name in ["latch run NAME -- CMD", "status", "ls", "revoke", "engines", "completions", "latch --help"]
     {
@@ -35,19 +35,19 @@ fn latch_alone_tells_what_there_is() {
 }
 
 #[test]
-fn a_typing_mistake_gets_the_word_that_was_meant() {
-    let place = Place::new();
+fn a_misspelled_word_gets_a_suggestion() {
+    let dir = TestDir::new();
     for (word, meant) in
         [("stauts", "'status'"), ("relase", "'release'"), ("engine", "'engines'"), ("runn", "'run'")]
     {
-        assert_clean_error(&end(&mut place.latch([word])), 64, meant);
+        assert_clean_error(&end(&mut dir.latch([word])), 64, meant);
     }
-    assert_clean_error(&end(&mut place.latch(["release", "x", "--froce"])), 64, "'--force'");
+    assert_clean_error(&end(&mut dir.latch(["release", "x", "--froce"])), 64, "'--force'");
 }
 
 #[test]
-fn a_wrong_call_gets_the_usage_of_its_own_subcommand() {
-    let place = Place::new();
+fn a_usage_error_shows_the_usage_of_its_subcommand() {
+    let dir = TestDir::new();
     for (arguments, usage) in [
         (&["status", "a", "b"][..], "hint: latch status [OPTIONS] [NAME]; more in latch status --help"),
         (&["ls", "a", "b"], "hint: latch ls [OPTIONS] [PREFIX]; more in latch ls --help"),
@@ -55,6 +55,6 @@ fn a_wrong_call_gets_the_usage_of_its_own_subcommand() {
         (&["release"], "hint: latch release [OPTIONS] <NAME>; more in latch release --help"),
         (&["run", "x", "-E", "256", "--", "ls"], "more in latch run --help"),
     ] {
-        assert_clean_error(&end(&mut place.latch(arguments.iter().copied())), 64, usage);
+        assert_clean_error(&end(&mut dir.latch(arguments.iter().copied())), 64, usage);
     }
 }

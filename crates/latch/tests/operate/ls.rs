@@ -2,20 +2,20 @@
 
 use std::process::Command;
 
+use crate::helpers::{Background, document};
 use crate::pty::Pty;
-use crate::support::{Place, end};
-use crate::watch::{Background, document};
+use crate::support::{TestDir, end};
 
-fn hold_all(place: &Place, names: &[&str]) -> Vec<Background> {
-    names.iter().map(|name| Background::holding(place, name)).collect()
+fn hold_all(dir: &TestDir, names: &[&str]) -> Vec<Background> {
+    names.iter().map(|name| Background::holding(dir, name)).collect()
 }
 
 #[test]
 fn every_lock_in_use_has_one_line_and_the_lines_are_sorted() {
-    let place = Place::new();
-    let _holders = hold_all(&place, &["orders/2", "a", "orders/10", "b"]);
-    let _waiters = [Background::waiting(&place, "a"), Background::waiting(&place, "a")];
-    let ended = end(&mut place.latch(["ls"]));
+    let dir = TestDir::new();
+    let _holders = hold_all(&dir, &["orders/2", "a", "orders/10", "b"]);
+    let _waiters = [Background::waiting(&dir, "a"), Background::waiting(&dir, "a")];
+    let ended = end(&mut dir.latch(["ls"]));
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
     let rows: Vec<Vec<_>> = ended.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "NAME HELD FOR LEASE LEFT WAITING HOLDER");
@@ -29,10 +29,10 @@ fn every_lock_in_use_has_one_line_and_the_lines_are_sorted() {
 
 #[test]
 fn a_prefix_selects() {
-    let place = Place::new();
-    let _holders = hold_all(&place, &["orders/2", "order", "orders%"]);
+    let dir = TestDir::new();
+    let _holders = hold_all(&dir, &["orders/2", "order", "orders%"]);
     let names = |prefix: &str| {
-        let locks = document(&mut place.latch(["ls", "--json", prefix]));
+        let locks = document(&mut dir.latch(["ls", "--json", prefix]));
         let names =
             locks["locks"].as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap().to_owned());
         names.collect::<Vec<_>>()
@@ -45,7 +45,7 @@ fn a_prefix_selects() {
 
 #[test]
 fn columns_survive_awkward_names() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let names = [
         "x".repeat(512),
         "a  5s  30s  0  root@evil x (pid 1)".into(),
@@ -53,8 +53,8 @@ fn columns_survive_awkward_names() {
         "\u{202e}rtl".into(),
         "\"".into(),
     ];
-    let _holders = hold_all(&place, &names.each_ref().map(String::as_str));
-    let ended = end(&mut place.latch(["ls"]));
+    let _holders = hold_all(&dir, &names.each_ref().map(String::as_str));
+    let ended = end(&mut dir.latch(["ls"]));
     let column = |line: &str, word: &str| line[..line.rfind(word).unwrap()].chars().count();
     let lines: Vec<_> = ended.out.lines().collect();
     assert_eq!(lines.len(), 1 + names.len(), "{ended:?}");
@@ -70,11 +70,11 @@ fn columns_survive_awkward_names() {
 
 #[test]
 fn on_a_terminal_every_lock_stays_one_line() {
-    let place = Place::new();
-    let _holders = hold_all(&place, &[&"x".repeat(512), "short"]);
+    let dir = TestDir::new();
+    let _holders = hold_all(&dir, &[&"x".repeat(512), "short"]);
     let mut shell = Command::new("sh");
     let script = format!("stty cols 70 rows 24; {} ls; echo done", env!("CARGO_BIN_EXE_latch"));
-    shell.args(["-c", &script]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    shell.args(["-c", &script]).current_dir(dir.path("")).env("LATCH_URL", dir.url());
     let mut pty = Pty::start(&shell);
     pty.see("done");
     let screen = pty.screen();
@@ -88,16 +88,16 @@ fn on_a_terminal_every_lock_stays_one_line() {
 
 #[test]
 fn names_that_are_cut_on_a_terminal_still_differ() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let names = [
         "orders/eu-central-1/warehouse-17/line-41",
         "orders/eu-central-1/warehouse-17/line-42",
         "orders/eu-central-1/warehouse-18/line-42",
     ];
-    let _holders = hold_all(&place, &names);
+    let _holders = hold_all(&dir, &names);
     let mut shell = Command::new("sh");
     let script = format!("stty cols 80 rows 24; {} ls; echo done", env!("CARGO_BIN_EXE_latch"));
-    shell.args(["-c", &script]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    shell.args(["-c", &script]).current_dir(dir.path("")).env("LATCH_URL", dir.url());
     let mut pty = Pty::start(&shell);
     pty.see("done");
     let screen = pty.screen();
@@ -111,15 +111,15 @@ fn names_that_are_cut_on_a_terminal_still_differ() {
 
 #[test]
 fn names_that_differ_in_their_middle_leave_room_for_the_other_columns() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let name = |house: u8, line: u8| {
         format!("nightly/eu-central-1/warehouse-{house}/reconcile-inventory-with-ledger/line-{line}")
     };
     let names = [name(17, 41), name(17, 42), name(18, 42)];
-    let _holders = hold_all(&place, &names.each_ref().map(String::as_str));
+    let _holders = hold_all(&dir, &names.each_ref().map(String::as_str));
     let mut shell = Command::new("sh");
     let script = format!("stty cols 80 rows 24; {} ls; echo done", env!("CARGO_BIN_EXE_latch"));
-    shell.args(["-c", &script]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    shell.args(["-c", &script]).current_dir(dir.path("")).env("LATCH_URL", dir.url());
     let mut pty = Pty::start(&shell);
     pty.see("done");
     let screen = pty.screen();
@@ -132,23 +132,23 @@ fn names_that_differ_in_their_middle_leave_room_for_the_other_columns() {
 }
 
 #[test]
-fn nothing_to_list_is_said_on_stderr_and_is_no_error() {
-    let place = Place::new();
+fn an_empty_list_is_a_notice_on_stderr_and_no_error() {
+    let dir = TestDir::new();
     for (arguments, says) in [(&["ls"][..], "no lock is held"), (&["ls", "or\nders"], "\"or\\nders\"")] {
-        let ended = end(&mut place.latch(arguments.iter().copied()));
+        let ended = end(&mut dir.latch(arguments.iter().copied()));
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""));
         assert!(ended.err.starts_with("latch: ") && ended.err.contains(says), "{ended:?}");
     }
-    assert_eq!(document(&mut place.latch(["ls", "--json"])), serde_json::json!({"locks": []}));
+    assert_eq!(document(&mut dir.latch(["ls", "--json"])), serde_json::json!({"locks": []}));
 }
 
 #[test]
-fn json_tells_of_every_lock_what_status_tells_of_one() {
-    let place = Place::new();
-    let _holders = hold_all(&place, &["a", "b"]);
-    let locks = document(&mut place.latch(["ls", "--json"]));
+fn ls_in_json_has_the_same_keys_for_each_lock_as_status() {
+    let dir = TestDir::new();
+    let _holders = hold_all(&dir, &["a", "b"]);
+    let locks = document(&mut dir.latch(["ls", "--json"]));
     for (at, name) in ["a", "b"].into_iter().enumerate() {
-        let one = document(&mut place.latch(["status", name, "--json"]));
+        let one = document(&mut dir.latch(["status", name, "--json"]));
         let listed = &locks["locks"][at];
         assert_eq!(listed["name"], name);
         assert_eq!(listed["holders"][0]["token"], one["holders"][0]["token"]);

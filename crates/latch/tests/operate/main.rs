@@ -1,10 +1,11 @@
-//! The subcommands that look after locks, as a user meets them. Every test has a database of its own.
+//! The subcommands that inspect and revoke locks, as a user runs them. Every test has a database of its own.
 
 mod cell;
 mod closed_output;
 mod completions;
 mod engines;
 mod help;
+mod helpers;
 mod hostile;
 mod json;
 mod ls;
@@ -17,4 +18,3 @@ mod status;
 #[path = "../run/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
 mod support;
-mod watch;

@@ -1,4 +1,4 @@
-//! `latch` with locks in a PostgreSQL database: what differs from a database file.
+//! `latch` with locks in a PostgreSQL database: the differences to a database file.
 
 #[path = "../run/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of latch run, which use all of it")]
@@ -9,16 +9,16 @@ use std::process::Command;
 use serde_json::Value;
 use testkit::servers::{PostgresOptions, PostgresServer};
 
-use crate::support::{Place, end};
+use crate::support::{TestDir, end};
 
 #[test]
-fn the_sql_that_lets_a_user_lock_is_printed_as_lines_that_can_be_pasted_and_is_in_the_json() {
-    let (place, server) = (Place::new(), PostgresServer::start(PostgresOptions::default()));
+fn the_sql_that_grants_the_rights_is_printed_as_lines_to_paste_and_is_in_the_json() {
+    let (dir, server) = (TestDir::new(), PostgresServer::start(PostgresOptions::default()));
     server.psql("CREATE USER \"the app\"; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let url = format!("postgres://the%20app@{}/postgres?table=jobs", server.address());
     let latch = |more: &[&str]| {
         let run = ["--url", &url, "run", "nightly", "--", "echo", "locked"];
-        end(&mut place.latch(more.iter().copied().chain(run)))
+        end(&mut dir.latch(more.iter().copied().chain(run)))
     };
     let refused = latch(&[]);
     assert_eq!(refused.code, Some(69), "{refused:?}");
@@ -44,14 +44,14 @@ fn the_sql_that_lets_a_user_lock_is_printed_as_lines_that_can_be_pasted_and_is_i
 /// Both spellings of the scheme name one engine, and so one lock.
 #[test]
 fn a_lock_that_would_wait_for_itself_is_refused_also_by_the_other_spelling_of_the_url() {
-    let (place, server) = (Place::new(), PostgresServer::start(PostgresOptions::default()));
+    let (dir, server) = (TestDir::new(), PostgresServer::start(PostgresOptions::default()));
     let url = |scheme: &str| format!("{scheme}://owner@{}/postgres", server.address());
     let latch = env!("CARGO_BIN_EXE_latch");
     for (outer, inner) in [("postgres", "postgresql"), ("postgresql", "postgres")] {
         let mut both = Command::new("timeout");
         both.args(["20", latch, "--url", &url(outer), "run", "a", "--"]);
         both.args([latch, "--url", &url(inner), "run", "a", "--", "echo", "ran"]);
-        let ended = end(both.current_dir(place.path("")).env_remove("LATCH_URL_FILE"));
+        let ended = end(both.current_dir(dir.path("")).env_remove("LATCH_URL_FILE"));
         assert_eq!((ended.code, ended.out.as_str()), (Some(64), ""), "{outer} {inner}: {ended:?}");
         assert!(ended.err.contains("would wait for the other to end"), "{ended:?}");
     }

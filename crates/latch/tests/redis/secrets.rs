@@ -1,15 +1,15 @@
-//! A password goes to the server and nowhere else, whatever `latch` is asked to do and whatever goes wrong.
+//! A password is sent to the server and printed nowhere, with every subcommand and in every failure.
 
 use std::process::Command;
 
 use testkit::servers::{RedisOptions, RedisServer};
 
-use crate::support::{Ended, Place, end, eventually};
+use crate::support::{Ended, TestDir, end, eventually};
 
 const USER: &str = "canary-user";
 const PASSWORD: &str = "canary-password-7f3a";
 
-/// A server that knows nobody but this user, with this password.
+/// A server whose only user is this one, with this password.
 fn guarded(password: &str) -> RedisServer {
     let acl = vec!["default off".to_owned(), format!("{USER} on >{password} ~* &* +@all")];
     RedisServer::start(RedisOptions { acl, ..Default::default() })
@@ -19,14 +19,14 @@ fn url(server: &RedisServer) -> String {
     format!("redis://{USER}:{PASSWORD}@{}", server.address())
 }
 
-/// What `latch` says with these arguments, as text and for programs, when the URL is in the environment, in a file and
-/// in an argument.
-fn every_way(place: &Place, url: &str, arguments: &[&str]) -> Vec<Ended> {
-    let file = place.path("url");
+/// Runs `latch` with these arguments, as text and as JSON, with the URL in the environment, in a file and in an
+/// argument.
+fn every_way(dir: &TestDir, url: &str, arguments: &[&str]) -> Vec<Ended> {
+    let file = dir.path("url");
     std::fs::write(&file, url).unwrap();
     let mut all = Vec::new();
     for json in [&[][..], &["--json"]] {
-        let latch = |first: &[&str]| place.latch([first, json, arguments].concat());
+        let latch = |first: &[&str]| dir.latch([first, json, arguments].concat());
         all.push(end(latch(&[]).env("LATCH_URL", url)));
         all.push(end(latch(&[]).env_remove("LATCH_URL").env("LATCH_URL_FILE", &file)));
         all.push(end(latch(&["--url", url]).env_remove("LATCH_URL")));
@@ -39,10 +39,10 @@ fn keeps_the_secret(ended: &Ended) {
     assert!(!format!("{}{}", ended.out, ended.err).contains("7f3a"), "the password was told: {ended:?}");
 }
 
-/// Runs it every way; each ends with this code.
+/// Runs `latch` in every way. Each run must end with this exit code.
 #[track_caller]
-fn ends(place: &Place, url: &str, arguments: &[&str], code: i32) {
-    for ended in every_way(place, url, arguments) {
+fn ends(dir: &TestDir, url: &str, arguments: &[&str], code: i32) {
+    for ended in every_way(dir, url, arguments) {
         assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
         keeps_the_secret(&ended);
     }
@@ -52,11 +52,11 @@ fn ends(place: &Place, url: &str, arguments: &[&str], code: i32) {
 struct Holder(std::process::Child);
 
 impl Holder {
-    fn start(place: &Place, server: &RedisServer) -> Self {
-        let started = place.path("started");
+    fn start(dir: &TestDir, server: &RedisServer) -> Self {
+        let started = dir.path("started");
         let _ = std::fs::remove_file(&started);
         let script = format!("touch {}; exec sleep 60", started.display());
-        let mut latch: Command = place.latch(["run", "x", "--ttl", "30s", "--", "sh", "-c", &script]);
+        let mut latch: Command = dir.latch(["run", "x", "--ttl", "30s", "--", "sh", "-c", &script]);
         let holder = Self(latch.env("LATCH_URL", url(server)).spawn().unwrap());
         eventually("it holds", || started.exists());
         holder
@@ -71,40 +71,40 @@ impl Drop for Holder {
 }
 
 #[test]
-fn no_subcommand_tells_the_password_when_all_goes_well() {
-    let (place, server) = (Place::new(), guarded(PASSWORD));
+fn no_subcommand_prints_the_password_on_success() {
+    let (dir, server) = (TestDir::new(), guarded(PASSWORD));
     let url = url(&server);
-    ends(&place, &url, &["run", "free", "--", "env"], 0);
-    ends(&place, &url, &["run", "free", "--", "sh", "-c", "exit 7"], 7);
-    ends(&place, &url, &["engines"], 0);
-    let _holder = Holder::start(&place, &server);
-    ends(&place, &url, &["status", "x"], 0);
-    ends(&place, &url, &["ls"], 0);
-    ends(&place, &url, &["run", "x", "--no-wait", "--", "true"], 75);
-    ends(&place, &url, &["run", "x", "--wait", "800ms", "--", "true"], 124);
-    // What to type is told with it, and must not contain the URL as it was given.
-    ends(&place, &url, &["release", "x", "--now"], 64);
-    let taken = end(place.latch(["release", "x", "--now", "--force"]).env("LATCH_URL", &url));
+    ends(&dir, &url, &["run", "free", "--", "env"], 0);
+    ends(&dir, &url, &["run", "free", "--", "sh", "-c", "exit 7"], 7);
+    ends(&dir, &url, &["engines"], 0);
+    let _holder = Holder::start(&dir, &server);
+    ends(&dir, &url, &["status", "x"], 0);
+    ends(&dir, &url, &["ls"], 0);
+    ends(&dir, &url, &["run", "x", "--no-wait", "--", "true"], 75);
+    ends(&dir, &url, &["run", "x", "--wait", "800ms", "--", "true"], 124);
+    // The hint has a command to type, which must not contain the URL as it was given.
+    ends(&dir, &url, &["release", "x", "--now"], 64);
+    let taken = end(dir.latch(["release", "x", "--now", "--force"]).env("LATCH_URL", &url));
     assert_eq!(taken.code, Some(0), "{taken:?}");
     keeps_the_secret(&taken);
 }
 
 #[test]
-fn no_subcommand_tells_the_password_when_it_is_wrong_or_nobody_is_there() {
-    let (place, wrong) = (Place::new(), guarded("another"));
+fn no_subcommand_prints_the_password_if_it_is_wrong_or_the_server_is_unreachable() {
+    let (dir, wrong) = (TestDir::new(), guarded("another"));
     let nobody = format!("redis://{USER}:{PASSWORD}@127.0.0.1:1");
     for url in [url(&wrong), nobody] {
         for arguments in [&["run", "x", "--wait", "300ms", "--", "true"][..], &["status", "x"], &["ls"]] {
-            ends(&place, &url, arguments, 69);
+            ends(&dir, &url, arguments, 69);
         }
-        ends(&place, &url, &["release", "x", "--force"], 69);
-        ends(&place, &url, &["release", "x"], 64);
+        ends(&dir, &url, &["release", "x", "--force"], 69);
+        ends(&dir, &url, &["release", "x"], 64);
     }
 }
 
 #[test]
-fn no_subcommand_tells_the_password_when_the_url_is_wrong() {
-    let (place, server) = (Place::new(), guarded(PASSWORD));
+fn no_subcommand_prints_the_password_if_the_url_is_wrong() {
+    let (dir, server) = (TestDir::new(), guarded(PASSWORD));
     let address = server.address();
     for url in [
         format!("redis://{USER}:{PASSWORD}@{address}/?quarantine={PASSWORD}"),
@@ -116,29 +116,29 @@ fn no_subcommand_tells_the_password_when_the_url_is_wrong() {
         format!("redis//:{PASSWORD}@{address}"),
     ] {
         for arguments in [&["run", "x", "--", "true"][..], &["status", "x"], &["ls"]] {
-            ends(&place, &url, arguments, 64);
+            ends(&dir, &url, arguments, 64);
         }
     }
 }
 
-/// Others on the machine can read the environment of a process of theirs, and the arguments of everybody's.
+/// Users of the machine can read the environment of their own processes, and the arguments of all processes.
 #[test]
 fn a_command_that_runs_under_a_lock_is_not_given_the_password() {
-    let (place, server) = (Place::new(), guarded(PASSWORD));
-    let seen = end(place.latch(["run", "x", "--", "env"]).env("LATCH_URL", url(&server)));
+    let (dir, server) = (TestDir::new(), guarded(PASSWORD));
+    let seen = end(dir.latch(["run", "x", "--", "env"]).env("LATCH_URL", url(&server)));
     let shown = format!("LATCH_URL=redis://{USER}@{}\n", server.address());
     assert!(seen.code == Some(0) && seen.out.contains(&shown), "{seen:?}");
     keeps_the_secret(&seen);
 }
 
 #[test]
-fn a_lock_that_is_lost_while_its_command_runs_tells_nothing_of_the_password() {
-    let (place, server) = (Place::new(), guarded(PASSWORD));
-    let started = place.path("started");
+fn a_loss_while_the_command_runs_does_not_print_the_password() {
+    let (dir, server) = (TestDir::new(), guarded(PASSWORD));
+    let started = dir.path("started");
     let script = format!("touch {}; exec sleep 60", started.display());
-    // Time for a renewal that fails, also on a machine that stands still for half a second: a lease that was never renewed
-    // ends for another reason.
-    let mut latch = place.latch(["run", "x", "--ttl", "3s", "--grace", "100ms", "--", "sh", "-c", &script]);
+    // Time for a renewal that fails, even if the machine stands still for half a second: a lease without a renewal ends
+    // for another reason.
+    let mut latch = dir.latch(["run", "x", "--ttl", "3s", "--grace", "100ms", "--", "sh", "-c", &script]);
     let running = std::thread::spawn({
         let url = url(&server);
         move || end(latch.env("LATCH_URL", url))

@@ -1,4 +1,4 @@
-//! A terminal with somebody typing at it.
+//! A pseudoterminal with a program in it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::eventually;
 
-/// A program that believes to sit at a terminal, as the leader of a session of its own.
+/// A program on a pseudoterminal, as the leader of a session of its own.
 pub(crate) struct Pty {
     keyboard: File,
     screen: Arc<Mutex<String>>,
@@ -34,7 +34,7 @@ impl Pty {
         let program = session.spawn().unwrap();
         drop(session);
         let (keyboard, screen) = (File::from(pty.master), Arc::default());
-        show(keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        collect_output(keyboard.try_clone().unwrap(), Arc::clone(&screen));
         Self { keyboard, screen, seen: 0, program }
     }
 
@@ -42,7 +42,7 @@ impl Pty {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until `text` appears after what was seen before.
+    /// Waits until `text` appears after the text of earlier calls.
     #[track_caller]
     pub(crate) fn see(&mut self, text: &str) {
         let (screen, seen) = (self.screen.clone(), self.seen);
@@ -72,8 +72,8 @@ impl Drop for Pty {
     }
 }
 
-/// Collects what appears on the screen until the last program has closed it.
-fn show(mut terminal: File, screen: Arc<Mutex<String>>) {
+/// Collects the output until the last program has closed the terminal.
+fn collect_output(mut terminal: File, screen: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(length @ 1..) = terminal.read(&mut bytes) {

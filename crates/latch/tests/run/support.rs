@@ -1,4 +1,4 @@
-//! A database per test, and ways to look at what `latch` left behind.
+//! A database for each test, `latch` processes, and helpers to inspect what they leave behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// Long enough for a loaded machine, short enough to see a hang.
+/// The time limit of waits: long enough for a loaded machine, short enough to notice a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A folder with a database for one test.
-pub(crate) struct Place {
+pub(crate) struct TestDir {
     folder: TempDir,
 }
 
-impl Place {
+impl TestDir {
     pub(crate) fn new() -> Self {
         Self { folder: TempDir::new().unwrap() }
     }
@@ -33,7 +33,7 @@ impl Place {
         format!("sqlite:{}", self.path("locks.db").display())
     }
 
-    /// `latch` with these arguments, this place's database, and nothing of the tester's own settings.
+    /// `latch` with these arguments and the database of this directory, without the tester's own settings.
     pub(crate) fn latch<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latch"));
         let known = ["URL_FILE", "URL_REDACTED", "NAME", "TOKEN", "SESSION", "FD", "HELD"];
@@ -69,13 +69,13 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The pid that a script wrote to a file.
+    /// The process id that a script wrote to a file.
     pub(crate) fn pid(&self, name: &str) -> Pid {
         eventually("the pid is written", || self.read(name).ends_with('\n'));
         Pid::from_raw(self.read(name).trim().parse().unwrap())
     }
 
-    /// Looks at a lock through the library.
+    /// The state of a lock, from the library.
     pub(crate) fn inspect(&self, name: &str) -> Option<LockState> {
         self.with_client(async |client| {
             let filter = Filter::Prefix(name.to_owned());
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// A `latch` that is killed with its test.
+/// A `latch` process that is killed at the end of its test.
 pub(crate) struct Running(Option<Child>);
 
 impl From<Child> for Running {
@@ -121,7 +121,7 @@ impl Drop for Running {
     }
 }
 
-/// How a `latch` ended and what it said.
+/// The exit code and the output of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -140,7 +140,7 @@ pub(crate) fn end(command: &mut Command) -> Ended {
     command.output().unwrap().into()
 }
 
-/// One line of ours, maybe a hint, nothing else.
+/// Asserts that stderr is one line of `latch`, followed by at most a hint.
 #[track_caller]
 pub(crate) fn assert_clean_error(ended: &Ended, code: i32, says: &str) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
@@ -159,8 +159,8 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a thread of the process still runs. Its first thread can be a zombie while others still end, and with them its
-/// open files.
+/// Whether a thread of the process still runs. Its first thread can be a zombie while other threads still end, and keep
+/// its files open.
 pub(crate) fn runs(id: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     let mut states = threads.filter_map(|thread| {
@@ -183,12 +183,13 @@ pub(crate) fn running_with(text: &str) -> Vec<(Pid, String)> {
         .collect()
 }
 
-/// The same command as a user without rights, with a copy of `latch` that this user may run.
-pub(crate) fn as_nobody(place: &Place, command: &Command) -> Command {
-    let copy = place.path("latch");
-    // By a process of its own: what this one writes is open in whatever another test starts meanwhile, and cannot be run until then.
+/// Runs the command as an unprivileged user, with a copy of `latch` that this user may execute.
+pub(crate) fn as_nobody(dir: &TestDir, command: &Command) -> Command {
+    let copy = dir.path("latch");
+    // Copied by another process: a file that this process writes stays open in processes that other tests start
+    // meanwhile, and cannot be executed until they end.
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_latch")).arg(&copy).status().unwrap().success());
-    open_to_all(place.folder.path());
+    open_to_all(dir.folder.path());
     open_to_all(&copy);
     let mut other = if nix::unistd::geteuid().is_root() {
         let mut other = Command::new("setpriv");
@@ -198,7 +199,7 @@ pub(crate) fn as_nobody(place: &Place, command: &Command) -> Command {
         Command::new(&copy)
     };
     other.args(command.get_args()).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
-    other.env("LATCH_URL", place.url());
+    other.env("LATCH_URL", dir.url());
     other
 }
 

@@ -5,14 +5,14 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 
 use crate::pty::Pty;
-use crate::support::{Place, end, eventually, running_with};
+use crate::support::{TestDir, end, eventually, running_with};
 
-/// An interactive shell in which `latch` is a word.
-fn shell(place: &Place) -> Pty {
-    let latch = place.latch([]);
+/// An interactive shell with an alias `latch`.
+fn shell(dir: &TestDir) -> Pty {
+    let latch = dir.latch([]);
     let mut bash = Command::new("bash");
     bash.args(["--norc", "--noprofile", "-i"])
-        .current_dir(place.path(""))
+        .current_dir(dir.path(""))
         .env("PS1", "ready> ")
         .env("TERM", "dumb");
     for (name, value) in latch.get_envs() {
@@ -31,26 +31,26 @@ fn has_stopped(text: &str) -> bool {
 }
 
 #[test]
-fn the_command_reads_from_the_terminal_and_a_broken_line_ends_it() {
-    let place = Place::new();
-    let mut pty = Pty::start(&place.latch(["run", "x", "--", "cat"]));
+fn the_command_reads_from_the_terminal_and_ctrl_c_ends_it() {
+    let dir = TestDir::new();
+    let mut pty = Pty::start(&dir.latch(["run", "x", "--", "cat"]));
     pty.type_in("hello\n");
     pty.see("hello\r\nhello\r\n");
     pty.type_in("\x03");
     assert_eq!(pty.exit_code(), Some(130));
-    assert_eq!(end(&mut place.script("x", &["--no-wait"], "true")).code, Some(0));
+    assert_eq!(end(&mut dir.script("x", &["--no-wait"], "true")).code, Some(0));
 }
 
 #[test]
 fn stopping_and_continuing_under_a_shell_works() {
-    let place = Place::new();
-    let mut pty = shell(&place);
+    let dir = TestDir::new();
+    let mut pty = shell(&dir);
     pty.type_in("latch run x -- sh -c 'echo up; exec cat'\n");
     pty.see("\r\nup\r\n");
     pty.type_in("one\n");
     pty.see("one\r\none\r\n");
     pty.type_in("\x1a");
-    pty.see("lapses after its ttl");
+    pty.see("expires after its ttl");
     pty.see("Stopped");
     pty.see("ready> ");
     pty.type_in("echo the shell is $((40 + 2))\n");
@@ -69,10 +69,10 @@ fn stopping_and_continuing_under_a_shell_works() {
 
 #[test]
 fn a_command_in_the_background_stops_when_it_wants_the_terminal() {
-    let place = Place::new();
-    let mut pty = shell(&place);
+    let dir = TestDir::new();
+    let mut pty = shell(&dir);
     pty.type_in("latch run background -- cat &\n");
-    pty.see("lapses after its ttl");
+    pty.see("expires after its ttl");
     eventually("latch has stopped too", || has_stopped("run\0background"));
     pty.type_in("fg\n");
     pty.see("latch run background -- cat");
@@ -86,25 +86,25 @@ fn a_command_in_the_background_stops_when_it_wants_the_terminal() {
 
 #[test]
 fn with_stdout_elsewhere_the_command_still_reads_the_terminal() {
-    let place = Place::new();
-    let mut pty = shell(&place);
+    let dir = TestDir::new();
+    let mut pty = shell(&dir);
     pty.type_in("latch run x -- sh -c 'touch up; exec cat' > copy\n");
-    eventually("cat is about to read", || place.path("up").exists());
+    eventually("cat is about to read", || dir.path("up").exists());
     pty.type_in("typed\n");
-    eventually("cat got it", || place.read("copy") == "typed\n");
+    eventually("cat got it", || dir.read("copy") == "typed\n");
     pty.type_in("\x1a");
     pty.see("ready> ");
     pty.type_in("fg\n");
     pty.type_in("more\n");
-    eventually("cat got more", || place.read("copy") == "typed\nmore\n");
+    eventually("cat got more", || dir.read("copy") == "typed\nmore\n");
     pty.type_in("\x04");
     pty.see("ready> ");
 }
 
 #[test]
 fn an_interactive_shell_runs_under_the_lock() {
-    let place = Place::new();
-    let mut pty = shell(&place);
+    let dir = TestDir::new();
+    let mut pty = shell(&dir);
     pty.type_in("latch run x -- env PS1='inn''er> ' bash --norc --noprofile -i\n");
     pty.see("inner> ");
     pty.type_in("sleep 654\n");
@@ -123,29 +123,29 @@ fn an_interactive_shell_runs_under_the_lock() {
 
 #[test]
 fn a_command_stopped_for_longer_than_its_lease_is_ended_and_not_continued() {
-    let place = Place::new();
-    let mut pty = shell(&place);
+    let dir = TestDir::new();
+    let mut pty = shell(&dir);
     // The shell waits and forks nothing: a vfork cut in two by ^Z would hang it, with latch or without.
     let script = "trap \"echo ran >> ran\" CONT; sleep 600 & echo up; wait";
     pty.type_in(&format!("latch run x --ttl 2s -- sh -c '{script}'\n"));
     pty.see("up\r\n");
     pty.type_in("\x1a");
     pty.see("ready> ");
-    let next = end(&mut place.script("x", &["--wait", "20s"], "rm -f ran"));
+    let next = end(&mut dir.script("x", &["--wait", "20s"], "rm -f ran"));
     assert_eq!(next.code, Some(0), "{next:?}");
     pty.type_in("fg\n");
     pty.see("is lost");
     pty.see("ready> ");
     pty.type_in("echo code $?\n");
     pty.see("code 76");
-    assert_eq!(place.read("ran"), "");
+    assert_eq!(dir.read("ran"), "");
 }
 
 #[test]
-fn a_person_who_waits_sees_who_holds_and_the_place_in_the_queue() {
-    let place = Place::new();
-    let holder = place.hold("x", &[], "sleep 60");
-    let mut pty = Pty::start(&place.latch(["run", "x", "--", "echo", "mine"]));
+fn a_wait_on_a_terminal_shows_the_holder_and_the_position_in_the_queue() {
+    let dir = TestDir::new();
+    let holder = dir.hold("x", &[], "sleep 60");
+    let mut pty = Pty::start(&dir.latch(["run", "x", "--", "echo", "mine"]));
     pty.see("latch: waiting");
     pty.see("number 1 of 1 in the queue; held for");
     pty.see(&format!(" sh (pid {})", holder.id()));
@@ -157,16 +157,16 @@ fn a_person_who_waits_sees_who_holds_and_the_place_in_the_queue() {
 
 #[test]
 fn on_a_narrow_terminal_a_long_name_does_not_hide_the_holder() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let name = "orders/eu-central-1/warehouse-17/aisle-4/line-42";
-    let started = place.path("started");
+    let started = dir.path("started");
     let script = format!("touch {}; sleep 60", started.display());
-    let holder = place.latch(["run", name, "--", "sh", "-c", &script]).spawn().unwrap();
+    let holder = dir.latch(["run", name, "--", "sh", "-c", &script]).spawn().unwrap();
     let holder = crate::support::Running::from(holder);
     eventually("it holds", || started.exists());
     let mut shell = Command::new("sh");
     let latch = format!("stty cols 80 rows 24; exec {} run {name} -- true", env!("CARGO_BIN_EXE_latch"));
-    shell.args(["-c", &latch]).current_dir(place.path("")).env("LATCH_URL", place.url());
+    shell.args(["-c", &latch]).current_dir(dir.path("")).env("LATCH_URL", dir.url());
     let mut pty = Pty::start(&shell);
     pty.see("for \"orders/");
     pty.see("…");

@@ -1,18 +1,18 @@
-//! One master: what the scripts `redlock_*.lua` do to one lock.
+//! One master: the effect of the scripts `redlock_*.lua` on one lock.
 
-/// Which attempt of which client.
+/// Identifies an attempt of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attempt {
     /// The client.
     pub client: u8,
-    /// The how manieth.
+    /// The number of the attempt.
     pub number: u8,
 }
 
-/// What a master is asked to do.
+/// A request to a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Request {
-    /// `redlock_claim.lua`, with the token that is proposed.
+    /// `redlock_claim.lua`, with the proposed token.
     Claim(u8),
     /// `redlock_raise.lua`, to this token.
     Raise(u8),
@@ -24,14 +24,14 @@ pub enum Request {
     Release,
 }
 
-/// What it answers.
+/// The reply of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Answer {
-    /// The key is ours, and this token stands beside it.
+    /// The key is the attempt's own, with this token.
     Ours(u8),
-    /// Done, or it was there.
+    /// Done, or done before.
     Done,
-    /// The key is another's, or nobody's.
+    /// The key belongs to another attempt, or does not exist.
     NotOurs,
 }
 
@@ -41,19 +41,19 @@ impl Answer {
     }
 }
 
-/// What a master knows of the lock.
+/// The state of the lock on a master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Master {
-    /// Whose the key is, and when it expires.
+    /// The holder, and when its key expires.
     pub key: Option<(Attempt, u8)>,
     /// The newest token.
     pub fence: u8,
-    /// Its clock is far behind: it takes no proposal that is ahead of it.
+    /// Whether its clock is far behind: then it rejects proposals as too far ahead.
     pub is_behind: bool,
 }
 
 impl Master {
-    /// Carries out one request.
+    /// Executes one request.
     pub fn carry_out(&mut self, attempt: Attempt, request: Request, expires: u8) -> Answer {
         let is_ours = self.key.is_some_and(|(holder, _)| holder == attempt);
         match request {
@@ -84,7 +84,7 @@ impl Master {
         }
     }
 
-    /// Its time has come to `now`.
+    /// Advances the time to `now`.
     pub fn reach(&mut self, now: u8) {
         self.key = self.key.filter(|(_, expires)| *expires > now);
     }

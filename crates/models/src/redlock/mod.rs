@@ -1,7 +1,7 @@
-//! Redlock as the engine does it: three masters, two clients, messages that come late, in any order, or never.
+//! Redlock as in the engine: three masters, two clients, and messages that arrive late, in any order, or never.
 //!
-//! What follows from the masters' answers is decided by the engine's own files. The masters' scripts are written again in
-//! [`master`]; the tests compare them with the real scripts on a real server.
+//! The engine's own files decide on the replies of the masters. [`master`] is a second implementation of the masters'
+//! scripts; tests compare it with the real scripts on a real server.
 
 pub mod master;
 mod state;
@@ -14,4 +14,4 @@ mod votes;
 mod world;
 
 pub use self::state::State;
-pub use self::world::{Act, Fault, Mutant, Proposals, World};
+pub use self::world::{Action, Fault, Mutant, Proposals, World};

@@ -1,41 +1,41 @@
-//! Everything at one moment: masters, clients, and what is under way between them.
+//! The state of the world: masters, clients, and the messages between them.
 
 use super::master::{Answer, Attempt, Master, Request};
 
 pub(super) const MASTERS: usize = 3;
 pub(super) const CLIENTS: usize = 2;
-pub(super) const ALL: Masters = (1 << MASTERS) - 1;
+pub(super) const ALL: MasterSet = (1 << MASTERS) - 1;
 
-/// Some of the masters, a bit for each.
-pub(super) type Masters = u8;
+/// A set of masters, one bit for each.
+pub(super) type MasterSet = u8;
 
-/// Everything at one moment. Masters are kept sorted: which of them is called the first makes no difference.
+/// The state of the world. Masters are kept sorted, because their order makes no difference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
     pub(super) now: u8,
-    /// How many claims have begun: the clock of the proposals.
-    pub(super) begun: u8,
-    pub(super) lanes: [Lane; MASTERS],
+    /// The number of claims so far: the clock of the proposals.
+    pub(super) claims_begun: u8,
+    pub(super) masters: [MasterState; MASTERS],
     pub(super) clients: [Client; CLIENTS],
     pub(super) may_fail: bool,
-    pub(super) seen: Seen,
+    pub(super) history: GrantHistory,
 }
 
-/// One master, and what is under way to it and from it.
+/// One master, and the messages to and from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Lane {
+pub(super) struct MasterState {
     pub(super) master: Master,
-    /// Until when it is in quarantine.
-    pub(super) asleep: u8,
-    pub(super) ways: [Way; CLIENTS],
+    /// The end of its quarantine.
+    pub(super) quarantined_until: u8,
+    pub(super) channels: [Channel; CLIENTS],
 }
 
-/// Between one client and one master.
+/// The messages between one client and one master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Way {
-    /// What may still arrive, in any order.
+pub(super) struct Channel {
+    /// Requests that may still arrive, in any order.
     pub(super) sent: Vec<Sent>,
-    /// What the master answered in the round that the client is in. When the client decides, it has heard it or not.
+    /// The master's reply in the client's current round. When the client decides, it has received the reply or not.
     pub(super) answer: Option<Answer>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Way {
 pub(super) struct Sent {
     pub(super) request: Request,
     pub(super) attempt: u8,
-    /// Of a round that is over nobody reads the answer.
+    /// The reply of a round that has ended is not read.
     pub(super) is_awaited: bool,
 }
 
@@ -57,62 +57,66 @@ pub(super) struct Client {
 pub(super) enum Phase {
     #[default]
     Idle,
-    /// `floor`: the greatest token that was granted before this began.
+    /// `floor`: the greatest token that was granted before this claim began.
     Claiming { since: u8, floor: u8 },
-    /// The same, and masters are being raised to `to`.
+    /// As [`Phase::Claiming`], and masters are being raised to `to`.
     Raising { since: u8, floor: u8, to: u8 },
     /// Certain until `until`.
     Held { until: u8, token: u8, renewals: u8, renewing: Option<u8> },
 }
 
-/// What the properties need to know of the past.
+/// The history that the properties need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Seen {
-    /// A bit for each token that was granted.
+pub(super) struct GrantHistory {
+    /// A bit for each granted token.
     pub(super) granted: u64,
-    /// One was granted twice.
+    /// A token was granted twice.
     pub(super) is_doubled: bool,
-    /// A claim that began after a grant got no greater token.
+    /// A claim that began after a grant did not get a greater token.
     pub(super) is_behind: bool,
-    /// A later grant had a lesser token.
+    /// A later grant had a smaller token.
     pub(super) is_overtaken: bool,
 }
 
 impl State {
-    /// A new round: what was answered in the last one is over.
-    pub(super) fn turn_away(&mut self, client: usize) {
-        for lane in &mut self.lanes {
-            lane.ways[client].answer = None;
-            lane.ways[client].sent.iter_mut().for_each(|sent| sent.is_awaited = false);
+    /// Begins a new round: replies of the last one no longer count.
+    pub(super) fn end_round(&mut self, client: usize) {
+        for master_state in &mut self.masters {
+            master_state.channels[client].answer = None;
+            master_state.channels[client].sent.iter_mut().for_each(|sent| sent.is_awaited = false);
         }
     }
 
-    pub(super) fn ask(&mut self, client: usize, request: Request, whom: Masters) {
-        self.turn_away(client);
+    pub(super) fn send(&mut self, client: usize, request: Request, whom: MasterSet) {
+        self.end_round(client);
         let attempt = self.clients[client].attempt;
         let is_awaited = !matches!(request, Request::Heal(_) | Request::Release);
-        for (at, lane) in self.lanes.iter_mut().enumerate() {
+        for (at, master_state) in self.masters.iter_mut().enumerate() {
             if whom & 1 << at != 0 {
-                lane.ways[client].sent.push(Sent { request, attempt, is_awaited });
+                master_state.channels[client].sent.push(Sent { request, attempt, is_awaited });
             }
         }
     }
 
-    /// Lets go everywhere. The next attempt has another value.
-    pub(super) fn give_up(&mut self, client: usize) {
-        self.ask(client, Request::Release, ALL);
+    /// Releases the claim on every master. The next attempt has another value.
+    pub(super) fn abandon(&mut self, client: usize) {
+        self.send(client, Request::Release, ALL);
         self.clients[client].phase = Phase::Idle;
         self.clients[client].attempt += 1;
     }
 
-    /// What these masters have answered.
-    pub(super) fn answers(&self, client: usize, heard: Masters) -> impl Iterator<Item = (usize, Answer)> {
-        let heard = (0..MASTERS).filter(move |at| heard & 1 << at != 0);
-        heard.filter_map(move |at| Some((at, self.lanes[at].ways[client].answer?)))
+    /// The replies of these masters.
+    pub(super) fn answers(
+        &self,
+        client: usize,
+        received: MasterSet,
+    ) -> impl Iterator<Item = (usize, Answer)> {
+        let received = (0..MASTERS).filter(move |at| received & 1 << at != 0);
+        received.filter_map(move |at| Some((at, self.masters[at].channels[client].answer?)))
     }
 
-    /// Who has answered.
-    pub(super) fn answered(&self, client: usize) -> Masters {
+    /// The masters that have replied.
+    pub(super) fn answered(&self, client: usize) -> MasterSet {
         self.answers(client, ALL).map(|(at, _)| 1 << at).sum()
     }
 
@@ -122,48 +126,48 @@ impl State {
         self.clients.iter().filter(certain).count()
     }
 
-    /// The same for all states that differ in nothing that matters: late requests that change nothing, and which master and
-    /// which client is called the first.
-    pub(super) fn settled(mut self) -> Self {
-        for lane in &mut self.lanes {
-            for (client, way) in lane.ways.iter_mut().enumerate() {
-                way.forget_what_changes_nothing(lane.master, client as u8);
-                way.sent.sort_unstable();
+    /// The canonical state of all states that do not differ in effect: without late requests that change nothing, and
+    /// with masters and clients in a fixed order.
+    pub(super) fn canonical(mut self) -> Self {
+        for master_state in &mut self.masters {
+            for (client, channel) in master_state.channels.iter_mut().enumerate() {
+                channel.drop_ineffective(master_state.master, client as u8);
+                channel.sent.sort_unstable();
             }
         }
         if self.clients[0] > self.clients[1] {
             self.exchange_clients();
         }
-        self.lanes.sort_unstable();
+        self.masters.sort_unstable();
         self
     }
 
     pub(super) fn exchange_clients(&mut self) {
         self.clients.swap(0, 1);
-        for lane in &mut self.lanes {
-            lane.ways.swap(0, 1);
-            if let Some((holder, _)) = &mut lane.master.key {
+        for master_state in &mut self.masters {
+            master_state.channels.swap(0, 1);
+            if let Some((holder, _)) = &mut master_state.master.key {
                 holder.client = 1 - holder.client;
             }
         }
     }
 }
 
-impl Way {
-    /// A request about a key that is not there, and that nothing under way can put there, changes nothing.
-    pub(super) fn forget_what_changes_nothing(&mut self, master: Master, client: u8) {
+impl Channel {
+    /// A request about a key that does not exist, and that no message on its way can create, changes nothing.
+    pub(super) fn drop_ineffective(&mut self, master: Master, client: u8) {
         let sent = self.sent.clone();
         self.sent.retain(|late| {
             let attempt = Attempt { client, number: late.attempt };
-            let can_come = sent.iter().any(|other| {
+            let may_appear = sent.iter().any(|other| {
                 other.attempt == late.attempt && matches!(other.request, Request::Claim(_) | Request::Heal(_))
             });
-            can_come || late.is_awaited || master.key.is_some_and(|(holder, _)| holder == attempt)
+            may_appear || late.is_awaited || master.key.is_some_and(|(holder, _)| holder == attempt)
         });
     }
 }
 
-impl Seen {
+impl GrantHistory {
     pub(super) fn newest(&self) -> u8 {
         (64 - self.granted.leading_zeros()) as u8
     }
@@ -177,7 +181,7 @@ impl Seen {
     }
 }
 
-/// Every part of some masters.
-pub(super) fn parts(whole: Masters) -> impl Iterator<Item = Masters> {
+/// Every subset of a set of masters.
+pub(super) fn subsets(whole: MasterSet) -> impl Iterator<Item = MasterSet> {
     (0..=whole).filter(move |part| part & !whole == 0)
 }

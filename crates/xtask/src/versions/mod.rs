@@ -1,7 +1,7 @@
 //! `./test versions`: conformance and faults against servers of other versions than the machine's packages.
 //!
-//! They come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so
-//! no change has to pass this; the table in `docs/engines/versions.md` says which version passed when.
+//! The servers come from other releases of Debian, and are unpacked below `target/`. Packages change with time, so a
+//! change need not pass these tests. The table in `docs/engines/versions.md` shows which version passed on which day.
 
 mod servers;
 mod table;
@@ -13,20 +13,20 @@ use std::time::Instant;
 use std::{env, fs, io};
 
 use crate::binaries::Binary;
-use crate::cases::{self, Wanted};
 use crate::report::{Failure, Report};
+use crate::scheduler::{self, Selection};
 use servers::{SERVERS, Server};
 
 /// Names the folder of a server for the tests. `crates/testkit/src/servers/root.rs` is the other side.
-const VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
+const ROOT_VARIABLE: &str = "TESTKIT_SERVERS_ROOT";
 
-/// Tests the servers whose names begin with `name`, and writes what passed into the table; or a part of the
-/// tests, and writes nothing.
+/// Tests the servers whose names start with `name`, and writes the results into the table. With `part` it runs only
+/// these tests, and writes nothing.
 pub(crate) fn run(
     report: &'static Report,
     binaries: &[Binary],
     name: &str,
-    part: Option<&Wanted>,
+    part: Option<&Selection>,
 ) -> io::Result<()> {
     let wanted: Vec<_> = SERVERS.iter().filter(|server| server.name.starts_with(name)).collect();
     if wanted.is_empty() {
@@ -48,9 +48,9 @@ pub(crate) fn run(
         });
         let Some(unpacked) = unpacked else { continue };
         let environment = unpacked.environment()?;
-        let all = Wanted::Version { kinds: server.kinds, suites: server.suites, without: server.without };
+        let all = Selection::Version { kinds: server.kinds, suites: server.suites, without: server.without };
         let result =
-            report.part(&command, || cases::run(binaries, part.unwrap_or(&all), &environment, report))?;
+            report.part(&command, || scheduler::run(binaries, part.unwrap_or(&all), &environment, report))?;
         if part.is_none() {
             table::write(server, &unpacked.version, &result)?;
         }
@@ -58,10 +58,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// A server below a folder of its own.
+/// A server that is unpacked below a folder of its own.
 struct Unpacked {
     root: PathBuf,
-    /// Of its package.
+    /// The version of its package.
     version: String,
 }
 
@@ -85,6 +85,6 @@ impl Unpacked {
         let path = env::var_os("PATH").unwrap_or_default();
         let folders = [self.root.join("programs")].into_iter().chain(env::split_paths(&path));
         let path = env::join_paths(folders).map_err(io::Error::other)?;
-        Ok(vec![("PATH", path), (VARIABLE, self.root.clone().into_os_string())])
+        Ok(vec![("PATH", path), (ROOT_VARIABLE, self.root.clone().into_os_string())])
     }
 }

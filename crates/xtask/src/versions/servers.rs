@@ -1,19 +1,19 @@
-//! The servers, and what tests each.
+//! The servers, and the tests of each.
 
 /// A server of a package of Debian.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
-    /// For people.
+    /// The name in the table.
     pub(crate) title: &'static str,
-    /// Debian's release that has it.
+    /// The Debian release of the package.
     pub(crate) release: &'static str,
     pub(crate) package: &'static str,
-    /// Programs under the names by which the tests start them. A path in the package for each.
+    /// The programs: the name by which the tests start each, and its path in the package.
     pub(crate) programs: &'static [(&'static str, &'static str)],
-    /// Kinds of engines that conformance runs: all whose names begin so.
+    /// The conformance tests: the kinds of engines whose names start with one of these.
     pub(crate) kinds: &'static [&'static str],
     pub(crate) suites: &'static [&'static str],
-    /// Cases of these suites that need something which the server does not have.
+    /// Cases of these suites that need a feature which the server does not have.
     pub(crate) without: &'static [&'static str],
 }
 

@@ -1,13 +1,13 @@
-//! The table of what was tested when.
+//! The table of tested versions.
 
 use std::path::Path;
 use std::process::Command;
 use std::{fs, io};
 
 use super::servers::{SERVERS, Server};
-use crate::report::Part;
+use crate::report::PartResult;
 
-const PLACE: &str = "docs/engines/versions.md";
+const PAGE: &str = "docs/engines/versions.md";
 const HEADER: &str = "\
 # Versions of servers
 
@@ -18,8 +18,8 @@ scenarios on the servers below, in the versions that Debian's other releases hav
 |---|---|---|---|---|---|
 ";
 
-/// Replaces the row of a server. Rows of others stay.
-pub(super) fn write(server: &Server, version: &str, result: &Part) -> io::Result<()> {
+/// Replaces the row of a server. The other rows stay.
+pub(super) fn write(server: &Server, version: &str, result: &PartResult) -> io::Result<()> {
     let date = String::from_utf8_lossy(&Command::new("date").arg("+%F").output()?.stdout).trim().to_owned();
     let failed = match &result.failed[..] {
         [] => "none".to_owned(),
@@ -29,8 +29,8 @@ pub(super) fn write(server: &Server, version: &str, result: &Part) -> io::Result
         "| {} | {version} | {} | {date} | {} | {failed} |",
         server.title, server.release, result.passed
     );
-    let before = if Path::new(PLACE).exists() { fs::read_to_string(PLACE)? } else { String::new() };
-    fs::write(PLACE, with_row(&before, server.title, &row))
+    let before = if Path::new(PAGE).exists() { fs::read_to_string(PAGE)? } else { String::new() };
+    fs::write(PAGE, with_row(&before, server.title, &row))
 }
 
 fn with_row(page: &str, title: &str, row: &str) -> String {

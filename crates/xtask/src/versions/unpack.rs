@@ -1,18 +1,17 @@
-//! A package of another release of Debian, with everything that it depends on, unpacked into a folder. The
-//! machine's own packages, and its lists of packages, are not touched.
+//! Unpacks a package of another Debian release, with all its dependencies, into a folder. The machine's own packages
+//! and package lists are not touched.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where programs of a release find their libraries, below the folder.
+/// The folders of a release's libraries, below the root.
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "usr/lib"];
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 const ELF: &[u8] = b"\x7fELF";
 
-/// Returns the version of the package. The programs are changed to run with the libraries of their own
-/// release.
+/// Returns the version of the package. The programs are patched to run with the libraries of their own release.
 pub(super) fn unpack(
     root: &Path,
     release: &str,
@@ -21,13 +20,13 @@ pub(super) fn unpack(
 ) -> io::Result<String> {
     let apt = Apt::new(root.join("apt"), release)?;
     apt.run(&["update"])?;
-    // Older versions of an earlier download.
+    // Removes older versions of an earlier download.
     apt.run(&["autoclean"])?;
     apt.run(&["--download-only", "--yes", "install", package])?;
     let archives = archives(&root.join("apt/cache/archives"))?;
     let version = archives.iter().find_map(|archive| version_of(archive, package));
     let version = version.ok_or_else(|| io::Error::other(format!("{package} was not downloaded")))?;
-    // A folder that has been unpacked from just these packages before can stay as it is.
+    // A folder that was already unpacked from exactly these packages stays as it is.
     let names: Vec<_> = archives.iter().filter_map(|archive| archive.file_name()?.to_str()).collect();
     let (names, record) = (names.join("\n"), root.join("unpacked"));
     if fs::read_to_string(&record).is_ok_and(|before| before == names) {
@@ -44,7 +43,7 @@ pub(super) fn unpack(
             let libraries = LIBRARIES.map(|folder| root.join(folder).display().to_string()).join(":");
             let mut patch = Command::new("patchelf");
             patch.arg("--set-interpreter").arg(root.join(LOADER));
-            // Also for libraries that libraries need.
+            // rpath instead of runpath, because it also applies to the dependencies of libraries.
             run(patch.args(["--force-rpath", "--set-rpath", &libraries]).arg(&program))?;
         }
     }
@@ -52,7 +51,7 @@ pub(super) fn unpack(
     Ok(version)
 }
 
-/// `apt-get` with a state of its own: it believes that nothing is installed.
+/// `apt-get` with a state of its own, in which no package is installed.
 struct Apt {
     settings: Vec<String>,
 }
@@ -75,7 +74,7 @@ impl Apt {
             setting("Dir::Etc::SourceList", sources),
             "Dir::Etc::SourceParts=-".to_owned(),
             "APT::Install-Recommends=false".to_owned(),
-            // Its own user could not read a folder of ours.
+            // The user `_apt` may not be able to read this folder.
             "APT::Sandbox::User=root".to_owned(),
         ];
         Ok(Self { settings })
@@ -91,7 +90,7 @@ impl Apt {
     }
 }
 
-/// The mirror from which this machine gets its packages.
+/// The Debian mirror of this machine.
 fn mirror() -> io::Result<String> {
     let mut command = Command::new("apt-get");
     let output = command.args(["indextargets", "--format", "$(REPO_URI) $(LABEL)"]).output()?;
@@ -108,7 +107,7 @@ fn archives(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(archives)
 }
 
-/// Of an archive `PACKAGE_VERSION_ARCHITECTURE.deb`, without Debian's revision and the epoch.
+/// The version in the name of an archive `PACKAGE_VERSION_ARCHITECTURE.deb`, without Debian's revision and the epoch.
 fn version_of(archive: &Path, package: &str) -> Option<String> {
     let rest = archive.file_name()?.to_str()?.strip_prefix(package)?.strip_prefix('_')?;
     let version = rest.split('_').next()?;

@@ -1,39 +1,39 @@
-//! The least that is still a fenced lock: `SET k id NX PX ttl` and `INCR f` in one pipeline; then a script that deletes
-//! the key if it is still the claim's own. No queue, no wake-up, and the counter moves even when the key is taken.
+//! The least that is still a fenced lock: `SET k id NX PX ttl` and `INCR f` in one pipeline, then a script that deletes
+//! the key if its value is still the id. No queue, no wake-up, and the counter is incremented even if the key is taken.
 
 use std::sync::Arc;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::wire::{Ids, Wire};
+use super::connection::{Ids, RedisConnection};
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 const TTL: &str = "30000";
 
-/// What all tasks of the process share.
-struct Shared {
-    wire: Wire,
+/// The connection and the script that all tasks of the process share.
+struct BareClient {
+    connection: RedisConnection,
     ids: Ids,
     release: String,
 }
 
 /// One lock.
 pub(crate) struct Bare {
-    shared: Arc<Shared>,
+    client: Arc<BareClient>,
     key: String,
     fence: String,
 }
 
-/// The locks of this process's tasks, over one connection, which is already warm.
-pub(crate) async fn bare(job: &Job) -> Result<Vec<Bare>> {
-    let wire = Wire::open(job).await?;
-    let release = wire.load(RELEASE).await?;
-    let shared = Arc::new(Shared { wire, ids: Ids::new(), release });
-    let lock = |key: String| Bare { shared: shared.clone(), fence: format!("{key}:fence"), key };
+/// The locks of this process's tasks, on one connection that is warmed up.
+pub(crate) async fn bare(job: &WorkerJob) -> Result<Vec<Bare>> {
+    let connection = RedisConnection::open(job).await?;
+    let release = connection.load(RELEASE).await?;
+    let client = Arc::new(BareClient { connection, ids: Ids::new(), release });
+    let lock = |key: String| Bare { client: client.clone(), fence: format!("{key}:fence"), key };
     let warm = lock("bench/warm".into());
     warm.release(warm.acquire().await?).await?;
     Ok((0..job.workload.tasks()).map(|task| lock(job.workload.lock_name(task))).collect())
@@ -43,11 +43,11 @@ impl AsyncLock for Bare {
     type Guard = String;
 
     async fn acquire(&self) -> Result<String> {
-        let id = self.shared.ids.draw();
+        let id = self.client.ids.draw();
         let mut claim = Pipeline::with_capacity(2);
         claim.cmd("SET").arg(&self.key).arg(&id).arg("NX").arg("PX").arg(TTL);
         claim.cmd("INCR").arg(&self.fence);
-        match self.shared.wire.send_all(&claim).await? {
+        match self.client.connection.send_all(&claim).await? {
             [Value::Okay, Value::Int(_token)] => Ok(id),
             other => Err(format!("the bare claim found the lock taken: {other:?}").into()),
         }
@@ -55,8 +55,8 @@ impl AsyncLock for Bare {
 
     async fn release(&self, id: String) -> Result<()> {
         let mut command = Cmd::with_capacity(5, 192);
-        command.arg("EVALSHA").arg(&self.shared.release).arg(1).arg(&self.key).arg(&id);
-        match self.shared.wire.send(&command).await? {
+        command.arg("EVALSHA").arg(&self.client.release).arg(1).arg(&self.key).arg(&id);
+        match self.client.connection.send(&command).await? {
             Value::Int(1) => Ok(()),
             other => Err(format!("the bare release freed nothing: {other:?}").into()),
         }

@@ -1,9 +1,9 @@
-//! What the Redis engine stands on: the same crate, the same kind of connection, the same server, without us.
+//! The floors of the Redis engine: the same crate, the same kind of connection and the same server, without Latchwork.
 
 mod bare;
 mod blpop;
+mod connection;
 mod scripts;
-mod wire;
 
 pub(crate) use bare::bare;
 pub(crate) use blpop::blpop;

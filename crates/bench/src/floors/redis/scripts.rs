@@ -4,54 +4,55 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
-use super::wire::{Ids, Wire};
+use super::connection::{Ids, RedisConnection};
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 
 #[allow(dead_code, reason = "the floor sends two of the scripts")]
 #[path = "../../../../latchwork/src/engines/redis/lua/mod.rs"]
 mod lua;
 
-/// The engine's script to claim, put together as it does it.
+/// The engine's claim script, composed as in the engine.
 pub(crate) fn claim_script() -> String {
     lua::compose(lua::CLAIM_SET, GAP_MS, MOST_WAITERS)
 }
 
-/// The same to release.
+/// The engine's release script.
 pub(crate) fn release_script() -> String {
     lua::compose(lua::RELEASE, GAP_MS, MOST_WAITERS)
 }
 
 /// The arguments of a claim with the library's defaults: ttl, wait lease.
 const TERMS: [&str; 2] = ["30000", "3000"];
-/// What the engine's defaults put into the scripts.
+/// The engine's defaults for the placeholders of the scripts.
 const GAP_MS: u128 = 0;
 const MOST_WAITERS: u32 = 10_000;
 
-/// What all tasks of the process share.
-struct Shared {
-    wire: Wire,
+/// The connection and the scripts that all tasks of the process share.
+struct ScriptClient {
+    connection: RedisConnection,
     ids: Ids,
     claim: String,
     release: String,
-    /// What follows the id in a member: channel, mode, line feed, note, as long as the library's.
+    /// The part of a member after the id: channel, mode, line feed and note, as long as the library's.
     tail: String,
 }
 
 /// One lock.
 pub(crate) struct Scripts {
-    shared: Arc<Shared>,
+    client: Arc<ScriptClient>,
     keys: [String; 4],
 }
 
-/// The locks of this process's tasks, over one connection, which is already warm.
-pub(crate) async fn scripts(job: &Job) -> Result<Vec<Scripts>> {
-    let wire = Wire::open(job).await?;
-    let (claim, release) = (wire.load(&claim_script()).await?, wire.load(&release_script()).await?);
+/// The locks of this process's tasks, on one connection that is warmed up.
+pub(crate) async fn scripts(job: &WorkerJob) -> Result<Vec<Scripts>> {
+    let connection = RedisConnection::open(job).await?;
+    let (claim, release) =
+        (connection.load(&claim_script()).await?, connection.load(&release_script()).await?);
     let tail = format!("{:016x}x\npid {} on benchmark", job.index, std::process::id());
-    let shared = Arc::new(Shared { wire, ids: Ids::new(), claim, release, tail });
-    let lock = |name: &str| Scripts { shared: shared.clone(), keys: keys(name) };
+    let client = Arc::new(ScriptClient { connection, ids: Ids::new(), claim, release, tail });
+    let lock = |name: &str| Scripts { client: client.clone(), keys: keys(name) };
     let warm = lock("bench/warm");
     warm.release(warm.acquire().await?).await?;
     Ok((0..job.workload.tasks()).map(|task| lock(&job.workload.lock_name(task))).collect())
@@ -66,7 +67,7 @@ fn keys(name: &str) -> [String; 4] {
 impl Scripts {
     fn call(&self, script: &str, id: &str) -> Cmd {
         let mut command = Cmd::with_capacity(16, 512);
-        command.arg("EVALSHA").arg(script).arg(4).arg(&self.keys).arg(id).arg(&self.shared.tail);
+        command.arg("EVALSHA").arg(script).arg(4).arg(&self.keys).arg(id).arg(&self.client.tail);
         command
     }
 }
@@ -75,18 +76,18 @@ impl AsyncLock for Scripts {
     type Guard = String;
 
     async fn acquire(&self) -> Result<String> {
-        let id = self.shared.ids.draw();
-        let mut command = self.call(&self.shared.claim, &id);
+        let id = self.client.ids.draw();
+        let mut command = self.call(&self.client.claim, &id);
         command.arg(&TERMS);
-        match self.shared.wire.send(&command).await? {
+        match self.client.connection.send(&command).await? {
             Value::BulkString(_token) => Ok(id),
             other => Err(format!("the raw claim found the lock taken: {other:?}").into()),
         }
     }
 
     async fn release(&self, id: String) -> Result<()> {
-        let command = self.call(&self.shared.release, &id);
-        match self.shared.wire.send(&command).await? {
+        let command = self.call(&self.client.release, &id);
+        match self.client.connection.send(&command).await? {
             Value::Int(1) => Ok(()),
             other => Err(format!("the raw release freed nothing: {other:?}").into()),
         }
@@ -110,11 +111,11 @@ mod tests {
         let url = format!("redis://{}", server.address());
         let digests = [claim_script(), release_script()].map(|script| digest(&server, &script));
         server.command(&["SCRIPT", "FLUSH"]);
-        let client = latchwork::connect(&url).await?;
+        let library = latchwork::connect(&url).await?;
         let known = server.command(&["SCRIPT", "EXISTS", &digests[0], &digests[1]]);
         assert!(known.array().iter().all(|known| known.integer() == 1), "compose them as scripts.rs does");
 
-        let job = Job {
+        let job = WorkerJob {
             workload: Workload::Free,
             side: Side::ScriptsMulti,
             index: 0,
@@ -124,7 +125,7 @@ mod tests {
         };
         let raw = scripts(&job).await?.remove(0);
         let theirs = raw.acquire().await?;
-        let ours = client.lock(job.workload.lock_name(0));
+        let ours = library.lock(job.workload.lock_name(0));
         assert!(ours.try_acquire().await?.is_none());
         raw.release(theirs).await?;
         let guard = ours.try_acquire().await?.ok_or("free again")?;

@@ -1,22 +1,22 @@
-//! `GET_LOCK` and `RELEASE_LOCK`, as bytes.
+//! `GET_LOCK` and `RELEASE_LOCK`, as bytes on a socket.
 
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
 
 use super::super::mariadb::{self, EXECUTE, PREPARE, receive, send};
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 
-/// A connection, and the numbers of the two statements on it.
-pub(super) async fn connect(job: &Job) -> Result<(BufReader<TcpStream>, [u32; 2])> {
+/// A connection, and the ids of its two statements.
+pub(super) async fn connect(job: &WorkerJob) -> Result<(BufReader<TcpStream>, [u32; 2])> {
     let (mut stream, mut numbers) = (mariadb::connect(job).await?, [0; 2]);
-    for (place, (text, values)) in
+    for (index, (text, values)) in
         [("SELECT GET_LOCK(?, ?)", 2), ("SELECT RELEASE_LOCK(?)", 1)].iter().enumerate()
     {
         send(&mut stream, 0, &[&[PREPARE], text.as_bytes()].concat()).await?;
-        let answer = receive(&mut stream).await?;
-        numbers[place] = u32::from_le_bytes(answer.get(1..5).ok_or("too short an answer")?.try_into()?);
-        // What its values and its column are called, each list with an end.
+        let reply = receive(&mut stream).await?;
+        numbers[index] = u32::from_le_bytes(reply.get(1..5).ok_or("the reply is too short")?.try_into()?);
+        // The definitions of its parameters and of its column, each followed by an EOF packet.
         for _ in 0..values + 3 {
             receive(&mut stream).await?;
         }
@@ -33,7 +33,7 @@ pub(super) fn requests([take, give]: [u32; 2], number: u32, seconds: &str) -> (V
 fn execute(statement: u32, values: &[&str]) -> Vec<u8> {
     let mut payload = vec![EXECUTE];
     payload.extend(statement.to_le_bytes());
-    // No cursor, once; no value is missing; their kinds follow.
+    // No cursor, one iteration, no NULLs; the types follow.
     payload.extend([0, 1, 0, 0, 0, 0, 1]);
     payload.extend(values.iter().flat_map(|_| [0xfc, 0]));
     for value in values {
@@ -45,8 +45,8 @@ fn execute(statement: u32, values: &[&str]) -> Vec<u8> {
     packet
 }
 
-/// How many columns, the column, an end, the row, an end.
-pub(super) async fn answer(stream: &mut BufReader<TcpStream>) -> Result<bool> {
+/// The packets of the reply: column count, column definition, EOF, row, EOF.
+pub(super) async fn read_reply(stream: &mut BufReader<TcpStream>) -> Result<bool> {
     for _ in 0..3 {
         receive(stream).await?;
     }

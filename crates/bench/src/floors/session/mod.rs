@@ -1,8 +1,8 @@
-//! What session locks stand on: a statement that takes a lock and one that gives it back, prepared.
+//! The floors of session locks: prepared statements that acquire and release a lock.
 
 mod mariadb;
 mod postgres;
-mod statements;
+mod tokio_postgres;
 
 use std::sync::Arc;
 
@@ -10,52 +10,54 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-pub(crate) use self::statements::statements;
+pub(crate) use self::tokio_postgres::advisory_locks;
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 use crate::contend::AsyncLock;
 use crate::plan::Side;
 
 /// Longer than any round.
-const PATIENCE: &str = "60";
+const LOCK_TIMEOUT_SECONDS: &str = "60";
 
-/// One lock on one connection, with requests that were written before.
-pub(crate) struct Pair {
-    wire: Arc<Mutex<Wire>>,
-    take: Vec<u8>,
-    give: Vec<u8>,
+/// One lock on one connection, with requests that are encoded in advance.
+pub(crate) struct SessionLock {
+    connection: Arc<Mutex<SessionConnection>>,
+    acquire: Vec<u8>,
+    release: Vec<u8>,
 }
 
-struct Wire {
+struct SessionConnection {
     stream: BufReader<TcpStream>,
-    /// What MariaDB calls its statements; PostgreSQL's have names.
+    /// The ids of MariaDB's statements. PostgreSQL's have names.
     numbers: Option<[u32; 2]>,
 }
 
 /// The locks of this process's tasks: on one connection if they only try, on one each if they wait in the server.
-pub(crate) async fn pairs(job: &Job) -> Result<Vec<Pair>> {
+pub(crate) async fn session_locks(job: &WorkerJob) -> Result<Vec<SessionLock>> {
     let waits = job.side == Side::SessionBlocks;
-    let mut pairs: Vec<Pair> = Vec::new();
+    let mut locks: Vec<SessionLock> = Vec::new();
     for task in 0..job.workload.tasks() {
-        let shared = pairs.first().filter(|_| !waits).map(|first| first.wire.clone());
-        let wire = match shared {
-            Some(wire) => wire,
-            None => Arc::new(Mutex::new(Wire::open(job, waits).await?)),
+        let shared = locks.first().filter(|_| !waits).map(|first| first.connection.clone());
+        let connection = match shared {
+            Some(connection) => connection,
+            None => Arc::new(Mutex::new(SessionConnection::open(job, waits).await?)),
         };
-        // Every task's lock, if it is one for all of them.
+        // One number if all tasks use one lock.
         let number = if job.workload.lock_name(task) == job.workload.lock_name(0) { 0 } else { task };
-        let numbers = wire.lock().await.numbers;
-        let (take, give) = match numbers {
+        let numbers = connection.lock().await.numbers;
+        let (acquire, release) = match numbers {
             None => postgres::requests(number),
-            Some(numbers) => mariadb::requests(numbers, number, if waits { PATIENCE } else { "0" }),
+            Some(numbers) => {
+                mariadb::requests(numbers, number, if waits { LOCK_TIMEOUT_SECONDS } else { "0" })
+            }
         };
-        pairs.push(Pair { wire, take, give });
+        locks.push(SessionLock { connection, acquire, release });
     }
-    Ok(pairs)
+    Ok(locks)
 }
 
-impl Wire {
-    async fn open(job: &Job, waits: bool) -> Result<Self> {
+impl SessionConnection {
+    async fn open(job: &WorkerJob, waits: bool) -> Result<Self> {
         if job.url()?.starts_with("postgres") {
             return Ok(Self { stream: postgres::connect(job, waits).await?, numbers: None });
         }
@@ -63,28 +65,28 @@ impl Wire {
         Ok(Self { stream, numbers: Some(numbers) })
     }
 
-    /// Whether the server says yes.
-    async fn ask(&mut self, request: &[u8]) -> Result<bool> {
+    /// Sends the request and returns the boolean of the reply.
+    async fn query(&mut self, request: &[u8]) -> Result<bool> {
         self.stream.get_mut().write_all(request).await?;
         match self.numbers {
-            None => postgres::answer(&mut self.stream).await,
-            Some(_) => mariadb::answer(&mut self.stream).await,
+            None => postgres::read_reply(&mut self.stream).await,
+            Some(_) => mariadb::read_reply(&mut self.stream).await,
         }
     }
 }
 
-impl AsyncLock for Pair {
+impl AsyncLock for SessionLock {
     type Guard = ();
 
     async fn acquire(&self) -> Result<()> {
-        match self.wire.lock().await.ask(&self.take).await? {
+        match self.connection.lock().await.query(&self.acquire).await? {
             true => Ok(()),
             false => Err("the floor's lock is taken".into()),
         }
     }
 
     async fn release(&self, (): ()) -> Result<()> {
-        match self.wire.lock().await.ask(&self.give).await? {
+        match self.connection.lock().await.query(&self.release).await? {
             true => Ok(()),
             false => Err("the floor's release freed nothing".into()),
         }

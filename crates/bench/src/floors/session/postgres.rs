@@ -1,23 +1,23 @@
-//! Advisory locks, as bytes.
+//! Advisory locks, as bytes on a socket.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 
-pub(super) async fn connect(job: &Job, waits: bool) -> Result<BufReader<TcpStream>> {
+pub(super) async fn connect(job: &WorkerJob, waits: bool) -> Result<BufReader<TcpStream>> {
     let mut words = job.url()?.split("://").nth(1).unwrap_or_default().split(['@', '/', '?']);
-    let (Some(user), Some(place), Some(database)) = (words.next(), words.next(), words.next()) else {
+    let (Some(user), Some(address), Some(database)) = (words.next(), words.next(), words.next()) else {
         return Err("postgres://user@host:port/database".into());
     };
-    let mut stream = BufReader::new(TcpStream::connect(place).await?);
+    let mut stream = BufReader::new(TcpStream::connect(address).await?);
     stream.get_ref().set_nodelay(true)?;
-    let mut hello = 196_608_u32.to_be_bytes().to_vec();
-    hello.extend(format!("user\0{user}\0database\0{database}\0\0").as_bytes());
-    let length = (hello.len() as u32 + 4).to_be_bytes();
-    stream.get_mut().write_all(&[&length[..], &hello].concat()).await?;
-    answer(&mut stream).await?;
+    let mut startup = 196_608_u32.to_be_bytes().to_vec();
+    startup.extend(format!("user\0{user}\0database\0{database}\0\0").as_bytes());
+    let length = (startup.len() as u32 + 4).to_be_bytes();
+    stream.get_mut().write_all(&[&length[..], &startup].concat()).await?;
+    read_reply(&mut stream).await?;
     let take = if waits { "SELECT pg_advisory_lock($1)" } else { "SELECT pg_try_advisory_lock($1)" };
     let mut parse = Vec::new();
     for (name, text) in [("take", take), ("give", "SELECT pg_advisory_unlock($1)")] {
@@ -27,7 +27,7 @@ pub(super) async fn connect(job: &Job, waits: bool) -> Result<BufReader<TcpStrea
     }
     put(&mut parse, b'S', b"");
     stream.get_mut().write_all(&parse).await?;
-    answer(&mut stream).await?;
+    read_reply(&mut stream).await?;
     Ok(stream)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn requests(number: u32) -> (Vec<u8>, Vec<u8>) {
     (execute("take", number), execute("give", number))
 }
 
-/// Bind, execute, sync, as drivers do.
+/// Bind, Execute and Sync, as drivers send them.
 fn execute(statement: &str, number: u32) -> Vec<u8> {
     let mut request = Vec::new();
     let mut bind = [b"\0", statement.as_bytes(), b"\0"].concat();
@@ -55,8 +55,8 @@ fn put(out: &mut Vec<u8>, kind: u8, body: &[u8]) {
     out.extend(body);
 }
 
-/// Until the server is ready for more. No is a row that says so.
-pub(super) async fn answer(stream: &mut BufReader<TcpStream>) -> Result<bool> {
+/// Reads messages until ReadyForQuery. Returns `false` for a row that contains false.
+pub(super) async fn read_reply(stream: &mut BufReader<TcpStream>) -> Result<bool> {
     let mut is_yes = true;
     loop {
         let (kind, length) = (stream.read_u8().await?, stream.read_u32().await?);

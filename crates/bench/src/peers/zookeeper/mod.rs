@@ -1,32 +1,32 @@
-//! A node that is made and removed, and the lock of another client.
+//! A node that is created and deleted, and the lock of another client.
 
-mod bytes;
-mod create;
-mod own_lock;
+mod curator_lock;
+mod node;
+mod raw_connection;
 
-pub(crate) use self::bytes::connections;
-pub(crate) use self::create::creates;
-pub(crate) use self::own_lock::own_locks;
+pub(crate) use self::curator_lock::curator_locks;
+pub(crate) use self::node::nodes;
+pub(crate) use self::raw_connection::raw_connections;
 
 use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::Result;
-use crate::args::Job;
+use crate::args::WorkerJob;
 
 /// Longer than any round takes between two requests.
 const SESSION: Duration = Duration::from_secs(30);
-/// As long as what the engine writes into its nodes.
+/// As long as the data of the engine's nodes.
 const DATA: &[u8; 64] = &[b'x'; 64];
 
-fn place(job: &Job) -> Result<&str> {
+fn address(job: &WorkerJob) -> Result<&str> {
     Ok(job.url()?.trim_start_matches("zookeeper://"))
 }
 
-/// One session, as each process has it; and the node that all of a lock's are below.
-async fn session(job: &Job) -> Result<Client> {
-    let client = Client::connector().with_session_timeout(SESSION).connect(place(job)?).await?;
+/// Opens a session, one for each process, and creates the parent node of each lock.
+async fn session(job: &WorkerJob) -> Result<Client> {
+    let client = Client::connector().with_session_timeout(SESSION).connect(address(job)?).await?;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     for task in 0..job.workload.tasks() {
         match client.mkdir(&parent(job, task), &options).await {
@@ -37,6 +37,6 @@ async fn session(job: &Job) -> Result<Client> {
     Ok(client)
 }
 
-fn parent(job: &Job, task: u32) -> String {
+fn parent(job: &WorkerJob, task: u32) -> String {
     format!("/{}", job.workload.lock_name(task))
 }
