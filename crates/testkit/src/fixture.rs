@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::engine::Engine;
 use latchwork::{Client, Guarantees};
 
-use crate::proxy::Proxy;
+use crate::network::proxy::Proxy;
 
 /// One way to reach and use an engine. A value and not a type: every case is compiled once per engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ const NAME: &str = "requests";
 
 /// Who wants the lock, and for how long. Each client has a connection of its own, and local passes are off.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
+pub struct RequestLoad {
     /// Processes.
     pub processes: u32,
     /// Clients in each.
@@ -28,13 +28,13 @@ pub struct Crowd {
     pub turns: u32,
     /// How long a turn lasts.
     pub hold: Duration,
-    /// How many turns of each process last so long. The others last no longer than they must, or a large crowd would
+    /// How many turns of each process last so long. The others last no longer than they must, or a run with many clients would
     /// take for ever.
     pub held: u32,
 }
 
 /// A server that counts what it is asked.
-pub trait Counts {
+pub trait CountsRequests {
     /// Requests for a turn of one who had to wait, from the claim to the release.
     const TURN: f64;
     /// Signs of life of one client in a second.
@@ -55,7 +55,7 @@ pub trait Counts {
 }
 
 /// A claim and a release: it hands the lock over by itself.
-impl Counts for RedisServer {
+impl CountsRequests for RedisServer {
     const TURN: f64 = 2.0;
     const BEATS: f64 = 1.0;
     const BEGINNING: f64 = 0.0;
@@ -70,7 +70,7 @@ impl Counts for RedisServer {
 }
 
 /// A claim, a look when the watch stands, a look when the one before is gone, and a release.
-impl Counts for EtcdServer {
+impl CountsRequests for EtcdServer {
     const TURN: f64 = 4.0;
     const BEATS: f64 = 0.25;
     const BEGINNING: f64 = 1.0;
@@ -86,7 +86,7 @@ impl Counts for EtcdServer {
 
 /// The node and a list of the others; the first and the nearest of these; watches for the nearest and for itself; a list
 /// when the nearest is gone; and the release. One more for those who look while the queue moves, and look again.
-impl Counts for ZooKeeperServer {
+impl CountsRequests for ZooKeeperServer {
     const TURN: f64 = 9.0;
     /// A sign of life in every fifth of a session, and a look at three nodes in every third.
     const BEATS: f64 = 0.25 + 0.45;
@@ -107,7 +107,7 @@ impl Counts for ZooKeeperServer {
     }
 }
 
-/// What a crowd cost.
+/// The requests that a load cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
     /// How often somebody got the lock.
@@ -125,22 +125,22 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Lets a crowd at the lock and counts. `worker` is a program that calls [`work`] with the arguments it is given.
+    /// Runs the load against the server and counts its requests. `worker` is a program that calls [`work`] with the arguments it is given.
     ///
     /// # Panics
     /// If a process fails, or does fewer turns than it should.
-    pub fn of<S: Counts>(crowd: &Crowd, server: &S, worker: impl Fn() -> Command) -> Self {
+    pub fn of<S: CountsRequests>(load: &RequestLoad, server: &S, worker: impl Fn() -> Command) -> Self {
         let url = server.url();
         let mut processes: Vec<_> =
-            (0..crowd.processes).map(|_| Process::start(worker().args(crowd.args(&url)))).collect();
+            (0..load.processes).map(|_| LoadProcess::start(worker().args(load.args(&url)))).collect();
         processes.iter_mut().for_each(|process| process.expect("ready"));
         let (before, told_before) = (server.count(), server.told());
         let begun = Clock::boottime().now();
-        processes.iter_mut().for_each(Process::let_go);
+        processes.iter_mut().for_each(LoadProcess::let_go);
         processes.iter_mut().for_each(|process| process.expect("done"));
         let taken = Clock::boottime().now().since(begun);
-        let clients = u64::from(crowd.processes) * u64::from(crowd.clients);
-        let acquisitions = clients * u64::from(crowd.turns);
+        let clients = u64::from(load.processes) * u64::from(load.clients);
+        let acquisitions = clients * u64::from(load.turns);
         let each = clients as f64 / acquisitions as f64;
         // All that every client may do beside its turns.
         let allowed = S::TURN + each * (S::BEGINNING + S::BEATS * taken.as_secs_f64());
@@ -155,7 +155,7 @@ impl Requests {
     }
 }
 
-impl Crowd {
+impl RequestLoad {
     fn args(&self, url: &str) -> [String; 5] {
         let millis = self.hold.as_millis().to_string();
         [url.to_owned(), self.clients.to_string(), self.turns.to_string(), millis, self.held.to_string()]
@@ -176,7 +176,7 @@ pub async fn work(args: &[&str]) {
     }
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).expect("the pipe works");
-    let hold = Arc::new(Hold { span: Duration::from_millis(millis.into()), left: AtomicU32::new(held) });
+    let hold = Arc::new(HoldTime { span: Duration::from_millis(millis.into()), left: AtomicU32::new(held) });
     let tasks: Vec<_> =
         connected.iter().map(|client| tokio::spawn(take_turns(lock(client), turns, hold.clone()))).collect();
     for task in tasks {
@@ -189,7 +189,7 @@ fn lock(client: &Client) -> Lock {
     client.lock(NAME).local_handoff(false)
 }
 
-async fn take_turns(lock: Lock, turns: u32, hold: Arc<Hold>) {
+async fn take_turns(lock: Lock, turns: u32, hold: Arc<HoldTime>) {
     for _ in 0..turns {
         let guard = lock.acquire().await.expect("the lock comes free");
         hold.hold().await;
@@ -198,12 +198,12 @@ async fn take_turns(lock: Lock, turns: u32, hold: Arc<Hold>) {
 }
 
 /// How long turns last.
-struct Hold {
+struct HoldTime {
     span: Duration,
     left: AtomicU32,
 }
 
-impl Hold {
+impl HoldTime {
     async fn hold(&self) {
         let one_less = |left: u32| left.checked_sub(1);
         if !self.span.is_zero()
@@ -214,14 +214,14 @@ impl Hold {
     }
 }
 
-/// A process of the crowd. Killed when dropped.
-struct Process {
+/// A process of the load. Killed when dropped.
+struct LoadProcess {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Process {
+impl LoadProcess {
     fn start(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the worker starts");
@@ -237,11 +237,11 @@ impl Process {
     fn expect(&mut self, word: &str) {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("the pipe works");
-        assert_eq!(line.trim_end(), word, "a process of the crowd failed");
+        assert_eq!(line.trim_end(), word, "a process of the load failed");
     }
 }
 
-impl Drop for Process {
+impl Drop for LoadProcess {
     fn drop(&mut self) {
         // An error means that it is gone already.
         let _ = self.child.kill();

@@ -6,7 +6,7 @@ use latchwork::clock::Moment;
 use latchwork::engine::{Engine, Filter};
 use latchwork::engines::{Memory, memory::Verb};
 use latchwork::{Client, Effect, ErrorKind, Held, LockName, Loss};
-use testkit::flaky::{Fault, Flaky};
+use testkit::faulty_engine::{ClaimFault, FaultyEngine};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,9 +65,9 @@ async fn a_waiter_that_could_not_withdraw_says_that_the_lock_may_be_held() {
 /// The janitor pauses between two requests, and a try ends its pause.
 #[tokio::test(start_paused = true)]
 async fn tries_at_one_time_repeat_a_failed_release_once() {
-    let (engine, faults) = Flaky::new(Memory::new());
+    let (engine, faults) = FaultyEngine::new(Memory::new());
     let lock = Client::new(engine).lock("a");
-    faults.claim(Some(Fault::ReplyLost));
+    faults.claim(Some(ClaimFault::ReplyLost));
     faults.release(true);
     let error = lock.clone().wait(SECOND).acquire().await.expect_err("no answer");
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
@@ -110,9 +110,9 @@ async fn a_try_waits_for_a_claim_that_no_task_waits_for() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_dropped_before_anything_was_sent_leaves_the_lock_open() {
-    let (engine, faults) = Flaky::new(Memory::new());
+    let (engine, faults) = FaultyEngine::new(Memory::new());
     let lock = Client::new(engine).lock("a");
-    faults.claim(Some(Fault::Refused));
+    faults.claim(Some(ClaimFault::Refused));
     faults.release(true);
     tokio::time::timeout(SECOND, lock.acquire()).await.expect_err("it goes on asking");
     let error = lock.try_acquire().await.expect_err("refused");
@@ -224,7 +224,7 @@ fn a_release_under_way_is_answered_also_when_its_runtime_ends() {
 /// It receives one request for many claims, however often that is retried.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_down_is_not_asked_for_each_lock_by_itself() {
-    let (engine, faults) = Flaky::new(Memory::new());
+    let (engine, faults) = FaultyEngine::new(Memory::new());
     let (client, mut guards) = (Client::new(engine), Vec::new());
     for number in 0..200 {
         guards.push(client.lock(format!("{number}")).acquire().await.expect("free"));
@@ -242,10 +242,10 @@ async fn a_server_that_is_down_is_not_asked_for_each_lock_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_arrives_at_the_last_moment_is_given_back_at_the_end() {
     let memory = Memory::new();
-    let (flaky, faults) = Flaky::new(memory.clone());
+    let (flaky, faults) = FaultyEngine::new(memory.clone());
     let (client, rival) = (Client::new(flaky), Client::new(memory.clone()));
     let ttl = 10 * SECOND;
-    faults.claim(Some(Fault::ArrivesLate(ttl - SECOND / 10)));
+    faults.claim(Some(ClaimFault::ArrivesLate(ttl - SECOND / 10)));
     client.lock("a").ttl(ttl).try_acquire().await.expect_err("no answer");
     let given_up = memory.clock().now();
     faults.claim(None);

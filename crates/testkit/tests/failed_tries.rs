@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 use latchwork::{Client, Guard};
+use testkit::memory_probe::MemoryProbe;
 use testkit::servers::{
     EtcdOptions, EtcdServer, MariadbOptions, MariadbServer, MemcachedOptions, MemcachedServer,
     PostgresOptions, PostgresServer, RedisOptions, RedisServer, ZooKeeperOptions, ZooKeeperServer,
 };
-use testkit::victim::Victim;
 
 /// The number of measured tries, unless the environment sets another.
 const TRIES: u64 = 1_500;
@@ -28,14 +28,14 @@ fn tries() -> u64 {
 }
 
 /// A connected client in a process of its own.
-async fn victim(url: &str) -> Victim {
-    let mut victim = Victim::counted(url);
+async fn victim(url: &str) -> MemoryProbe {
+    let mut victim = MemoryProbe::counted(url);
     assert_eq!(victim.ask("connect", PATIENCE).await, "ok", "{url}");
     victim
 }
 
 /// Makes tries fail, and counts the bytes that they leave behind.
-async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
+async fn leaves_nothing(what: &str, victim: &mut MemoryProbe, why: &str) {
     // The first tries fill the caches and buffers before the count starts.
     let mut done = tries() / 3;
     fails(what, victim, done, why).await;
@@ -55,7 +55,7 @@ async fn leaves_nothing(what: &str, victim: &mut Victim, why: &str) {
     panic!("{what}: each try leaves something behind");
 }
 
-async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
+async fn fails(what: &str, victim: &mut MemoryProbe, count: u64, why: &str) {
     // If the server was late, a try may have got its lock. That lock cannot be tried until it is given back,
     // so there are other names.
     let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
@@ -71,12 +71,12 @@ async fn fails(what: &str, victim: &mut Victim, count: u64, why: &str) {
 
 /// Makes the first tries after a server was lost. They may have reached it: their locks are given back in the
 /// background, and cannot be tried meanwhile.
-async fn notices(victim: &mut Victim) {
+async fn notices(victim: &mut MemoryProbe) {
     victim.ask("tries 16 16 lost", PATIENCE).await;
 }
 
 /// The victim's allocated bytes when its background work is done.
-async fn at_rest(victim: &Victim) -> i64 {
+async fn at_rest(victim: &MemoryProbe) -> i64 {
     let mut least = i64::MAX;
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -6,7 +6,7 @@ use latchwork::clock::Clock;
 use latchwork::engine::Engine;
 use latchwork::engines::Memory;
 use latchwork::{Client, Loss};
-use testkit::wire::{Network, Weather, Wire};
+use testkit::network::simulated::{Conditions, Network, RemoteEngine};
 
 const TTL: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_millis(700);
@@ -26,15 +26,15 @@ fn setting() -> Setting {
     let memory = Memory::new();
     let (clock, network) = (memory.clock(), Network::new(1, memory.clock()));
     network.set(slow());
-    Setting { client: Client::new(Wire::new(memory, &network)), network, clock }
+    Setting { client: Client::new(RemoteEngine::new(memory, &network)), network, clock }
 }
 
-fn slow() -> Weather {
-    Weather { request: REQUEST..=REQUEST, reply: REPLY..=REPLY, ..Weather::calm() }
+fn slow() -> Conditions {
+    Conditions { request: REQUEST..=REQUEST, reply: REPLY..=REPLY, ..Conditions::calm() }
 }
 
-fn dead() -> Weather {
-    Weather { refused: 100, ..slow() }
+fn dead() -> Conditions {
+    Conditions { refused: 100, ..slow() }
 }
 
 /// Fails if the deadline counts from the reply (1.6 s later), or without the stop margin (almost 1 s later).
@@ -76,7 +76,7 @@ async fn an_engine_that_comes_back_shortly_before_the_deadline_keeps_the_lock() 
     let stop = guard.lease_end().before(TTL / 10);
     clock.sleep_until(stop.before(Duration::from_secs(2))).await;
     assert!(guard.is_certain());
-    network.set(Weather::calm());
+    network.set(Conditions::calm());
     let told = tokio::time::timeout(TTL * 5, guard.lost()).await;
     assert!(told.is_err() && guard.is_certain(), "{told:?}");
     guard.release().await.expect("held all along");

@@ -7,23 +7,23 @@ use latchwork::clock::Clock;
 use latchwork::engine::Filter;
 use latchwork::engines::Memory;
 use latchwork::{Client, LockName};
-use testkit::cut;
-use testkit::recorder::{self, Event, Recorder};
+use testkit::drop_at_poll;
+use testkit::recording_engine::{self, EngineEvent, RecordingEngine};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 const PASS_FOR: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(10);
 
-fn recorded() -> (Client, Memory, Arc<Mutex<Vec<Event>>>) {
+fn recorded() -> (Client, Memory, Arc<Mutex<Vec<EngineEvent>>>) {
     let memory = Memory::new();
-    let recorder = Recorder::new(memory.clone());
+    let recorder = RecordingEngine::new(memory.clone());
     let events = recorder.events();
     (Client::new(recorder), memory, events)
 }
 
-fn claims(events: &Mutex<Vec<Event>>) -> (usize, usize) {
-    recorder::claims(&events.lock().unwrap())
+fn claims(events: &Mutex<Vec<EngineEvent>>) -> (usize, usize) {
+    recording_engine::claims(&events.lock().unwrap())
 }
 
 async fn in_all(client: &Client) -> usize {
@@ -110,7 +110,7 @@ async fn a_reader_that_leaves_while_it_waits_for_others_leaves_its_place_to_the_
     for polls in 1..4 {
         sleep(PASS_FOR * 3).await;
         let mut leaves = Box::pin(read.acquire());
-        let _ = timeout(PASS_FOR / 2, cut::after_polls(&mut leaves, polls)).await;
+        let _ = timeout(PASS_FOR / 2, drop_at_poll::after_polls(&mut leaves, polls)).await;
         let next = tokio::spawn({
             let read = read.clone();
             async move { read.acquire().await.unwrap() }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use testkit::requests::{Counts, Crowd, Requests};
+use testkit::requests::{CountsRequests, RequestLoad, Requests};
 use testkit::servers::{
     EtcdOptions, EtcdServer, RedisOptions, RedisServer, ZooKeeperOptions, ZooKeeperServer,
 };
-use testkit::worker::Worker;
+use testkit::worker_process::WorkerProcess;
 
 /// Four processes of so many clients each.
-fn check(server: &impl Counts, clients: u32, turns: u32, hold: Duration) {
-    let crowd = Crowd { processes: 4, clients, turns, hold, held: u32::MAX };
-    let requests = Requests::of(&crowd, server, Worker::turns);
+fn check(server: &impl CountsRequests, clients: u32, turns: u32, hold: Duration) {
+    let load = RequestLoad { processes: 4, clients, turns, hold, held: u32::MAX };
+    let requests = Requests::of(&load, server, WorkerProcess::turns);
     let (each, most) = (requests.per_acquisition(), requests.allowed);
     println!("{each:.2} requests for an acquisition, at most {most:.2}: {requests:?}");
     assert!(each <= most, "{each:.2} requests for an acquisition, at most {most:.2}: {requests:?}");

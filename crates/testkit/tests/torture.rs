@@ -10,7 +10,7 @@ use testkit::fixtures::SqliteFixture;
 use testkit::history::checks::{Expectations, check_all};
 use testkit::history::{History, Recorder};
 use testkit::servers::{RedisOptions, RedisServer};
-use testkit::worker::Worker;
+use testkit::worker_process::WorkerProcess;
 use tokio::sync::Mutex;
 
 const WORKERS: usize = 6;
@@ -58,7 +58,7 @@ async fn random_kills_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (url, path) = (fixture.url().expect("shared"), folder.path().join("history"));
     let recorder = Recorder::shared(&path);
-    let start = || Worker::start(&["churn", &url, "churn", &path.display().to_string()]);
+    let start = || WorkerProcess::start(&["churn", &url, "churn", &path.display().to_string()]);
     let mut workers: Vec<_> = (0..WORKERS).map(|_| start()).collect();
     let (clock, mut kills, mut longest_log) = (Clock::boottime(), 0, 0);
     let end = clock.now().after(Duration::from_secs(seconds()));
@@ -99,7 +99,7 @@ async fn random_kills_and_stops_on_redis_never_make_two_holders_nor_a_token_go_b
     let (url, path) = (format!("redis://{}", server.address()), folder.path().join("history"));
     let (recorder, millis) = (Recorder::shared(&path), TTL.as_millis().to_string());
     let [history, stores] = [&path, folder.path()].map(|path| path.display().to_string());
-    let start = || Worker::start(&["storm", &url, "churn", &history, &stores, &millis]);
+    let start = || WorkerProcess::start(&["storm", &url, "churn", &history, &stores, &millis]);
     let mut workers: Vec<_> = (0..WORKERS).map(|_| start()).collect();
     let (clock, mut stopped, mut kills, mut stops) = (Clock::boottime(), None::<(usize, Moment)>, 0, 0);
     let end = clock.now().after(Duration::from_secs(seconds()));

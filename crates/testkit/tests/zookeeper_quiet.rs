@@ -7,14 +7,14 @@ use testkit::servers::{ZooKeeperAdmin, ZooKeeperMeter, ZooKeeperOptions, ZooKeep
 
 const SOON: Duration = Duration::from_secs(10);
 
-struct Scene {
+struct FastPathHarness {
     meter: ZooKeeperMeter,
     admin: ZooKeeperAdmin,
     client: Client,
     server: ZooKeeperServer,
 }
 
-impl Scene {
+impl FastPathHarness {
     async fn new() -> Self {
         let server = ZooKeeperServer::start(ZooKeeperOptions::default());
         let meter = ZooKeeperMeter::to(server.members()[0].address());
@@ -56,21 +56,21 @@ async fn take(client: &Client) -> Guard {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_only_one_client_wants_is_made_and_removed_and_no_more() {
-    let scene = Scene::new().await;
-    let requests = scene.turns(10).await;
+    let harness = FastPathHarness::new().await;
+    let requests = harness.turns(10).await;
     assert_eq!(requests[3..], [2; 7], "{requests:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_comes_in_between_is_seen() {
-    let scene = Scene::new().await;
-    let rival = scene.rival().await;
+    let harness = FastPathHarness::new().await;
+    let rival = harness.rival().await;
     for _ in 0..3 {
-        scene.turns(4).await;
+        harness.turns(4).await;
         let other = take(&rival).await;
-        assert!(!scene.is_free().await, "another holds it");
+        assert!(!harness.is_free().await, "another holds it");
         let waiting = tokio::spawn({
-            let client = scene.client.clone();
+            let client = harness.client.clone();
             async move { take(&client).await }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -83,30 +83,30 @@ async fn whoever_comes_in_between_is_seen() {
 /// The client gets the very number that it expects, and is the fifth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_whose_own_node_was_made_anew_is_not_taken_for_free_by_its_numbers() {
-    let scene = Scene::new().await;
-    scene.turns(4).await;
+    let harness = FastPathHarness::new().await;
+    harness.turns(4).await;
     // The numbers 0 to 3 are used, so that 4 is expected.
-    scene.admin.delete("/app/quiet").await;
-    scene.admin.make("/app/quiet").await;
+    harness.admin.delete("/app/quiet").await;
+    harness.admin.make("/app/quiet").await;
     let mut nodes = Vec::new();
     for _ in 0..4 {
-        nodes.push(scene.admin.enrol("/app/quiet/somebody-lock-").await);
+        nodes.push(harness.admin.enrol("/app/quiet/somebody-lock-").await);
     }
     assert!(nodes[3].ends_with("0000000003"), "{nodes:?}");
-    assert!(!scene.is_free().await, "four others are there");
+    assert!(!harness.is_free().await, "four others are there");
     for node in nodes {
-        scene.admin.delete(&node).await;
+        harness.admin.delete(&node).await;
     }
-    assert!(scene.is_free().await);
+    assert!(harness.is_free().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_one_client_that_do_not_pass_the_lock_exclude_each_other() {
-    let scene = Scene::new().await;
-    scene.turns(4).await;
+    let harness = FastPathHarness::new().await;
+    harness.turns(4).await;
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let task = |_| {
-        let (client, inside) = (scene.client.clone(), inside.clone());
+        let (client, inside) = (harness.client.clone(), inside.clone());
         tokio::spawn(async move {
             for _ in 0..20 {
                 let lock = client.lock("quiet").wait(SOON * 2).local_handoff(false);

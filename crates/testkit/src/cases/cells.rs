@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::support::{LONG, hold, pause};
 use crate::cell_history::CellHistory;
-use crate::proxy::Proxy;
-use crate::{Fixture, cut};
+use crate::network::proxy::Proxy;
+use crate::{Fixture, drop_at_poll};
 
 /// Longer than any watcher may need to be told.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -146,7 +146,7 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
     let mut changes = reader.cell("news").watch();
     assert_eq!(changes.next().await.expect("answers").bytes(), Some(&b"last"[..]));
     for polls in 0..6 {
-        let _ = timeout(Duration::from_millis(10), cut::after_polls(changes.next(), polls)).await;
+        let _ = timeout(Duration::from_millis(10), drop_at_poll::after_polls(changes.next(), polls)).await;
         let now = set(&cell, &polls.to_string()).await;
         let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
         assert_eq!(told, now);

@@ -10,7 +10,7 @@ use super::support::{
     LONG, busy, granted, granted_soon, name, pause, revocation, revoked_now, rose, told_until, trying,
     waiting,
 };
-use crate::{Fixture, cut};
+use crate::{Fixture, drop_at_poll};
 
 pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.engine().await, fixture.engine().await);
@@ -153,7 +153,7 @@ pub(super) async fn a_dropped_wait_misses_nothing<F: Fixture>(fixture: Arc<F>) {
         let (holder, waiter) = (trying("c6", LONG), waiting("c6", LONG));
         granted(&one, &holder).await;
         let answer = busy(&two, &waiter).await;
-        let dropped = cut::after_polls(two.wait(&waiter, &answer), polls);
+        let dropped = drop_at_poll::after_polls(two.wait(&waiter, &answer), polls);
         let _ = tokio::time::timeout(Duration::from_millis(5), dropped).await;
         one.release(&holder).await.expect("answers");
         let wake = tokio::time::timeout(Duration::from_secs(5), two.wait(&waiter, &answer)).await;

@@ -8,17 +8,17 @@ use nix::sys::signal::Signal;
 
 use super::support::{LONG, hold, nothing_left, pause, waiters};
 use crate::Fixture;
-use crate::worker::Worker;
+use crate::worker_process::WorkerProcess;
 
 /// Of those who die.
 const TTL: Duration = Duration::from_secs(2);
 /// Until a lease of [`TTL`] is over on the slowest engine, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn start<F: Fixture>(fixture: &F, order: &[&str], lock: &str) -> Worker {
+async fn start<F: Fixture>(fixture: &F, order: &[&str], lock: &str) -> WorkerProcess {
     let url = fixture.url().expect("this engine is shared between processes");
     let millis = TTL.max(F::guarantees().min_ttl).as_millis().to_string();
-    let mut worker = Worker::start(&[order, &[&url, lock, &millis]].concat());
+    let mut worker = WorkerProcess::start(&[order, &[&url, lock, &millis]].concat());
     assert_eq!(worker.line().await, "started");
     assert!(worker.line().await.starts_with("held"));
     worker
@@ -78,7 +78,7 @@ pub(super) async fn a_kept_lock_outlives_its_process_where_leases_do<F: Fixture>
     let (client, clock) = (fixture.client().await, Clock::boottime());
     let before = hold(&client, "kept").await;
     let url = fixture.url().expect("this engine is shared between processes");
-    let mut job = Worker::start(&["once", &url, "kept", &LEAST.as_millis().to_string()]);
+    let mut job = WorkerProcess::start(&["once", &url, "kept", &LEAST.as_millis().to_string()]);
     assert_eq!(job.line().await, "started");
     waiters(&client, "kept", 1).await;
     let granted = clock.now();

@@ -19,9 +19,9 @@ mod owners;
 mod processes;
 mod recipes;
 mod sharing;
-mod short_processes;
 mod storms;
 mod support;
+mod unclean_exits;
 mod waits;
 
 use std::future::Future;
@@ -32,7 +32,7 @@ use latchwork::{Guarantees, Promise};
 
 use crate::Fixture;
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type CaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One promise, as a test.
 pub struct Case<F> {
@@ -50,7 +50,7 @@ pub struct Case<F> {
     /// Whether it shows what may depend on how an engine is reached, and not only on what it does then.
     pub is_basic: bool,
     /// The test.
-    pub run: fn(Arc<F>) -> Running,
+    pub run: fn(Arc<F>) -> CaseFuture,
 }
 
 macro_rules! cases {
@@ -66,13 +66,13 @@ macro_rules! cases {
             alone: matches!(stringify!($room).as_bytes(), b"processes" | b"cost"),
             cores: match stringify!($room).as_bytes() {
                 b"processes" => 120,
-                b"short_processes" | b"storms" => 40,
+                b"unclean_exits" | b"storms" => 40,
                 // Most of a case is waiting for leases to end.
                 _ => 10,
             },
             is_basic: matches!(
                 stringify!($room).as_bytes(),
-                b"contract" | b"names" | b"leases" | b"cost" | b"short_processes"
+                b"contract" | b"names" | b"leases" | b"cost" | b"unclean_exits"
             )
                 || matches!(stringify!($case).as_bytes(), b"any_bytes_are_a_value_and_any_name_is_a_cell")
                 || (F::HAS_FOREIGN_HOLDERS_OF_ITS_OWN && matches!(stringify!($room).as_bytes(), b"foreign")),
@@ -282,7 +282,7 @@ pub fn all<F: Fixture>() -> Vec<Case<F>> {
             [] an_acquire_dropped_at_any_point_leaves_nothing_behind;
             [] a_dropped_driver_hands_its_place_to_the_task_behind_it;
             [] a_release_dropped_at_any_point_still_releases;
-        short_processes:
+        unclean_exits:
             [] a_guard_dropped_at_the_end_of_a_process_leaves_nothing_held, unless one_process;
             [] the_last_of_a_client_and_its_guards_waits_once_for_a_dead_server, unless no_proxy;
         cost:

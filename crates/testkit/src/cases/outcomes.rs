@@ -9,20 +9,20 @@ use latchwork::{Client, Effect, Error, ErrorKind, Wait, blocking};
 
 use super::support::{LONG, hold, name, nothing_left, pause, waiters};
 use crate::Fixture;
-use crate::flaky::{Fault, Faults, Flaky};
-use crate::recorder::{Event, Recorder};
+use crate::faulty_engine::{ClaimFault, EngineFaults, FaultyEngine};
+use crate::recording_engine::{EngineEvent, RecordingEngine};
 
 /// Long enough for an answer from a machine that stands still meanwhile: without any, the error would be
 /// another.
 const A_WHILE: Duration = Duration::from_secs(2);
 
-async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<Faults>) {
-    let (engine, faults) = Flaky::new(fixture.engine().await);
+async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<EngineFaults>) {
+    let (engine, faults) = FaultyEngine::new(fixture.engine().await);
     (Client::new(engine), faults)
 }
 
 /// Ends the fault as soon as a claim ran into it.
-async fn mend_after_one_claim(faults: &Faults) {
+async fn mend_after_one_claim(faults: &EngineFaults) {
     while faults.claims() == 0 {
         tokio::task::yield_now().await;
     }
@@ -31,11 +31,11 @@ async fn mend_after_one_claim(faults: &Faults) {
 
 pub(super) async fn a_claim_whose_reply_is_lost_is_asked_for_again<F: Fixture>(fixture: Arc<F>) {
     for wait in [Duration::ZERO, LONG] {
-        let (engine, faults) = Flaky::new(fixture.engine().await);
-        let recorder = Recorder::new(engine);
+        let (engine, faults) = FaultyEngine::new(fixture.engine().await);
+        let recorder = RecordingEngine::new(engine);
         let events = recorder.events();
         let client = Client::new(recorder);
-        faults.claim(Some(Fault::ReplyLost));
+        faults.claim(Some(ClaimFault::ReplyLost));
         let lock = client.lock("unheard").wait(wait);
         let (acquired, ()) = tokio::join!(lock.acquire(), mend_after_one_claim(&faults));
         let guard = acquired.expect("it held all along");
@@ -44,7 +44,7 @@ pub(super) async fn a_claim_whose_reply_is_lost_is_asked_for_again<F: Fixture>(f
             .lock()
             .expect("no panic while noting")
             .iter()
-            .filter_map(|event| if let Event::Claim(_, id) = event { Some(*id) } else { None })
+            .filter_map(|event| if let EngineEvent::Claim(_, id) = event { Some(*id) } else { None })
             .collect();
         assert!(sent.len() > 1 && sent.iter().all(|id| *id == sent[0]), "{sent:?}");
         guard.release().await.expect("held");
@@ -57,7 +57,7 @@ pub(super) async fn a_claim_that_stays_unanswered_is_undone<F: Fixture>(fixture:
     let rival = fixture.client().await;
     // Once before: a first claim may have a session to begin, and nobody who does not wait waits for that.
     client.lock("undone").ttl(LONG).acquire().await.expect("free").release().await.expect("held");
-    faults.claim(Some(Fault::ReplyLost));
+    faults.claim(Some(ClaimFault::ReplyLost));
     for wait in [Duration::ZERO, A_WHILE] {
         let error = client.lock("undone").ttl(LONG).wait(wait).acquire().await.expect_err("no answer");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
@@ -69,7 +69,7 @@ pub(super) async fn a_claim_that_stays_unanswered_is_undone<F: Fixture>(fixture:
 pub(super) async fn an_error_says_until_when_the_lock_may_be_held<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let clock = latchwork::engine::Engine::clock(&fixture.engine().await);
-    faults.claim(Some(Fault::ReplyLost));
+    faults.claim(Some(ClaimFault::ReplyLost));
     faults.release(true);
     let error = client.lock("perhaps").ttl(LONG).wait(A_WHILE).acquire().await.expect_err("no answer");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
@@ -97,7 +97,7 @@ pub(super) async fn an_outage_costs_a_waiter_nothing_but_time<F: Fixture>(fixtur
     waiters(&rival, "outage", 1).await;
     let newcomer = {
         let client = client.clone();
-        faults.claim(Some(Fault::Refused));
+        faults.claim(Some(ClaimFault::Refused));
         tokio::spawn(async move { hold(&client, "other").await })
     };
     pause(200).await;
@@ -109,7 +109,7 @@ pub(super) async fn an_outage_costs_a_waiter_nothing_but_time<F: Fixture>(fixtur
 
 pub(super) async fn an_outage_longer_than_the_wait_limit_is_told_as_one<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
-    faults.claim(Some(Fault::Refused));
+    faults.claim(Some(ClaimFault::Refused));
     let error = client.lock("gone").wait(A_WHILE).acquire().await.expect_err("refused");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
     assert!(faults.claims() > 1, "tried once only");
@@ -122,7 +122,7 @@ pub(super) async fn an_outage_longer_than_the_wait_limit_is_told_as_one<F: Fixtu
 pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let rival = fixture.client().await;
-    faults.claim(Some(Fault::ArrivesLate(Duration::from_millis(300))));
+    faults.claim(Some(ClaimFault::ArrivesLate(Duration::from_millis(300))));
     let error = client.lock("late").ttl(LONG).try_acquire().await.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     faults.claim(None);
@@ -232,7 +232,7 @@ pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_o
     let (client, faults) = flaky(&*fixture).await;
     let lock = client.lock("not given back").ttl(LONG);
     for round in 0..2 {
-        faults.claim(Some(Fault::ReplyLost));
+        faults.claim(Some(ClaimFault::ReplyLost));
         faults.release(true);
         let failed = lock.clone().wait(A_WHILE).acquire().await.expect_err("no answer");
         assert_eq!(failed.effect(), Effect::Unknown, "{failed}");
@@ -274,11 +274,11 @@ pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_o
 }
 
 pub(super) async fn a_try_on_a_thread_reports_a_release_that_failed<F: Fixture>(fixture: Arc<F>) {
-    let (engine, faults) = Flaky::new(fixture.engine().await);
+    let (engine, faults) = FaultyEngine::new(fixture.engine().await);
     let on_a_thread = move || {
         let client = blocking::Client::new(engine).expect("a thread");
         let lock = client.lock("not given back").ttl(LONG);
-        faults.claim(Some(Fault::ReplyLost));
+        faults.claim(Some(ClaimFault::ReplyLost));
         faults.release(true);
         lock.clone().wait(A_WHILE).acquire().map(drop).expect_err("no answer");
         for tried in [lock.try_acquire().map(drop), lock.clone().wait(Wait::Never).acquire().map(drop)] {

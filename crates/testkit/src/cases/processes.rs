@@ -11,7 +11,7 @@ use super::support::{hold, nothing_left, pause, waiters};
 use crate::Fixture;
 use crate::history::History;
 use crate::history::checks::{Expectations, check_all};
-use crate::worker::Worker;
+use crate::worker_process::WorkerProcess;
 
 /// Longer than any wait in these cases.
 const CASE_LIMIT: Duration = Duration::from_secs(100);
@@ -35,7 +35,7 @@ pub(super) async fn four_processes_count_to_ten_thousand<F: Fixture>(fixture: Ar
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (url, file, history) = (url(&*fixture), path("counter"), path("history"));
     fixture.client().await;
-    let start = |_| Worker::start(&["count", &url, "count", &file, &history, "25", "100"]);
+    let start = |_| WorkerProcess::start(&["count", &url, "count", &file, &history, "25", "100"]);
     for mut worker in (0..4).map(start).collect::<Vec<_>>() {
         worker.done().await;
     }
@@ -52,7 +52,7 @@ pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixt
     let (client, clock) = (fixture.client().await, Clock::boottime());
     let mut gaps = Vec::new();
     for round in 0..10 {
-        let mut holder = Worker::start(&["hold", &url(&*fixture), "killed", "30000"]);
+        let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "killed", "30000"]);
         assert_eq!(holder.line().await, "started");
         let token = holder.line().await;
         // Before the waiter stands in the queue in odd rounds, after it in even ones.
@@ -85,7 +85,7 @@ pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixt
         return;
     }
     let (leaver, last) = (fixture.client().await, fixture.client().await);
-    let mut holder = Worker::start(&["hold", &url(&*fixture), "left", "30000"]);
+    let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "left", "30000"]);
     assert_eq!(holder.line().await, "started");
     assert!(holder.line().await.starts_with("held"));
     let leaving = {
@@ -109,7 +109,7 @@ async fn killed_flock() -> Duration {
     let (path, clock) = (file.path().display().to_string(), Clock::boottime());
     let mut gaps = Vec::new();
     for _ in 0..10 {
-        let mut holder = Worker::start(&["flock", &path]);
+        let mut holder = WorkerProcess::start(&["flock", &path]);
         assert_eq!(holder.line().await, "held");
         let waiter = file.reopen().expect("the file is there");
         let waiting = tokio::task::spawn_blocking(move || {
@@ -133,7 +133,7 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
         // Who is served ends by itself: a killed holder is another promise, and not every engine's.
         let order = if [0, 2, 4].contains(&number) { "hold" } else { "pass" };
         let ttl = F::WAITERS_TTL.as_millis().to_string();
-        workers.push(Worker::start(&[order, &url(&*fixture), "skip", &ttl]));
+        workers.push(WorkerProcess::start(&[order, &url(&*fixture), "skip", &ttl]));
         assert_eq!(workers[number].line().await, "started");
         waiters(&client, "skip", number + 1).await;
     }
@@ -154,7 +154,7 @@ pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fi
     let client = fixture.client().await;
     // No shorter than its session, where there is one.
     let ttl = F::SHORT.max(Duration::from_secs(1)).as_millis().to_string();
-    let mut holder = Worker::start(&["hold", &url(&*fixture), "stopped", &ttl]);
+    let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "stopped", &ttl]);
     assert_eq!(holder.line().await, "started");
     assert!(holder.line().await.starts_with("held"));
     holder.signal(Signal::SIGSTOP);
@@ -171,7 +171,7 @@ pub(super) async fn two_hundred_processes_all_get_their_turn<F: Fixture>(fixture
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (url, file, history) = (url(&*fixture), path("counter"), path("history"));
-    let start = |_| Worker::start(&["count", &url, "crowd", &file, &history, "1", "1"]);
+    let start = |_| WorkerProcess::start(&["count", &url, "crowd", &file, &history, "1", "1"]);
     for mut worker in (0..200).map(start).collect::<Vec<_>>() {
         worker.done().await;
     }

@@ -10,7 +10,7 @@ use latchwork::{Client, ErrorKind};
 use tokio::task::JoinSet;
 
 use super::support::{LONG, hold, name, nothing_left, pause};
-use crate::{Fixture, cut};
+use crate::{Fixture, drop_at_poll};
 
 pub(super) async fn fifty_tasks_in_opposite_orders_never_wait_for_each_other<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
@@ -64,7 +64,7 @@ pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: A
     free().await;
     // Dropped at any point, it leaves nothing either.
     for polls in 1..8 {
-        let dropped = cut::after_polls(all.acquire(), polls);
+        let dropped = drop_at_poll::after_polls(all.acquire(), polls);
         let _ = tokio::time::timeout(Duration::from_millis(30), dropped).await;
         free().await;
     }
@@ -178,7 +178,7 @@ pub(super) async fn a_lock_is_held_at_least_as_long_as_it_was_asked_to_be<F: Fix
         drop(tried);
         let next = other.lock("job").ttl(LONG).acquire().await.expect("it comes free");
         assert!(clock.now().since(begun) >= LEAST, "free after {:?}", clock.now().since(begun));
-        assert!(cut::now(view.lost()).is_none(), "what comes later is none of that guard's");
+        assert!(drop_at_poll::now(view.lost()).is_none(), "what comes later is none of that guard's");
         next.release().await.expect("held");
     }
     // Who closes its client waits for it.

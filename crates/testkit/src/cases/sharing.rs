@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 
 use super::support::{LONG, name, nothing_left, pause, waiters};
 use crate::history::checks::{Expectations, check_all};
-use crate::history::{RecordedClient, Recorder as Historian, Witness};
-use crate::recorder::{Recorder, claims};
-use crate::{Fixture, cut};
+use crate::history::{RecordedClient, Recorder, Witness};
+use crate::recording_engine::{RecordingEngine, claims};
+use crate::{Fixture, drop_at_poll};
 
 /// Longer than any wait in these cases.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -27,7 +27,7 @@ fn writer(client: &Client, lock: &str) -> Lock {
 }
 
 pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(fixture: Arc<F>) {
-    let recorder = Recorder::new(fixture.engine().await);
+    let recorder = RecordingEngine::new(fixture.engine().await);
     let (events, mut tasks) = (recorder.events(), JoinSet::new());
     let client = Client::new(recorder);
     // A machine does not stand still for so long.
@@ -100,7 +100,7 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     {
         let mut task = Box::pin(async move { lock.acquire().await.expect("its turn comes") });
         // The first poll takes its place in the line of its client.
-        assert!(cut::now(&mut task).is_none(), "somebody holds");
+        assert!(drop_at_poll::now(&mut task).is_none(), "somebody holds");
         tasks.push(tokio::spawn(task));
         if !in_one_client {
             waiters(seen_by, "line", number + 1).await;
@@ -161,7 +161,7 @@ pub(super) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in<F: Fixt
 /// Clients take a lock in these modes, two of them in four tasks each and four in one, now and then dropped half-way, and every
 /// promise is checked.
 async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
-    let recorder = Historian::in_memory(fixture.engine().await.clock());
+    let recorder = Recorder::in_memory(fixture.engine().await.clock());
     let witness = Witness::of(name(lock), recorder.clone(), fixture.client().await);
     let (mut tasks, mut number) = (JoinSet::new(), 0);
     for members in [4, 4, 1, 1, 1, 1] {
@@ -284,7 +284,7 @@ pub(super) async fn what_an_engine_cannot_share_is_refused_before_anything_is_se
     fixture: Arc<F>,
 ) {
     let promised = F::guarantees();
-    let recorder = Recorder::new(fixture.engine().await);
+    let recorder = RecordingEngine::new(fixture.engine().await);
     let events = recorder.events();
     let client = Client::new(recorder);
     let both = client.rw_lock("cannot");

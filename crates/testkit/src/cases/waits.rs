@@ -8,7 +8,7 @@ use latchwork::{Client, ErrorKind, Lock, Wait, Waiting};
 
 use super::support::{LONG, hold, nothing_left, pause};
 use crate::Fixture;
-use crate::flaky::{Fault, Flaky};
+use crate::faulty_engine::{ClaimFault, FaultyEngine};
 
 /// The states that a waiter was told, in order.
 #[derive(Clone, Default)]
@@ -93,9 +93,9 @@ pub(super) async fn a_task_behind_another_of_its_client_is_told_so<F: Fixture>(f
 pub(super) async fn a_waiter_is_told_of_an_outage_and_of_its_end<F: Fixture>(fixture: Arc<F>) {
     let rival = fixture.client().await;
     let guard = hold(&rival, "outage").await;
-    let (engine, faults) = Flaky::new(fixture.engine().await);
+    let (engine, faults) = FaultyEngine::new(fixture.engine().await);
     let client = Client::new(engine);
-    faults.claim(Some(Fault::Refused));
+    faults.claim(Some(ClaimFault::Refused));
     let told = Told::default();
     let waiter = waits(client.lock("outage"), &told);
     let out = told.until("that requests fail", |state| state.outage.is_some()).await;

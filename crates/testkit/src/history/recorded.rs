@@ -167,7 +167,7 @@ mod tests {
     use latchwork::{Effect, Loss};
 
     use super::*;
-    use crate::cut;
+    use crate::drop_at_poll;
 
     const TTL: Duration = Duration::from_secs(10);
 
@@ -197,7 +197,7 @@ mod tests {
         let (_, recorder, client) = setting();
         let other = recorder.client(client.client().clone());
         let _guard = client.lock("a").acquire().await.unwrap();
-        assert!(cut::after_polls(other.lock("a").acquire(), 1).await.is_none());
+        assert!(drop_at_poll::after_polls(other.lock("a").acquire(), 1).await.is_none());
         assert_eq!(kinds(&recorder)[2..], ["invoked", "cancelled"]);
         let history = recorder.history();
         assert_eq!((history.attempts().len(), history.holds().len()), (2, 1));

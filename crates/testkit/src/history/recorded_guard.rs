@@ -8,7 +8,7 @@ use latchwork::{Guard, LockName, Loss, Result, Token};
 use super::event::What;
 use super::recorder::Recorder;
 use super::tag::Tag;
-use crate::cut;
+use crate::drop_at_poll;
 
 /// A guard whose end is recorded, however it comes.
 #[must_use = "dropping a guard releases the lock"]
@@ -18,18 +18,18 @@ pub struct RecordedGuard {
     attempt: u64,
     name: LockName,
     guard: Option<Guard>,
-    known: Mutex<Known>,
+    known: Mutex<RecordedLease>,
 }
 
 /// What the record says so far.
-struct Known {
+struct RecordedLease {
     lease_end: Moment,
     lost: bool,
 }
 
 impl RecordedGuard {
     pub(super) fn new(recorder: Recorder, tag: Tag, attempt: u64, guard: Guard, lease_end: Moment) -> Self {
-        let known = Mutex::new(Known { lease_end, lost: false });
+        let known = Mutex::new(RecordedLease { lease_end, lost: false });
         Self { recorder, tag, attempt, name: guard.name().clone(), guard: Some(guard), known }
     }
 
@@ -70,7 +70,7 @@ impl RecordedGuard {
             return self.guard().lost().await;
         }
         self.note(What::Listening);
-        let listener = Listener(Some(self));
+        let listener = LossListener(Some(self));
         let loss = self.guard().lost().await;
         listener.told();
         loss
@@ -103,7 +103,7 @@ impl RecordedGuard {
     fn note_loss(&self, what: impl FnOnce(Loss) -> What) {
         let mut known = self.known.lock().expect("no panic while recording");
         if !known.lost
-            && let Some(loss) = cut::now(self.guard().lost())
+            && let Some(loss) = drop_at_poll::now(self.guard().lost())
         {
             known.lost = true;
             self.note(what(loss));
@@ -131,9 +131,9 @@ impl std::fmt::Debug for RecordedGuard {
 }
 
 /// Somebody waits for the loss. Dropped before it came, nobody does.
-struct Listener<'a>(Option<&'a RecordedGuard>);
+struct LossListener<'a>(Option<&'a RecordedGuard>);
 
-impl Listener<'_> {
+impl LossListener<'_> {
     fn told(mut self) {
         if let Some(guard) = self.0.take() {
             let lease_end = guard.lease_end();
@@ -142,7 +142,7 @@ impl Listener<'_> {
     }
 }
 
-impl Drop for Listener<'_> {
+impl Drop for LossListener<'_> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
             let lease_end = guard.lease_end();

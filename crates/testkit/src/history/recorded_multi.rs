@@ -8,7 +8,7 @@ use latchwork::{MultiGuard, MultiLock, Result};
 
 use super::event::What;
 use super::heading::Heading;
-use crate::cut;
+use crate::drop_at_poll;
 
 /// Several locks that are taken together, recorded as an attempt of each.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl RecordedMultiLock {
                 let known = guard.each().iter().map(|held| held.lease_end()).collect();
                 let attempts = attempts.into_iter().zip(guard.each());
                 let numbers = attempts.map(|(attempt, held)| attempt.holds(held)).collect();
-                let known = Mutex::new(Known { lease_ends: known, is_lost: false });
+                let known = Mutex::new(RecordedLeases { lease_ends: known, is_lost: false });
                 Ok(RecordedMultiGuard { headings: self.headings.clone(), numbers, guard: Some(guard), known })
             }
             Err(error) => {
@@ -59,11 +59,11 @@ pub struct RecordedMultiGuard {
     headings: Vec<Heading>,
     numbers: Vec<u64>,
     guard: Option<MultiGuard>,
-    known: Mutex<Known>,
+    known: Mutex<RecordedLeases>,
 }
 
 /// What the record says so far.
-struct Known {
+struct RecordedLeases {
     lease_ends: Vec<Moment>,
     is_lost: bool,
 }
@@ -83,7 +83,7 @@ impl RecordedMultiGuard {
                 self.note_one(place, What::Extended { lease_end: *lease_end });
             }
             known.lease_ends = lease_ends;
-        } else if let Some((_, loss)) = cut::now(guard.lost())
+        } else if let Some((_, loss)) = drop_at_poll::now(guard.lost())
             && !known.is_lost
         {
             known.is_lost = true;

@@ -11,6 +11,9 @@ use crate::seed::Seed;
 const FIRST: u64 = 10_000;
 const COUNT: u64 = 22_000;
 
+/// A server did not start, because another process listens on its port.
+pub(super) struct PortTaken;
+
 /// A port of 127.0.0.1 that is free now. Another process may take it before it is used.
 pub(crate) fn free_port() -> u16 {
     let mut seed = Seed::new(u64::from_ne_bytes(clock::random_bytes()));

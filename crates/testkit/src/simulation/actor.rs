@@ -7,7 +7,7 @@ use latchwork::{Guard, Result, Wait};
 
 use super::day::{Use, World};
 use super::{LOCKS, OWNED, POOL, SHELF};
-use crate::cut;
+use crate::drop_at_poll;
 use crate::history::{RecordedClient, RecordedGuard, RecordedLock};
 use crate::seed::Seed;
 
@@ -69,7 +69,7 @@ impl Actor {
             8 => tokio::time::timeout(patience / 8, lock.acquire()).await.ok().and_then(Result::ok),
             _ => {
                 let polls = 1 + self.chance.below(5) as u32;
-                cut::after_polls(lock.acquire(), polls).await.and_then(Result::ok)
+                drop_at_poll::after_polls(lock.acquire(), polls).await.and_then(Result::ok)
             }
         }
     }

@@ -15,8 +15,8 @@ use super::nemesis::Nemesis;
 use super::{EVENTS, MORNING, POOL, SHELF, name};
 use crate::history::checks::{Excuses, Expectations, JOIN_FOR, check_all, fifo, writers};
 use crate::history::{Fault, History, Hold, RecordedClient, Recorder, Violation, What};
+use crate::network::simulated::{Network, RemoteEngine};
 use crate::seed::Seed;
-use crate::wire::{Network, Wire};
 
 const CLIENTS: u32 = 3;
 const TASKS_PER_CLIENT: u32 = 3;
@@ -121,8 +121,8 @@ impl World {
     }
 
     fn client(&self, network: &Network) -> RecordedClient {
-        let wire = Wire::new(self.memory.clone(), network).on(self.machine.clock());
-        self.recorder.client(Client::new(wire))
+        let remote = RemoteEngine::new(self.memory.clone(), network).on(self.machine.clock());
+        self.recorder.client(Client::new(remote))
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {

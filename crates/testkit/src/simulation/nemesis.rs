@@ -7,8 +7,8 @@ use latchwork::engine::{Engine, Filter, LockState, Revoke};
 use super::day::World;
 use super::{LOCKS, OWNED, POOL, SHELF, name};
 use crate::history::Fault;
+use crate::network::simulated::{Conditions, Network};
 use crate::seed::Seed;
-use crate::wire::{Network, Weather};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ impl Nemesis {
         Self { world, chance }
     }
 
-    /// Until the day is over; then the weather is fine.
+    /// Until the day is over; then the network is calm again.
     pub(super) async fn rage(mut self) {
         while self.world.is_morning() {
             self.pass(10 * MILLI, 100 * MILLI).await;
@@ -33,10 +33,10 @@ impl Nemesis {
         while !self.world.is_over() {
             self.pass(100 * MILLI, 2 * SECOND).await;
             match self.chance.below(9) {
-                0..=1 => self.bad_weather(Weather::storm()).await,
+                0..=1 => self.bad_weather(Conditions::storm()).await,
                 2 => self.slow_then_cut_off().await,
-                3 => self.bad_weather(Weather { refused: 100, ..Weather::calm() }).await,
-                4 => self.bad_weather(Weather { vanished: 50, silent: 50, ..Weather::calm() }).await,
+                3 => self.bad_weather(Conditions { refused: 100, ..Conditions::calm() }).await,
+                4 => self.bad_weather(Conditions { vanished: 50, silent: 50, ..Conditions::calm() }).await,
                 5 => self.forget().await,
                 6 => self.revoke().await,
                 7 => self.sleep(),
@@ -51,24 +51,24 @@ impl Nemesis {
     }
 
     /// For everybody, or for one client alone.
-    async fn bad_weather(&mut self, weather: Weather) {
+    async fn bad_weather(&mut self, conditions: Conditions) {
         let struck = self.some_networks();
-        self.weather_over(&struck, weather).await;
+        self.weather_over(&struck, conditions).await;
     }
 
-    async fn weather_over(&mut self, struck: &[Network], weather: Weather) {
+    async fn weather_over(&mut self, struck: &[Network], conditions: Conditions) {
         self.world.recorder.fault_began(Fault::Trouble);
-        struck.iter().for_each(|network| network.set(weather.clone()));
+        struck.iter().for_each(|network| network.set(conditions.clone()));
         self.pass(200 * MILLI, 5 * SECOND).await;
-        struck.iter().for_each(|network| network.set(Weather::calm()));
+        struck.iter().for_each(|network| network.set(Conditions::calm()));
         self.world.recorder.fault_ended(Fault::Trouble);
     }
 
     /// Whoever counts a lease from its late answer believes in it for too long, and nothing corrects that.
     async fn slow_then_cut_off(&mut self) {
         let struck = self.some_networks();
-        self.weather_over(&struck, Weather { reply: MILLI..=2 * SECOND, ..Weather::calm() }).await;
-        self.weather_over(&struck, Weather { refused: 100, ..Weather::calm() }).await;
+        self.weather_over(&struck, Conditions { reply: MILLI..=2 * SECOND, ..Conditions::calm() }).await;
+        self.weather_over(&struck, Conditions { refused: 100, ..Conditions::calm() }).await;
     }
 
     fn some_networks(&mut self) -> Vec<Network> {

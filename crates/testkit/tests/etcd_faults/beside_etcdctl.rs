@@ -10,7 +10,7 @@ use testkit::servers::EtcdServer;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::scene::{LOCK, LONG, SOON, Scene, pause, take};
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, pause, take};
 
 /// `etcdctl`, with `lock` or `elect`, which prints its key when it has what it wants, and gives it back when it is interrupted.
 pub(crate) struct Theirs {
@@ -19,12 +19,12 @@ pub(crate) struct Theirs {
 }
 
 impl Theirs {
-    pub(crate) fn start(scene: &Scene<EtcdServer>, name: &str) -> Self {
-        Self::run(scene, &["lock", name])
+    pub(crate) fn start(harness: &EtcdHarness<EtcdServer>, name: &str) -> Self {
+        Self::run(harness, &["lock", name])
     }
 
-    pub(crate) fn run(scene: &Scene<EtcdServer>, words: &[&str]) -> Self {
-        let mut command = Command::from(scene.servers.owner().command(words));
+    pub(crate) fn run(harness: &EtcdHarness<EtcdServer>, words: &[&str]) -> Self {
+        let mut command = Command::from(harness.servers.owner().command(words));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("etcdctl starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -70,29 +70,29 @@ async fn wait_for(client: &RecordedClient) -> tokio::task::JoinHandle<testkit::h
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_waits_for_the_other() {
-    let scene = Scene::one();
-    let client = scene.client().await;
+    let harness = EtcdHarness::one();
+    let client = harness.client().await;
     let guard = take(&client.lock(LOCK)).await;
-    let mut theirs = Theirs::start(&scene, LOCK);
-    let keys = scene.until_keys(2).await;
+    let mut theirs = Theirs::start(&harness, LOCK);
+    let keys = harness.until_keys(2).await;
     assert!(theirs.waits().await, "ours has it");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     guard.release().await.expect("held");
     assert_eq!(theirs.held().await, keys[1]);
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "theirs has it");
     let waiting = wait_for(&client).await;
-    scene.until_keys(2).await;
+    harness.until_keys(2).await;
     pause(100).await;
     assert!(!waiting.is_finished(), "theirs has it");
     theirs.release().await;
     let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }
 
 /// A line in which both kinds stand by turns; as soon as one was served, another of its kind joins at the end.
 async fn are_served_in_the_order_of_arrival(
-    scene: &Scene<EtcdServer>,
+    harness: &EtcdHarness<EtcdServer>,
     client: [RecordedClient; 2],
     name: &str,
     key_prefix: &str,
@@ -102,7 +102,7 @@ async fn are_served_in_the_order_of_arrival(
         Theirs(Box<Theirs>),
     }
     let count = || {
-        let keys = scene.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
+        let keys = harness.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
         keys.lines().filter(|line| !line.is_empty()).count()
     };
     let (mut line, mut last) = (std::collections::VecDeque::new(), 0);
@@ -110,11 +110,11 @@ async fn are_served_in_the_order_of_arrival(
         line.push_back(match turn % 4 {
             // Two different clients of ours: one would pass the lock on to itself.
             0 | 1 => Turn::Ours(wait_for(&client[turn % 2]).await),
-            _ => Turn::Theirs(Box::new(Theirs::start(scene, name))),
+            _ => Turn::Theirs(Box::new(Theirs::start(harness, name))),
         });
-        let end = super::scene::now().after(SOON);
+        let end = super::harness::now().after(SOON);
         while count() < line.len() {
-            assert!(super::scene::now() < end, "it does not join the line");
+            assert!(super::harness::now() < end, "it does not join the line");
         }
         if line.len() < 4 && turn + 1 < turns() {
             continue;
@@ -131,7 +131,7 @@ async fn are_served_in_the_order_of_arrival(
                 }
                 Turn::Theirs(mut theirs) => {
                     let key = theirs.held().await;
-                    let fields = scene.etcdctl(&["get", &key, "--write-out=fields"]);
+                    let fields = harness.etcdctl(&["get", &key, "--write-out=fields"]);
                     let revision = fields.lines().find_map(|line| line.strip_prefix("\"CreateRevision\" : "));
                     let token = revision.expect("it is there").parse().expect("a number");
                     theirs.release().await;
@@ -147,18 +147,18 @@ async fn are_served_in_the_order_of_arrival(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_of_both_kinds_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    let clients = [scene.client().await, scene.client().await];
-    are_served_in_the_order_of_arrival(&scene, clients.clone(), LOCK, LOCK).await;
-    scene.judge(&clients, 10 * SOON).await;
+    let harness = EtcdHarness::one();
+    let clients = [harness.client().await, harness.client().await];
+    are_served_in_the_order_of_arrival(&harness, clients.clone(), LOCK, LOCK).await;
+    harness.judge(&clients, 10 * SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_in_a_namespace_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    let url = format!("{}/?namespace=app/", scene.url());
-    let clients = [scene.connect(&url).await, scene.connect(&url).await];
+    let harness = EtcdHarness::one();
+    let url = format!("{}/?namespace=app/", harness.url());
+    let clients = [harness.connect(&url).await, harness.connect(&url).await];
     let name = format!("app/{LOCK}");
-    are_served_in_the_order_of_arrival(&scene, clients.clone(), &name, &name).await;
-    scene.judge(&clients, 10 * SOON).await;
+    are_served_in_the_order_of_arrival(&harness, clients.clone(), &name, &name).await;
+    harness.judge(&clients, 10 * SOON).await;
 }

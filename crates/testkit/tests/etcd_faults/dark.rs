@@ -1,37 +1,37 @@
 //! Keep-alives stop while the holder works, and nobody tells it.
 
 use latchwork::Loss;
-use testkit::crowd::{MARGIN, UNRENEWED};
 use testkit::history::Fault;
 use testkit::store::Written;
+use testkit::workload::contenders::{MARGIN, UNRENEWED};
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_in_the_dark_is_told_before_its_key_dies_at_the_server() {
-    let scene = Scene::one();
-    let (client, other) = (scene.client().await, scene.direct_client().await);
+    let harness = EtcdHarness::one();
+    let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
-    let (old, mut store) = (guard.token().expect("certain"), scene.store());
+    let (old, mut store) = (guard.token().expect("certain"), harness.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
     renewed(&guard).await;
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy().black_hole(true);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy().black_hole(true);
     assert_eq!(told(&guard).await, Loss::Unreachable);
     let (told, early) = (now(), guard.lease_end().since(now()));
     assert!(!early.is_zero(), "told after its lease had ended");
-    assert_eq!(scene.keys().len(), 1, "the key was dead before its holder was told");
-    scene.until_keys(0).await;
+    assert_eq!(harness.keys().len(), 1, "the key was dead before its holder was told");
+    harness.until_keys(0).await;
     println!("told {early:?} before the lease could end, and {:?} before the key died", now().since(told));
     let next = take(&other.lock(LOCK).ttl(LONG)).await;
     assert_eq!(store.write(next.token().expect("certain"), "after"), Written::Accepted);
     assert!(matches!(store.write(old, "stale"), Written::Refused { .. }));
     drop(guard);
-    scene.proxy().black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy().black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     // Keep-alives and a release that were held back arrive now.
     pause(500).await;
     assert!(next.is_certain(), "what came late took the lock away");
     next.release().await.expect("held");
-    scene.judge(&[client, other], SOON).await;
+    harness.judge(&[client, other], SOON).await;
 }

@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::scene::{SOON, Scene, now, pause, renewed, take};
+use super::harness::{EtcdHarness, SOON, now, pause, renewed, take};
 
 /// The client keeps its lease alive for a lock that it holds all the time.
 const TTL: Duration = Duration::from_secs(2);
@@ -33,16 +33,16 @@ fn name(ask: Ask) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
-    let scene = Scene::one();
-    let (proxy, direct) = (scene.proxy().address(), scene.servers.address());
+    let harness = EtcdHarness::one();
+    let (proxy, direct) = (harness.proxy().address(), harness.servers.address());
     // Claims go through the proxy. Renewals and retries do not.
-    let client = scene.connect(&format!("etcd://{proxy},{direct},{direct}")).await;
-    let other = scene.direct_client().await;
+    let client = harness.connect(&format!("etcd://{proxy},{direct},{direct}")).await;
+    let other = harness.direct_client().await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
     renewed(&kept).await;
-    scene.recorder.fault_began(Fault::Partition);
+    harness.recorder.fault_began(Fault::Partition);
     let arrives = now().after(LATE);
-    scene.proxy().delay(LATE);
+    harness.proxy().delay(LATE);
     let mut asking = JoinSet::new();
     for ask in ALL {
         let (client, name) = (client.clone(), name(ask));
@@ -69,8 +69,8 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     }
     // Each put arrives alone: the request that takes it back was sent three seconds later.
     sleep(arrives.since(now()) + Duration::from_millis(500)).await;
-    scene.proxy().delay(Duration::ZERO);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy().delay(Duration::ZERO);
+    harness.recorder.fault_ended(Fault::Partition);
     let mut stuck = Vec::new();
     for ask in ALL {
         let begun = now();
@@ -82,10 +82,10 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     assert!(stuck.is_empty(), "nobody holds these, and nobody gets them: {stuck:?}");
     assert!(kept.is_certain());
     kept.release().await.expect("held");
-    scene.judge(&[client, other], LATE).await;
-    let (fences, end) = (scene.all_keys(), now().after(TTL + SOON));
+    harness.judge(&[client, other], LATE).await;
+    let (fences, end) = (harness.all_keys(), now().after(TTL + SOON));
     assert_eq!(fences.len(), 1, "one for all: {fences:?}");
-    while !scene.all_keys().is_empty() {
+    while !harness.all_keys().is_empty() {
         assert!(now() < end, "a fence outlives its lease");
         pause(50).await;
     }

@@ -7,6 +7,7 @@
 mod beside_etcdctl;
 mod dark;
 mod elections;
+mod harness;
 mod hung;
 mod late;
 mod majority;
@@ -16,7 +17,6 @@ mod permits;
 mod replies;
 mod restarted;
 mod revoked;
-mod scene;
 mod secrets;
 mod soak;
 mod tls;

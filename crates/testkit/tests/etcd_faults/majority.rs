@@ -1,24 +1,24 @@
 //! Without a majority nothing is granted, and whoever holds is told in time.
 
 use latchwork::{ErrorKind, Loss};
-use testkit::crowd::{MARGIN, TTL, UNRENEWED};
 use testkit::history::Fault;
-use testkit::in_vain::InVain;
 use testkit::servers::EtcdCluster;
+use testkit::unreachable_claims::UnreachableClaims;
+use testkit::workload::contenders::{MARGIN, TTL, UNRENEWED};
 
-use super::scene::{LOCK, LONG, SOON, Scene, Theatre, now, renewed, take, told};
+use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, now, renewed, take, told};
 
 /// One holder, one who waits for it, and others who ask in vain while there is no majority.
-async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
-    let clients = scene.clients(4).await;
+async fn nothing_is_granted(harness: &EtcdHarness<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
+    let clients = harness.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let patient = take(&clients[1].lock("patient").ttl(LONG)).await;
     renewed(&guard).await;
-    let line = scene.line_up(&clients[1..2], LONG).await;
-    scene.recorder.fault_began(Fault::Partition);
+    let line = harness.line_up(&clients[1..2], LONG).await;
+    harness.recorder.fault_began(Fault::Partition);
     strike();
     let [waited, tried] = [2, 3].map(|client| clients[client].lock("free").ttl(TTL));
-    let in_vain = InVain::asked(waited, tried);
+    let in_vain = UnreachableClaims::asked(waited, tried);
     assert_eq!(told(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
@@ -30,51 +30,51 @@ async fn nothing_is_granted(scene: &Scene<EtcdCluster>, strike: impl FnOnce(), h
     assert!(line.stands(), "no false grant");
     assert!(patient.is_certain(), "its lease is long");
     heal();
-    scene.servers.until_healthy();
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.servers.until_healthy();
+    harness.recorder.fault_ended(Fault::Partition);
     drop(guard);
     line.served(patient.token().expect("certain")).await;
     patient.release().await.expect("held throughout");
     // Its connection to a member that still hangs is given up after three seconds.
     let free = clients[2].lock("free").ttl(TTL).wait(LONG).acquire().await;
     free.expect("it comes free").release().await.expect("held");
-    scene.judge(&clients, LONG).await;
+    harness.judge(&clients, LONG).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_three_are_killed() {
-    let scene = Scene::three();
-    let gone = [1, 2].map(|turn| (scene.servers.leader() + turn) % 3);
-    let kill = || gone.iter().for_each(|member| scene.servers.member(*member).kill());
-    let restart = || gone.iter().for_each(|member| scene.servers.member(*member).restart());
-    nothing_is_granted(&scene, kill, restart).await;
+    let harness = EtcdHarness::three();
+    let gone = [1, 2].map(|turn| (harness.servers.leader() + turn) % 3);
+    let kill = || gone.iter().for_each(|member| harness.servers.member(*member).kill());
+    let restart = || gone.iter().for_each(|member| harness.servers.member(*member).restart());
+    nothing_is_granted(&harness, kill, restart).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_cut_off_from_each_other() {
-    let scene = Scene::divisible();
-    let divide = || (0..2).for_each(|member| scene.servers.cut_off(member));
-    let heal = || (0..2).for_each(|member| scene.servers.heal(member));
-    nothing_is_granted(&scene, divide, heal).await;
+    let harness = EtcdHarness::divisible();
+    let divide = || (0..2).for_each(|member| harness.servers.cut_off(member));
+    let heal = || (0..2).for_each(|member| harness.servers.heal(member));
+    nothing_is_granted(&harness, divide, heal).await;
 }
 
 /// The lease begins anew with the new leader, and is kept alive for another lock: the key would never go by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_no_majority_heard_is_made_up_for() {
-    let scene = Scene::three();
-    let clients = scene.clients(2).await;
+    let harness = EtcdHarness::three();
+    let clients = harness.clients(2).await;
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
-    scene.recorder.fault_began(Fault::Failover);
-    scene.servers.members()[1..].iter().for_each(|member| member.kill());
+    harness.recorder.fault_began(Fault::Failover);
+    harness.servers.members()[1..].iter().for_each(|member| member.kill());
     let error = guard.release().await.expect_err("nobody can delete it");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     // Nobody repeats a release for longer than this.
     tokio::time::sleep(TTL).await;
-    scene.servers.members()[1..].iter().for_each(|member| member.restart());
-    scene.servers.until_healthy();
-    scene.recorder.fault_ended(Fault::Failover);
+    harness.servers.members()[1..].iter().for_each(|member| member.restart());
+    harness.servers.until_healthy();
+    harness.recorder.fault_ended(Fault::Failover);
     let kept_for = take(&clients[0].lock("another").ttl(TTL)).await;
     take(&clients[1].lock(LOCK).ttl(TTL)).await.release().await.expect("held");
     kept_for.release().await.expect("held");
-    scene.judge(&clients, SOON).await;
+    harness.judge(&clients, SOON).await;
 }

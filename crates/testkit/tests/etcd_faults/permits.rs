@@ -9,7 +9,7 @@ use testkit::servers::EtcdServer;
 use tokio::task::JoinSet;
 
 use super::beside_etcdctl::Theirs;
-use super::scene::{LOCK, LONG, SOON, Scene, connect, pause, take};
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, connect, pause, take};
 
 const OF: u32 = 2;
 
@@ -19,19 +19,19 @@ async fn permit(client: &RecordedClient) -> RecordedGuard {
 
 /// What the server is asked when a permit comes back and this many wait, by as many clients.
 async fn requests_per_release(waiters: usize) -> u64 {
-    let scene = Scene::one();
-    let calls = || scene.servers.calls(&["Txn", "Range", "Put", "DeleteRange"]);
-    let client = scene.direct_client().await;
+    let harness = EtcdHarness::one();
+    let calls = || harness.servers.calls(&["Txn", "Range", "Put", "DeleteRange"]);
+    let client = harness.direct_client().await;
     let mut held = vec![permit(&client).await, permit(&client).await];
     let mut tasks = JoinSet::new();
     let mut clients = vec![client];
     for number in 0..waiters {
-        let next = scene.direct_client().await;
+        let next = harness.direct_client().await;
         clients.push(next.clone());
         // Its turn comes when all the others stand behind it, however long that takes.
         let permit = next.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
         tasks.spawn(async move { permit.acquire().await.expect("its turn comes") });
-        scene.until_keys(held.len() + number + 1).await;
+        harness.until_keys(held.len() + number + 1).await;
     }
     let settled = async || loop {
         let before = calls();
@@ -54,7 +54,7 @@ async fn requests_per_release(waiters: usize) -> u64 {
     while let Some(next) = tasks.join_next().await {
         next.expect("no panic").release().await.expect("held");
     }
-    scene.judge(&clients, 10 * SOON).await;
+    harness.judge(&clients, 10 * SOON).await;
     most
 }
 
@@ -70,8 +70,8 @@ async fn a_permit_that_comes_back_costs_the_same_however_many_wait() {
 /// Those who name another number come and go all the time, and are refused; nobody is refused because of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_names_another_number_is_in_nobodys_way() {
-    let scene = Scene::one();
-    let keeper = connect(&scene.direct_url()).await;
+    let harness = EtcdHarness::one();
+    let keeper = connect(&harness.direct_url()).await;
     let mut tasks = JoinSet::new();
     let visits = async |lock: Lock, rounds: usize| {
         let mut refused = 0;
@@ -88,21 +88,21 @@ async fn who_names_another_number_is_in_nobodys_way() {
     let held = keeper.semaphore(LOCK, 3).acquire().await.expect("free");
     for client in 0..4 {
         let of = [3, 4][client % 2];
-        let lock = connect(&scene.direct_url()).await.semaphore(LOCK, of).wait(LONG);
+        let lock = connect(&harness.direct_url()).await.semaphore(LOCK, of).wait(LONG);
         tasks.spawn(async move { (of, visits(lock, 50).await) });
     }
     for (of, refused) in tasks.join_all().await {
         assert_eq!(refused, if of == 3 { 0 } else { 50 }, "of {of}");
     }
     held.release().await.expect("held");
-    assert_eq!(scene.keys(), Vec::<String>::new());
+    assert_eq!(harness.keys(), Vec::<String>::new());
 }
 
 /// A lock whose name is like the keys of permits is a lock, and stands in nobody's way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_named_like_a_permit_is_unrelated() {
-    let scene = Scene::one();
-    let client = connect(&scene.direct_url()).await;
+    let harness = EtcdHarness::one();
+    let client = connect(&harness.direct_url()).await;
     let mut held = Vec::new();
     for name in ["0", "00000000003-7f", "0p", "0000000004-7f-x", "1", "f"] {
         let below = client.lock(format!("{LOCK}/{name}")).wait(Duration::ZERO);
@@ -118,11 +118,11 @@ async fn a_lock_that_is_named_like_a_permit_is_unrelated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcdctl_waits_for_every_permit_and_permits_for_etcdctl() {
-    let scene: Scene<EtcdServer> = Scene::one();
-    let client = scene.client().await;
+    let harness: EtcdHarness<EtcdServer> = EtcdHarness::one();
+    let client = harness.client().await;
     let (one, two) = (permit(&client).await, permit(&client).await);
-    let mut theirs = Theirs::start(&scene, LOCK);
-    scene.until_keys(3).await;
+    let mut theirs = Theirs::start(&harness, LOCK);
+    harness.until_keys(3).await;
     one.release().await.expect("held");
     assert!(theirs.waits().await, "a permit is out");
     let behind = client.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
@@ -130,11 +130,11 @@ async fn etcdctl_waits_for_every_permit_and_permits_for_etcdctl() {
     two.release().await.expect("held");
     theirs.held().await;
     let waiting = tokio::spawn(async move { behind.acquire().await.expect("its turn comes") });
-    scene.until_keys(2).await;
+    harness.until_keys(2).await;
     pause(100).await;
     assert!(!waiting.is_finished(), "theirs has it");
     theirs.release().await;
     let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use latchwork::engine::{EngineUrl, Filter, Revoke};
 use latchwork::{Client, ErrorKind, Result};
-use testkit::diary::Diary;
+use testkit::log_capture::LogCapture;
 use testkit::servers::{EtcdOptions, EtcdServer, EtcdTls};
 
-use super::scene::{LOCK, SOON};
+use super::harness::{LOCK, SOON};
 
 const USER: &str = "canary-user";
 const PASSWORD: &str = "canary-password-7f3a";
@@ -94,7 +94,7 @@ fn keeps_the_secret(said: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_no_debug_text_and_no_event_tells_a_password() {
-    let (diary, server) = (Diary::of_this_process(), guarded());
+    let (diary, server) = (LogCapture::of_this_process(), guarded());
     let url = url(&server, PASSWORD);
     let parsed: EngineUrl = url.parse().expect("a good URL");
     keeps_the_secret(&format!("{parsed:?} {parsed}"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use latchwork::{Effect, ErrorKind};
 use testkit::servers::{Certificates, EtcdOptions, EtcdServer, EtcdTls, Identity};
 
-use super::scene::{LOCK, LONG, connect, now};
+use super::harness::{LOCK, LONG, connect, now};
 
 const SECRET: &str = "canary-secret";
 

@@ -4,7 +4,7 @@
 
 mod dropped;
 mod forked;
-mod scene;
+mod harness;
 mod slept;
 mod starved;
 mod stopped;

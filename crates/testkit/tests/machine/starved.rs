@@ -8,15 +8,15 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::{Client, ErrorKind, Held, Loss, blocking};
 use testkit::Fixture;
-use testkit::flaky::Flaky;
+use testkit::faulty_engine::FaultyEngine;
 
-use super::scene::{LOCK, Scene};
+use super::harness::{LOCK, MachineHarness};
 
 const TTL: Duration = Duration::from_secs(2);
 /// For those who must be told before the lease ends: room for a machine that stands still for half a second to run the thread
 /// that is told, and before that to have a renewal fail.
-const ROOMY: Duration = testkit::crowd::UNRENEWED;
-const ROOM: Duration = testkit::crowd::MARGIN;
+const ROOMY: Duration = testkit::workload::contenders::UNRENEWED;
+const ROOM: Duration = testkit::workload::contenders::MARGIN;
 
 /// What a single look says, without waiting.
 fn lost_by_now(held: &Held) -> Option<Loss> {
@@ -32,10 +32,10 @@ fn lease_runs(held: &Held) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_lost_while_every_worker_was_blocked_is_not_believed_in() {
-    let scene = Scene::new().await;
-    let guard = scene.client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
+    let harness = MachineHarness::new().await;
+    let guard = harness.client.lock(LOCK).ttl(TTL).acquire().await.expect("free");
     assert!(guard.is_certain() && lost_by_now(&guard).is_none());
-    scene.fixture.breaks().await;
+    harness.fixture.breaks().await;
     let worker = tokio::spawn(async move {
         // More of these than workers, and this one: nothing else runs in this runtime meanwhile.
         let blockers: Vec<_> =
@@ -53,21 +53,21 @@ async fn a_lock_lost_while_every_worker_was_blocked_is_not_believed_in() {
 
 #[tokio::test]
 async fn a_loss_is_told_before_the_lease_ends_though_the_database_is_stuck() {
-    let scene = Scene::new().await;
-    let guard = scene.client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
-    let halt = scene.halt();
+    let harness = MachineHarness::new().await;
+    let guard = harness.client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
+    let halt = harness.halt();
     let loss = guard.lost().await;
     assert!(lease_runs(&guard), "told in time");
     assert_eq!(loss, Loss::Unreachable);
     drop(halt);
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
-    assert!(!scene.is_held(LOCK).await);
+    assert!(!harness.is_held(LOCK).await);
 }
 
 #[tokio::test]
 async fn a_loss_is_told_before_the_lease_ends_though_the_keepers_thread_is_stuck() {
-    let scene = Scene::new().await;
-    let (stuck, faults) = Flaky::new(scene.fixture.engine().await);
+    let harness = MachineHarness::new().await;
+    let (stuck, faults) = FaultyEngine::new(harness.fixture.engine().await);
     faults.renewal_blocks(ROOMY);
     let client = Client::new(stuck);
     let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().await.expect("free");
@@ -81,9 +81,9 @@ async fn a_loss_is_told_before_the_lease_ends_though_the_keepers_thread_is_stuck
 #[test]
 fn a_loss_is_told_before_the_lease_ends_in_a_runtime_without_timers() {
     let with_timers = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let scene = with_timers.block_on(Scene::new());
-    let engine = with_timers.block_on(scene.fixture.engine());
-    let (stuck, faults) = Flaky::new(engine);
+    let harness = with_timers.block_on(MachineHarness::new());
+    let engine = with_timers.block_on(harness.fixture.engine());
+    let (stuck, faults) = FaultyEngine::new(engine);
     faults.renewal_blocks(ROOMY);
     let client = blocking::Client::new(stuck).expect("a thread is left");
     let guard = client.lock(LOCK).ttl(ROOMY).stop_margin(ROOM).acquire().expect("free");

@@ -1,16 +1,16 @@
 //! A holder that is stopped (`SIGSTOP`, a debugger, a hypervisor) and goes on as if nothing had happened.
 
 use nix::sys::signal::Signal;
+use testkit::scripted_process::{Api, ScriptedProcess};
 use testkit::store::{Store, Written};
-use testkit::subject::{Api, Subject};
 
-use super::scene::{LOCK, Scene, hold, pause};
+use super::harness::{LOCK, MachineHarness, hold, pause};
 
 /// Not over when the holder has written, on a machine that stands still for half a second.
 const TTL: u64 = 1_500;
 
 /// Stops the subject, and has told it what to do first when it goes on.
-async fn stop(subject: &mut Subject, then: &str) {
+async fn stop(subject: &mut ScriptedProcess, then: &str) {
     subject.signal(Signal::SIGSTOP);
     subject.tell(then).await;
 }
@@ -31,8 +31,8 @@ async fn a_holder_stopped_for(millis: u64, api: Api) {
 }
 
 async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
-    let scene = Scene::new().await;
-    let (mut subject, path) = (scene.subject(api), scene.store());
+    let harness = MachineHarness::new().await;
+    let (mut subject, path) = (harness.subject(api), harness.store());
     let (mut store, path) = (Store::open(&path), path.display().to_string());
     hold(&mut subject, LOCK, &TTL.to_string()).await;
     assert_eq!(subject.ask(&format!("write {LOCK} {path}")).await, "Accepted");
@@ -40,9 +40,9 @@ async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
     stop(&mut subject, &format!("certain {LOCK}")).await;
     pause(millis).await;
     if next == Next::ComesLater {
-        scene.take_at_once(LOCK).await.release().await.expect("held");
+        harness.take_at_once(LOCK).await.release().await.expect("held");
     }
-    let next = scene.take_at_once(LOCK).await;
+    let next = harness.take_at_once(LOCK).await;
     let token = next.token().expect("sqlite has tokens");
     assert_eq!(store.write(token, "the test"), Written::Accepted);
     subject.signal(Signal::SIGCONT);
@@ -55,7 +55,7 @@ async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
     assert_eq!(store.read().value, "the test");
     let error = subject.ask(&format!("release {LOCK}")).await;
     assert!(error.starts_with("Lost: "), "{error}");
-    assert_eq!(scene.holders(LOCK).await, [token.engine_token()], "its release was harmless");
+    assert_eq!(harness.holders(LOCK).await, [token.engine_token()], "its release was harmless");
     assert!(next.is_certain());
     assert_eq!(subject.ask(&format!("overwrite {path}")).await, "ok");
     assert_eq!(store.read().value, "the subject", "what the token saved the test from");
@@ -81,8 +81,8 @@ async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_look_and_can_harm_
 #[tokio::test]
 async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
     const TTL: u64 = 4_000;
-    let scene = Scene::new().await;
-    let mut subject = scene.subject(Api::Blocking);
+    let harness = MachineHarness::new().await;
+    let mut subject = harness.subject(Api::Blocking);
     hold(&mut subject, LOCK, &TTL.to_string()).await;
     for _ in 0..2 {
         stop(&mut subject, &format!("certain {LOCK}")).await;
@@ -91,7 +91,7 @@ async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
         assert_eq!(subject.answer().await, "true");
         pause(TTL / 4).await;
     }
-    assert!(scene.is_held(LOCK).await);
+    assert!(harness.is_held(LOCK).await);
     assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
-    assert!(!scene.is_held(LOCK).await);
+    assert!(!harness.is_held(LOCK).await);
 }

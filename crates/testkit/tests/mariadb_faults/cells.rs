@@ -1,25 +1,25 @@
 //! Cells on a server that tells nobody, and that takes no more at once than it is set to.
 
 use latchwork::{Cell, Effect, ErrorKind, Version, Written, connect};
-use testkit::rows::Scene as _;
-use testkit::stage::{LOCK, LONG, now, pause};
+use testkit::harness::{LOCK, LONG, now, pause};
+use testkit::scenarios::sql::SqlHarness as _;
 
-use super::scene::Scene;
+use super::harness::MariadbHarness;
 
 const WATCHERS: usize = 20;
 
 /// A figure of the server's.
-fn figure(scene: &Scene, name: &str) -> u64 {
-    let row = scene.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'"));
+fn figure(harness: &MariadbHarness, name: &str) -> u64 {
+    let row = harness.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'"));
     row.split('\t').nth(1).expect("a figure").parse().expect("a number")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn to_read_and_to_write_a_cell_are_a_statement_each() {
-    let scene = Scene::new();
-    let client = connect(&scene.direct_url()).await.expect("it runs");
+    let harness = MariadbHarness::new();
+    let client = connect(&harness.direct_url()).await.expect("it runs");
     assert!(!client.cell("first").get().await.expect("answers").is_set(), "which makes the table");
-    let before = scene.server.statements();
+    let before = harness.server.statements();
     let cell = client.cell("x");
     let Written::Done(first) = cell.set_if(Version::ABSENT, "one").await.expect("answers") else {
         panic!("it was not set")
@@ -30,18 +30,18 @@ async fn to_read_and_to_write_a_cell_are_a_statement_each() {
     assert_eq!(cell.get().await.expect("answers").version, second);
     cell.delete_if(second).await.expect("answers");
     assert!(matches!(cell.set_if(Version::ABSENT, "anew").await, Ok(Written::Done(third)) if third > second));
-    assert_eq!(scene.server.statements() - before, 7);
+    assert_eq!(harness.server.statements() - before, 7);
 }
 
 /// Its packets end the connection, on which others wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_that_the_server_would_not_take_is_refused_with_the_limit_and_harms_nobody() {
-    let scene = Scene::new();
-    scene.sql("SET GLOBAL max_allowed_packet = 65536");
-    let client = connect(&scene.direct_url()).await.expect("it runs");
+    let harness = MariadbHarness::new();
+    harness.sql("SET GLOBAL max_allowed_packet = 65536");
+    let client = connect(&harness.direct_url()).await.expect("it runs");
     let guard = client.lock(LOCK).ttl(LONG).acquire().await.expect("free");
     let cell = client.cell("x".repeat(512));
-    let connections = scene.server.most_connections();
+    let connections = harness.server.most_connections();
     for (length, seen) in [(65_536 - 1024 + 1, Version::ABSENT), (Cell::MAX_BYTES, Version::new(7))] {
         let error = cell.set_if(seen, vec![b'x'; length]).await.expect_err("too long");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::None), "{error}");
@@ -56,14 +56,14 @@ async fn a_value_that_the_server_would_not_take_is_refused_with_the_limit_and_ha
     assert!(set.1.version > set.0.version);
     assert_eq!(cell.get().await.expect("answers").value, Some(longest));
     guard.release().await.expect("held");
-    assert_eq!(scene.server.most_connections(), connections, "nobody had to connect again");
+    assert_eq!(harness.server.most_connections(), connections, "nobody had to connect again");
 }
 
 /// Right after a change every few milliseconds, and then ever more rarely.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_of_a_quiet_cell_ask_rarely_and_fetch_nothing() {
-    let scene = Scene::new();
-    let client = connect(&scene.direct_url()).await.expect("it runs");
+    let harness = MariadbHarness::new();
+    let client = connect(&harness.direct_url()).await.expect("it runs");
     client.cell("config").update(|_| vec![b'x'; Cell::MAX_BYTES]).await.expect("answers");
     let mut watching = Vec::new();
     for _ in 0..WATCHERS {
@@ -72,11 +72,11 @@ async fn watchers_of_a_quiet_cell_ask_rarely_and_fetch_nothing() {
         watching.push(tokio::spawn(async move { changes.next().await }));
     }
     pause(1_500).await;
-    let (begun, asked, sent) = (now(), scene.server.statements(), figure(&scene, "Bytes_sent"));
+    let (begun, asked, sent) = (now(), harness.server.statements(), figure(&harness, "Bytes_sent"));
     pause(1_500).await;
     let took = now().since(begun).as_secs_f64();
-    let each = (scene.server.statements() - asked) as f64 / took / WATCHERS as f64;
-    let sent = figure(&scene, "Bytes_sent") - sent;
+    let each = (harness.server.statements() - asked) as f64 / took / WATCHERS as f64;
+    let sent = figure(&harness, "Bytes_sent") - sent;
     println!("{each:.1} looks a second each, {sent} bytes in {took:.1} s");
     assert!(each < 5.0, "{each} looks a second");
     assert!(sent < Cell::MAX_BYTES as u64, "{sent} bytes for nothing new");

@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use latchwork::{ErrorKind, Loss};
-use testkit::crowd::{MARGIN, UNRENEWED};
+use testkit::harness::looks_in_vain_and_then_not;
 use testkit::history::Fault;
-use testkit::stage::looks_in_vain_and_then_not;
+use testkit::workload::contenders::{MARGIN, UNRENEWED};
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
+use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, renewed, take, told};
 
 const PATIENCE: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goes_on_after() {
-    let scene = Scene::new();
-    let (client, other) = (scene.client().await, scene.client().await);
+    let harness = MemcachedHarness::new();
+    let (client, other) = (harness.client().await, harness.client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let held = take(&client.lock("held throughout").ttl(LONG)).await;
-    scene.recorder.fault_began(Fault::Trouble);
-    scene.server.pause();
+    harness.recorder.fault_began(Fault::Trouble);
+    harness.server.pause();
     let asked = now();
     let error = other.lock("another").wait(PATIENCE).acquire().await.expect_err("nobody answers");
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");
@@ -26,23 +26,23 @@ async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goe
     assert_eq!(told(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
-    scene.server.resume();
-    scene.recorder.fault_ended(Fault::Trouble);
+    harness.server.resume();
+    harness.recorder.fault_ended(Fault::Trouble);
     drop(guard);
     take(&other.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     assert!(held.is_certain());
     held.release().await.expect("held");
-    scene.judge(&[client, other], LONG).await;
+    harness.judge(&[client, other], LONG).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
-    let scene = Scene::new();
-    let (client, other) = (scene.client().await, scene.direct_client().await);
+    let harness = MemcachedHarness::new();
+    let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.black_hole(true);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.black_hole(true);
     let next = tokio::spawn({
         let lock = other.lock(LOCK).ttl(LONG).wait(LONG);
         async move { lock.acquire().await.expect("it comes free by itself") }
@@ -52,34 +52,34 @@ async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_
     let next = next.await.expect("no panic");
     assert!(!guard.is_certain());
     drop(guard);
-    scene.proxy.black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy.black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     pause(200).await;
     assert!(next.is_certain(), "the late release took nothing");
     next.release().await.expect("held");
-    assert_eq!(scene.judge(&[client, other], LONG).await.exclusive(), 2, "nobody is excused");
+    assert_eq!(harness.judge(&[client, other], LONG).await.exclusive(), 2, "nobody is excused");
 }
 
 /// A connection that the network forgot looks alive: the first request that nobody answers in time ends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_was_cut_off_without_a_word_is_left_when_it_stays_silent() {
-    let scene = Scene::new();
-    let client = scene.client().await;
+    let harness = MemcachedHarness::new();
+    let client = harness.client().await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
-    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
     let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("on a new connection");
     guard.release().await.expect("held");
-    scene.judge(&[client], LONG).await;
+    harness.judge(&[client], LONG).await;
 }
 
 /// Who looks may stop at any time. Who did so after a second, and nobody had answered, is not kept waiting again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_only_looks_leaves_a_connection_that_was_cut_off_without_a_word() {
-    let scene = Scene::new();
-    let client = scene.client().await;
+    let harness = MemcachedHarness::new();
+    let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
     looks_in_vain_and_then_not(client.client()).await;
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

@@ -7,7 +7,7 @@ use latchwork::engine::Engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::scene::{SOON, claim, engine};
+use super::harness::{SOON, claim, engine};
 
 const GREETING: &str = "STAT uptime 99\r\nSTAT version 1.6.18\r\nEND\r\nSTAT cas_enabled yes\r\nEND\r\nNS\r\n\
                         VA 32\r\n000102030405060708090a0b0c0d0e0f\r\n";

@@ -4,6 +4,7 @@
 
 mod dark;
 mod forgotten;
+mod harness;
 mod hostile;
 mod leases;
 mod names;
@@ -11,6 +12,5 @@ mod refused;
 mod replies;
 mod restarted;
 mod revoked;
-mod scene;
 mod several;
 mod tls;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use latchwork::engine::{Filter, LockState, Revoke, Revoked};
 use latchwork::{Client, ErrorKind, LockName, Loss};
-use testkit::stage::connect;
+use testkit::harness::connect;
 
-use super::scene::{LOCK, LONG, SOON, Scene};
+use super::harness::{LOCK, LONG, MemcachedHarness, SOON};
 
 async fn state(client: &Client) -> LockState {
     let filter = Filter::Name(LockName::new(LOCK).expect("a good name"));
@@ -15,19 +15,20 @@ async fn state(client: &Client) -> LockState {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_revoked_twice_is_revoked_once_and_still_ends_with_its_lease() {
-    let scene = Scene::new();
-    let (client, operator) = (connect(&scene.direct_url("")).await, connect(&scene.direct_url("")).await);
+    let harness = MemcachedHarness::new();
+    let (client, operator) = (connect(&harness.direct_url("")).await, connect(&harness.direct_url("")).await);
     let guard = client.lock(LOCK).ttl(Duration::from_secs(3)).acquire().await.expect("free");
     let found = state(&operator).await;
     assert_eq!(operator.revoke(&found, Revoke::AtLeaseEnd).await.expect("an answer"), Revoked::Done);
-    let marked = |scene: &Scene| scene.server.item(LOCK).expect("it stays until its lease ends");
+    let marked =
+        |harness: &MemcachedHarness| harness.server.item(LOCK).expect("it stays until its lease ends");
     // What stands there, and its CAS id; not what is left of its time.
-    let once = marked(&scene).split_whitespace().find(|word| word.starts_with('c')).map(str::to_owned);
+    let once = marked(&harness).split_whitespace().find(|word| word.starts_with('c')).map(str::to_owned);
     assert!(once.is_some());
     for found in [found.clone(), state(&operator).await] {
         assert_eq!(operator.revoke(&found, Revoke::AtLeaseEnd).await.expect("an answer"), Revoked::Done);
     }
-    let twice = marked(&scene).split_whitespace().find(|word| word.starts_with('c')).map(str::to_owned);
+    let twice = marked(&harness).split_whitespace().find(|word| word.starts_with('c')).map(str::to_owned);
     assert_eq!(once, twice, "nothing was written again, so its end has not moved");
     let told = tokio::time::timeout(SOON, guard.lost()).await.expect("at its next renewal");
     assert_eq!(told, Loss::Revoked);
@@ -42,20 +43,20 @@ async fn what_is_revoked_twice_is_revoked_once_and_still_ends_with_its_lease() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_another_kind_cannot_be_told_but_be_taken_from_and_only_what_was_seen() {
-    let scene = Scene::new();
-    let operator = connect(&scene.direct_url("")).await;
-    assert_eq!(scene.server.command(&format!("add {LOCK} 0 30 5\r\nfirst")), "STORED\r\n");
+    let harness = MemcachedHarness::new();
+    let operator = connect(&harness.direct_url("")).await;
+    assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 5\r\nfirst")), "STORED\r\n");
     let first = state(&operator).await;
     let error = operator.revoke(&first, Revoke::AtLeaseEnd).await.expect_err("it cannot be told");
     assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
     assert!(error.to_string().contains("cannot be told"), "{error}");
     assert_eq!(state(&operator).await.holders[0].id, first.holders[0].id, "nothing was done");
-    scene.server.command(&format!("set {LOCK} 0 30 6\r\nsecond"));
+    harness.server.command(&format!("set {LOCK} 0 30 6\r\nsecond"));
     for how in [Revoke::AtLeaseEnd, Revoke::Now, Revoke::NowAlsoForeign] {
         assert_eq!(operator.revoke(&first, how).await.expect("an answer"), Revoked::NotHeld);
     }
     let second = state(&operator).await;
     assert_eq!(operator.revoke(&second, Revoke::NowAlsoForeign).await.expect("an answer"), Revoked::Done);
-    assert_eq!(scene.server.item(LOCK), None);
+    assert_eq!(harness.server.item(LOCK), None);
     assert_eq!(operator.revoke(&second, Revoke::NowAlsoForeign).await.expect("an answer"), Revoked::NotHeld);
 }

@@ -1,11 +1,11 @@
 //! Several servers, each with its part of the locks.
 
 use latchwork::{Client, ErrorKind, Loss, Promise};
-use testkit::crowd::TTL;
+use testkit::harness::connect;
 use testkit::servers::{MemcachedOptions, MemcachedServer};
-use testkit::stage::connect;
+use testkit::workload::contenders::TTL;
 
-use super::scene::{LONG, SOON};
+use super::harness::{LONG, SOON};
 
 fn servers() -> [MemcachedServer; 3] {
     [(); 3].map(|()| MemcachedServer::start(MemcachedOptions::default()))

@@ -2,16 +2,16 @@
 //!
 //! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
 
-mod as_rows;
 mod blocked;
 mod clocks;
 mod contenders;
-mod cut;
 mod forgotten;
+mod harness;
 mod killed;
+mod lost_replies;
 mod names;
 mod pooled;
 mod rights;
-mod scene;
 mod shared;
+mod sql_harness;
 mod tls;

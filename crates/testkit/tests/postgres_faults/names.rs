@@ -1,8 +1,8 @@
 //! Names that try to be more than names.
 
-use testkit::rows::names;
+use testkit::scenarios::sql::names;
 
-use super::scene::Scene;
+use super::harness::PostgresHarness;
 
 /// Frameworks and cloud consoles write the other one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,5 +22,5 @@ async fn postgresql_is_another_spelling_of_postgres() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_names_are_names() {
-    names::hostile_names_are_names(&Scene::new()).await;
+    names::hostile_names_are_names(&PostgresHarness::new()).await;
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use latchwork::{Effect, ErrorKind, connect};
-use testkit::rivals::Rivals;
 use testkit::servers::Pgbouncer;
+use testkit::workload::processes::ContendingProcesses;
 use tokio::task::JoinHandle;
 
-use super::scene::{LOCK, SOON, now};
+use super::harness::{LOCK, SOON, now};
 
-const RIVALS: Rivals = Rivals { processes: 3, clients: 5, turns: 8 };
+const RIVALS: ContendingProcesses = ContendingProcesses { processes: 3, clients: 5, turns: 8 };
 
 /// More clients than it has connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use latchwork::{ErrorKind, connect};
-use testkit::rows::tls::is_refused;
+use testkit::scenarios::sql::tls::is_refused;
 use testkit::servers::{Certificates, Identity, PostgresOptions, PostgresServer};
 
 const PASSWORD: &str = "canary-password-7f3a";

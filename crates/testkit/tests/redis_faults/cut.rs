@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind};
-use testkit::crowd::Crowd;
 use testkit::history::{Fault, RecordedClient};
+use testkit::workload::contenders::Contenders;
 
-use super::scene::{LOCK, LONG, SOON, Scene, connect, now, pause, renewed, take};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, connect, now, pause, renewed, take};
 
 /// Stands in claims and in releases, and in nothing else that goes over the wire.
 const NOTE: &str = "the client under test";
@@ -14,212 +14,213 @@ const NOTE: &str = "the client under test";
 const TTL: Duration = Duration::from_secs(3);
 
 /// The client whose requests are lost. Others go past the proxy.
-async fn victim(scene: &Scene) -> RecordedClient {
-    let client = connect(&scene.url("")).await;
-    scene.recorder.client(client.with_note(NOTE))
+async fn victim(harness: &RedisHarness) -> RecordedClient {
+    let client = connect(&harness.url("")).await;
+    harness.recorder.client(client.with_note(NOTE))
 }
 
 /// Has the next lock with nobody waiting for a lease to end: it waits for a sixth of one.
-async fn is_free_at_once(scene: &Scene, client: &RecordedClient) {
+async fn is_free_at_once(harness: &RedisHarness, client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     println!("free after {:?}", now().since(begun));
-    assert!(scene.free_in() < 0);
+    assert!(harness.free_in() < 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.lose_reply_to(NOTE.as_bytes());
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    scene.until_a_reply_is_lost().await;
+    harness.until_a_reply_is_lost().await;
     // Keeps the repetition away until the first grant was looked at.
-    scene.proxy.refuse(true);
-    let granted = scene.newest_token();
-    assert!(scene.free_in() > 0, "the server acted");
+    harness.proxy.refuse(true);
+    let granted = harness.newest_token();
+    assert!(harness.free_in() > 0, "the server acted");
     pause(100).await;
-    scene.proxy.refuse(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy.refuse(false);
+    harness.recorder.fault_ended(Fault::Partition);
     let guard = claiming.await.expect("no panic").expect("it is its own");
     assert_eq!(guard.token().unwrap().engine_token(), granted);
     assert!(guard.is_certain());
     guard.release().await.expect("held");
-    is_free_at_once(&scene, &other).await;
-    assert_eq!(scene.judge(&[client, other], SOON).await.exclusive(), 2);
+    is_free_at_once(&harness, &other).await;
+    assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_never_arrived_is_sent_again() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
     // Once before, so that the next request is the claim and not the beginning of a conversation.
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    scene.strike(Fault::Partition, || scene.proxy.cut_before_next_request());
+    harness.strike(Fault::Partition, || harness.proxy.cut_before_next_request());
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    is_free_at_once(&scene, &other).await;
-    assert_eq!(scene.judge(&[client, other], SOON).await.exclusive(), 3);
+    is_free_at_once(&harness, &other).await;
+    assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 3);
 }
 
 /// A try is answered, and not by an error: the second of the same id finds what became of the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_whose_reply_is_lost_finds_out_what_became_of_it() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
     let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").expect("its own");
-    assert_eq!(scene.proxy.lost_replies(), 1);
+    assert_eq!(harness.proxy.lost_replies(), 1);
     guard.release().await.expect("held");
     let held = take(&other.lock(LOCK)).await;
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
+    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "another has it");
-    assert_eq!(scene.proxy.lost_replies(), 2);
+    assert_eq!(harness.proxy.lost_replies(), 2);
     held.release().await.expect("held");
-    is_free_at_once(&scene, &other).await;
-    scene.judge(&[client, other], SOON).await;
+    is_free_at_once(&harness, &other).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.lose_reply_to(NOTE.as_bytes());
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    scene.until_a_reply_is_lost().await;
-    scene.proxy.refuse(true);
+    harness.until_a_reply_is_lost().await;
+    harness.proxy.refuse(true);
     claiming.abort();
-    assert!(scene.free_in() > 0, "the server acted");
+    assert!(harness.free_in() > 0, "the server acted");
     pause(200).await;
-    scene.proxy.refuse(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy.refuse(false);
+    harness.recorder.fault_ended(Fault::Partition);
     let begun = now();
     take(&other.lock(LOCK)).await.release().await.expect("held");
     let waited = now().since(begun);
     println!("free {waited:?} after the network healed");
     assert!(claiming.await.is_err_and(|error| error.is_cancelled()));
-    scene.judge(&[client, other], SOON).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_reply_is_lost_says_so_and_the_lock_is_free() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
+    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
     let error = guard.release().await.expect_err("nobody said it was released");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
-    assert_eq!(scene.proxy.lost_replies(), 1);
-    is_free_at_once(&scene, &other).await;
-    scene.judge(&[client, other], SOON).await;
+    assert_eq!(harness.proxy.lost_replies(), 1);
+    is_free_at_once(&harness, &other).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_never_arrived_is_sent_again_and_the_lock_is_free_long_before_its_ttl() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    scene.strike(Fault::Partition, || scene.proxy.cut_before_next_request());
+    harness.strike(Fault::Partition, || harness.proxy.cut_before_next_request());
     let error = guard.release().await.expect_err("nobody said it was released");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
-    is_free_at_once(&scene, &other).await;
-    scene.judge(&[client, other], SOON).await;
+    is_free_at_once(&harness, &other).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 /// The release of one is the turn of the next: nobody but the server knows whose turn it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_release_still_gives_the_next_its_turn_and_harms_nobody_when_it_is_repeated() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     let lock = other.lock(LOCK).ttl(TTL);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    scene.until_waiting(&other, 1).await;
-    scene.strike(Fault::Partition, || scene.proxy.lose_reply_to(NOTE.as_bytes()));
+    harness.until_waiting(&other, 1).await;
+    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
     guard.release().await.expect_err("nobody said it was released");
     let next = waiting.await.expect("no panic");
     client.client().close().await.expect("the release was repeated");
     pause(300).await;
     assert!(next.is_certain(), "the repeated release took the lock from the next");
     next.release().await.expect("held");
-    scene.judge(&[client, other], SOON).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 /// The message that hands the lock over is all that the server sends: who misses it has the lock and does not know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_missed_the_message_finds_that_the_lock_is_its_own() {
-    let scene = Scene::new();
-    let (client, other) = (victim(&scene).await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&other.lock(LOCK).ttl(LONG)).await;
     let lock = client.lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    scene.until_waiting(&other, 1).await;
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.lose_next_reply();
+    harness.until_waiting(&other, 1).await;
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.lose_next_reply();
     guard.release().await.expect("held");
-    scene.until_a_reply_is_lost().await;
-    let (lost, handed_over) = (now(), scene.newest_token());
+    harness.until_a_reply_is_lost().await;
+    let (lost, handed_over) = (now(), harness.newest_token());
     let guard = waiting.await.expect("no panic");
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.recorder.fault_ended(Fault::Partition);
     println!("found out after {:?}", now().since(lost));
     // Had it not found out, it would have got the lock after the lease of that grant, with a greater token.
     assert_eq!(guard.token().unwrap().engine_token(), handed_over);
     guard.release().await.expect("held");
-    is_free_at_once(&scene, &other).await;
-    scene.judge(&[client, other], SOON).await;
+    is_free_at_once(&harness, &other).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
-    let scene = Scene::new();
-    let client = victim(&scene).await;
+    let harness = RedisHarness::new();
+    let client = victim(&harness).await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
     // The first renewal opens a connection of its own; from then on every request is a renewal.
     renewed(&guard).await;
-    for strike in
-        [|scene: &Scene| scene.proxy.cut_before_next_request(), |scene: &Scene| scene.proxy.lose_next_reply()]
-    {
-        let requests = scene.proxy.requests();
-        scene.strike(Fault::Partition, || strike(&scene));
+    for strike in [
+        |harness: &RedisHarness| harness.proxy.cut_before_next_request(),
+        |harness: &RedisHarness| harness.proxy.lose_next_reply(),
+    ] {
+        let requests = harness.proxy.requests();
+        harness.strike(Fault::Partition, || strike(&harness));
         renewed(&guard).await;
-        assert!(scene.proxy.requests() >= requests + 3, "one was lost, and a new connection greeted");
+        assert!(harness.proxy.requests() >= requests + 3, "one was lost, and a new connection greeted");
         assert!(guard.is_certain());
     }
-    assert_eq!(scene.proxy.lost_replies(), 1);
+    assert_eq!(harness.proxy.lost_replies(), 1);
     guard.release().await.expect("held");
-    assert_eq!(scene.judge(&[client], SOON).await.exclusive(), 1);
+    assert_eq!(harness.judge(&[client], SOON).await.exclusive(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn busy_clients_whose_connections_are_cut_and_whose_replies_are_lost_again_and_again_lose_no_lock() {
-    let scene = Scene::new();
-    let clients = scene.clients(6).await;
-    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(2));
-    cut_again_and_again(&scene, &clients, crowd, 12, 15).await;
+    let harness = RedisHarness::new();
+    let clients = harness.clients(6).await;
+    let contenders = Contenders::start(&harness, &clients, Duration::from_millis(2));
+    cut_again_and_again(&harness, &clients, contenders, 12, 15).await;
 }
 
 /// Connections are cut and replies lost, so many times, and so many turns are taken in between: nobody loses a lock by it.
 pub(super) async fn cut_again_and_again(
-    scene: &Scene,
+    harness: &RedisHarness,
     clients: &[RecordedClient],
-    crowd: Crowd,
+    contenders: Contenders,
     times: usize,
     turns: usize,
 ) {
     for round in 0..times {
-        crowd.works(turns).await;
-        scene.strike(Fault::Partition, || match round % 3 {
-            0 => scene.proxy.cut(),
-            1 => scene.proxy.lose_replies(3),
-            _ => scene.proxy.cut_before_next_request(),
+        contenders.wait_for_holds(turns).await;
+        harness.strike(Fault::Partition, || match round % 3 {
+            0 => harness.proxy.cut(),
+            1 => harness.proxy.lose_replies(3),
+            _ => harness.proxy.cut_before_next_request(),
         });
     }
-    crowd.works(turns).await;
-    let tally = crowd.home().await;
+    contenders.wait_for_holds(turns).await;
+    let tally = contenders.stop().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
-    let judged = scene.judge(clients, SOON).await;
+    let judged = harness.judge(clients, SOON).await;
     assert!(judged.exclusive() >= (times + 1) * turns && judged.excused() == 0, "nobody is excused");
 }

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind, Loss};
-use testkit::crowd::{Crowd, MARGIN, TTL, UNRENEWED};
+use testkit::harness::looks_in_vain_and_then_not;
 use testkit::history::Fault;
-use testkit::stage::looks_in_vain_and_then_not;
 use testkit::store::Written;
+use testkit::workload::contenders::{Contenders, MARGIN, TTL, UNRENEWED};
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, renewed, take, told};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
-    let scene = Scene::new();
-    let (client, other) = (scene.client().await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (harness.client().await, harness.direct_client().await);
     let lock = client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN));
     let guard = take(&lock).await;
-    let mut store = scene.store();
+    let mut store = harness.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     renewed(&guard).await;
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.black_hole(true);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.black_hole(true);
     let rival = other.lock(LOCK).ttl(LONG).wait(LONG);
     let rival = tokio::spawn(async move { rival.acquire().await });
     assert_eq!(told(&guard).await, Loss::Unreachable);
@@ -33,86 +33,86 @@ async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
     drop(guard);
-    scene.proxy.black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy.black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     // Renewals and a release that were held back arrive now.
     pause(500).await;
     assert!(next.is_certain(), "what came late took the lock away");
     next.release().await.expect("held");
-    assert_eq!(scene.judge(&[client, other], SOON).await.exclusive(), 2);
+    assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_go_on_when_it_heals() {
-    let scene = Scene::new();
-    let mut clients = scene.clients(3).await;
+    let harness = RedisHarness::new();
+    let mut clients = harness.clients(3).await;
     for _ in 0..3 {
-        clients.push(scene.direct_client().await);
+        clients.push(harness.direct_client().await);
     }
-    let crowd = Crowd::gather(&scene, &clients, Duration::from_millis(5));
+    let contenders = Contenders::start(&harness, &clients, Duration::from_millis(5));
     for _ in 0..2 {
-        crowd.works(20).await;
-        scene.recorder.fault_began(Fault::Partition);
-        scene.proxy.black_hole(true);
+        contenders.wait_for_holds(20).await;
+        harness.recorder.fault_began(Fault::Partition);
+        harness.proxy.black_hole(true);
         pause(2_500).await;
-        scene.proxy.black_hole(false);
-        scene.recorder.fault_ended(Fault::Partition);
+        harness.proxy.black_hole(false);
+        harness.recorder.fault_ended(Fault::Partition);
     }
-    crowd.works(60).await;
-    let tally = crowd.home().await;
+    contenders.wait_for_holds(60).await;
+    let tally = contenders.stop().await;
     assert_eq!(tally.refused, 0, "a certain holder was refused: {tally:?}");
-    let judged = scene.judge(&clients, SOON + SOON).await;
+    let judged = harness.judge(&clients, SOON + SOON).await;
     assert!(judged.exclusive() >= 100 && judged.excused() == 0, "nobody is excused");
 }
 
 /// The claim is on its way when its caller gives up, and the server grants it when nobody wants it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
-    let scene = Scene::new();
-    let (client, other) = (scene.client().await, scene.direct_client().await);
+    let harness = RedisHarness::new();
+    let (client, other) = (harness.client().await, harness.direct_client().await);
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    scene.recorder.fault_began(Fault::Partition);
-    scene.proxy.black_hole(true);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.proxy.black_hole(true);
     let lock = client.lock(LOCK).ttl(LONG).wait(Duration::from_millis(300));
     let error = lock.acquire().await.expect_err("nobody answers");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
     assert!(error.may_be_held_until().is_some(), "{error}");
-    scene.proxy.black_hole(false);
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.proxy.black_hole(false);
+    harness.recorder.fault_ended(Fault::Partition);
     client.client().close().await.expect("it was undone");
     // It waits for a sixth of a lease.
     take(&other.lock(LOCK)).await.release().await.expect("held");
-    scene.judge(&[client, other], SOON).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 /// A renewal without an answer is repeated on another connection, with time to spare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_connections_went_dead_without_a_word_keeps_its_lock() {
-    let scene = Scene::new();
-    let client = scene.client().await;
+    let harness = RedisHarness::new();
+    let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
     renewed(&guard).await;
     let lease_end = guard.lease_end();
-    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
     renewed(&guard).await;
     println!("renewed {:?} before its lease ended", lease_end.since(now()));
     renewed(&guard).await;
     assert!(guard.is_certain());
     // The release goes by another connection, which is as dead: until that is noticed would take this test too long.
-    scene.proxy.cut();
+    harness.proxy.cut();
     pause(50).await;
     guard.release().await.expect("held");
-    assert_eq!(scene.judge(&[client], SOON).await.exclusive(), 1);
+    assert_eq!(harness.judge(&[client], SOON).await.exclusive(), 1);
 }
 
 /// Who looks may stop at any time. Who did so after a second, and nobody had answered, is not kept waiting again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_only_looks_leaves_a_connection_that_was_cut_off_without_a_word() {
-    let scene = Scene::new();
-    let client = scene.client().await;
+    let harness = RedisHarness::new();
+    let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    scene.strike(Fault::Partition, || scene.proxy.forget_connections());
+    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
     looks_in_vain_and_then_not(client.client()).await;
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use testkit::worker::Worker;
+use testkit::worker_process::WorkerProcess;
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, take};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, now, take};
 
 /// What a killed holder blocks others for. On a machine that stands still for half a second it is not lost before.
 const TTL: Duration = Duration::from_secs(2);
 
 /// A process that holds the lock, and others that wait for it in this order, whose places outlive its lease.
-async fn processes(scene: &Scene, waiters: usize) -> Vec<Worker> {
-    let (url, witness) = (scene.direct_url(""), scene.client().await);
+async fn processes(harness: &RedisHarness, waiters: usize) -> Vec<WorkerProcess> {
+    let (url, witness) = (harness.direct_url(""), harness.client().await);
     let [short, long] = [TTL, LONG].map(|ttl| ttl.as_millis().to_string());
     let mut workers = Vec::new();
     for number in 0..=waiters {
-        workers.push(Worker::start(&["hold", &url, LOCK, if number == 0 { &short } else { &long }]));
+        workers.push(WorkerProcess::start(&["hold", &url, LOCK, if number == 0 { &short } else { &long }]));
         assert_eq!(workers[number].line().await, "started");
         match number {
             0 => assert!(workers[0].line().await.starts_with("held ")),
-            _ => scene.until_waiting(&witness, number).await,
+            _ => harness.until_waiting(&witness, number).await,
         }
     }
     workers
@@ -27,12 +27,12 @@ async fn processes(scene: &Scene, waiters: usize) -> Vec<Worker> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_is_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_gives_it_back_whole() {
-    let scene = Scene::new();
-    let (client, other) = (scene.client().await, scene.client().await);
-    let mut workers = processes(&scene, 2).await;
+    let harness = RedisHarness::new();
+    let (client, other) = (harness.client().await, harness.client().await);
+    let mut workers = processes(&harness, 2).await;
     let lock = client.lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    scene.until_waiting(&other, 3).await;
+    harness.until_waiting(&other, 3).await;
     for worker in &mut workers {
         worker.kill().await;
     }
@@ -44,14 +44,14 @@ async fn whoever_is_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_
     guard.release().await.expect("held");
     let next = other.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer");
     next.expect("it was released and nobody waits").release().await.expect("held");
-    scene.judge(&[client, other], SOON).await;
+    harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newcomer_that_only_tries_is_not_kept_out_by_the_dead() {
-    let scene = Scene::new();
-    let client = scene.client().await;
-    let mut workers = processes(&scene, 2).await;
+    let harness = RedisHarness::new();
+    let client = harness.client().await;
+    let mut workers = processes(&harness, 2).await;
     for worker in &mut workers {
         worker.kill().await;
     }
@@ -67,5 +67,5 @@ async fn a_newcomer_that_only_tries_is_not_kept_out_by_the_dead() {
     println!("had it {waited:?} after holder and waiters were killed");
     assert!(waited < TTL + Duration::from_secs(2), "the dead kept it for {waited:?}");
     guard.release().await.expect("held");
-    scene.judge(&[client], SOON).await;
+    harness.judge(&[client], SOON).await;
 }

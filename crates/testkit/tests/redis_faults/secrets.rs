@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use latchwork::engine::{EngineUrl, Filter, Revoke};
 use latchwork::{Client, ErrorKind, Result};
-use testkit::diary::Diary;
+use testkit::log_capture::LogCapture;
 use testkit::servers::{Certificates, RedisOptions, RedisServer, RedisTls};
 
-use super::scene::{ANSWERED, LOCK, SOON, pause};
+use super::harness::{ANSWERED, LOCK, SOON, pause};
 
 const USER: &str = "canary-user";
 const PASSWORD: &str = "canary-password-7f3a";
@@ -95,7 +95,7 @@ fn keeps_the_secret(said: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_no_debug_text_and_no_event_tells_a_password() {
-    let (diary, server) = (Diary::of_this_process(), guarded(PASSWORD));
+    let (diary, server) = (LogCapture::of_this_process(), guarded(PASSWORD));
     let url = url(&server);
     let parsed: EngineUrl = url.parse().expect("a good URL");
     keeps_the_secret(&format!("{parsed:?} {parsed}"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use latchwork::{Effect, ErrorKind};
 use testkit::servers::{Certificates, Identity, RedisOptions, RedisServer, RedisTls};
 
-use super::scene::{LOCK, LONG, connect, now};
+use super::harness::{LOCK, LONG, connect, now};
 
 const SECRET: &str = "canary-secret";
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::LockName;
 use latchwork::engine::{Busy, Claim, Engine, Grant, Renewal, Verdict};
 
-use super::scene::{LOCK, until_some};
+use super::harness::{LOCK, until_some};
 
 /// A claim that only tries.
 pub(crate) fn trying(ttl: Duration) -> Claim {

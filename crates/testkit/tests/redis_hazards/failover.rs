@@ -7,13 +7,13 @@ use std::time::Duration;
 use latchwork::clock::Clock;
 use latchwork::engine::Engine;
 use latchwork::{Client, LockName, Loss, Promise};
-use testkit::proxy::Proxy;
+use testkit::network::proxy::Proxy;
 use testkit::servers::{RedisOptions, RedisServer};
 use testkit::store::{Store, Written};
 
 use super::claims::granted;
+use super::harness::{LOCK, LONG, engine, take, until, url, with_both};
 use super::naive::Naive;
-use super::scene::{LOCK, LONG, engine, take, until, url, with_both};
 
 /// A master, its replica, and the network between the two.
 struct Pair {
@@ -133,7 +133,7 @@ async fn naive_a_replica_sees_locks_without_an_end() {
     for number in 0..20 {
         let key = format!("lock-{number}");
         assert!(holder.setnx(&key, "holder"));
-        super::scene::pause(5).await; // It is slow, but that is no reason to hold a lock for ever.
+        super::harness::pause(5).await; // It is slow, but that is no reason to hold a lock for ever.
         assert_eq!(holder.ask(&["EXPIRE", &key, "30"]).integer(), 1);
     }
     stop.store(true, Ordering::Relaxed);

@@ -6,17 +6,17 @@ use latchwork::clock::Clock;
 use latchwork::engine::{Engine, Released, Wake};
 
 use super::claims::{busy, granted, granted_soon, trying, waiting};
-use super::scene::{LOCK, LONG, SOON, Scene};
+use super::harness::{HazardHarness, LOCK, LONG, SOON};
 
 /// Long enough to be told from no gap at all.
 const GAP: Duration = Duration::from_millis(400);
 
 #[tokio::test]
 async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
-    let scene = Scene::new();
+    let harness = HazardHarness::new();
     let options = format!("handover=wake&gap={}ms", GAP.as_millis());
     let [holder, waiter, late] =
-        [scene.engine(&options).await, scene.engine(&options).await, scene.engine(&options).await];
+        [harness.engine(&options).await, harness.engine(&options).await, harness.engine(&options).await];
     let (claim, first) = (trying(LONG), waiting(LONG));
     granted(&holder, &claim).await;
     let state = busy(&waiter, &first).await;
@@ -27,7 +27,7 @@ async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
     let again_in = busy(&waiter, &first).await.again_in;
     assert!(again_in <= GAP + Duration::from_millis(1), "it comes back when the gap is over: {again_in:?}");
     busy(&late, &trying(LONG)).await;
-    assert_eq!(scene.value(LOCK), None, "free, for others");
+    assert_eq!(harness.value(LOCK), None, "free, for others");
     granted_soon(&waiter, &first).await;
     assert!(Clock::boottime().now().since(released) >= GAP - Duration::from_millis(1), "not before");
 }
@@ -35,10 +35,10 @@ async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
 /// They have had it: to leave it for them any longer would be to leave it to them for good.
 #[tokio::test]
 async fn the_gap_is_over_when_another_client_has_had_its_turn() {
-    let scene = Scene::new();
+    let harness = HazardHarness::new();
     let [holder, waiter] =
-        [scene.engine("handover=wake&gap=1h").await, scene.engine("handover=wake&gap=1h").await];
-    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), scene.naive());
+        [harness.engine("handover=wake&gap=1h").await, harness.engine("handover=wake&gap=1h").await];
+    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), harness.naive());
     granted(&holder, &claim).await;
     busy(&waiter, &first).await;
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
@@ -52,10 +52,10 @@ async fn the_gap_is_over_when_another_client_has_had_its_turn() {
 /// In the middle of a gap, and behind a holder that tells nobody: the server tells of both changes.
 #[tokio::test]
 async fn the_first_waiter_is_told_what_other_clients_do() {
-    let scene = Scene::new();
+    let harness = HazardHarness::new();
     let [holder, waiter] =
-        [scene.engine("handover=wake&gap=1h").await, scene.engine("handover=wake&gap=1h").await];
-    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), scene.naive());
+        [harness.engine("handover=wake&gap=1h").await, harness.engine("handover=wake&gap=1h").await];
+    let (claim, first, mut foreign) = (trying(LONG), waiting(LONG), harness.naive());
     granted(&holder, &claim).await;
     busy(&waiter, &first).await;
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);

@@ -3,45 +3,45 @@
 use std::time::Duration;
 
 use latchwork::engine::Engine;
+use testkit::harness::clock;
+use testkit::scripted_process::ScriptedProcess;
 use testkit::shim::Clocks;
-use testkit::stage::clock;
-use testkit::subject::Subject;
 
 use super::claims::{busy, granted, trying, waiting};
 use super::getset_scheme::getset;
+use super::harness::{HazardHarness, LOCK, LONG, pause, take, with_both};
 use super::recipe::Recipe;
-use super::scene::{LOCK, LONG, Scene, pause, take, with_both};
 
 const HOUR: i64 = 3_600_000;
 const SHORT: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn naive_a_loser_of_the_race_moves_the_winners_expiry() {
-    let scene = Scene::new();
-    let [mut dead, mut winner, mut loser] = [0, 0, 0].map(|ahead| Recipe::new(&scene, ahead));
+    let harness = HazardHarness::new();
+    let [mut dead, mut winner, mut loser] = [0, 0, 0].map(|ahead| Recipe::new(&harness, ahead));
     assert!(dead.take(SHORT));
     pause(2 * SHORT.as_millis() as u64).await;
     assert!(winner.finds_it_over() && loser.finds_it_over());
     assert!(winner.overwrite(LONG) && !loser.overwrite(2 * LONG));
-    assert_eq!(scene.value(LOCK), Some(loser.value.to_string()), "the winner's time is another");
+    assert_eq!(harness.value(LOCK), Some(loser.value.to_string()), "the winner's time is another");
     assert!(!winner.release(), "and it cannot tell its own lock any more");
-    assert!(scene.value(LOCK).is_some());
+    assert!(harness.value(LOCK).is_some());
 }
 
 #[tokio::test]
 async fn a_loser_moves_nothing() {
     with_both(async |options| {
-        let scene = Scene::new();
-        let [winner, loser] = [scene.engine(options).await, scene.engine(options).await];
+        let harness = HazardHarness::new();
+        let [winner, loser] = [harness.engine(options).await, harness.engine(options).await];
         let claim = trying(LONG);
         granted(&winner, &claim).await;
-        let mut left = scene.pttl(LOCK);
+        let mut left = harness.pttl(LOCK);
         for losing in [trying(2 * LONG), waiting(2 * LONG), trying(SHORT)] {
             pause(2).await;
             busy(&loser, &losing).await;
             loser.release(&losing).await.expect("it answers");
-            assert_eq!(scene.value(LOCK), Some(claim.id.to_string()));
-            let now = scene.pttl(LOCK);
+            assert_eq!(harness.value(LOCK), Some(claim.id.to_string()));
+            let now = harness.pttl(LOCK);
             assert!(now < left, "its time goes on as it did");
             left = now;
         }
@@ -51,33 +51,33 @@ async fn a_loser_moves_nothing() {
 
 #[tokio::test]
 async fn a_loser_moves_nothing_with_our_getset_either() {
-    let scene = Scene::new();
-    let [winner, loser] = [getset(&scene).await, getset(&scene).await];
-    let mut dead = Recipe::new(&scene, 0);
+    let harness = HazardHarness::new();
+    let [winner, loser] = [getset(&harness).await, getset(&harness).await];
+    let mut dead = Recipe::new(&harness, 0);
     assert!(dead.take(SHORT));
     pause(2 * SHORT.as_millis() as u64).await;
     let claim = trying(LONG);
     granted(&winner, &claim).await;
-    let value = scene.value(LOCK);
+    let value = harness.value(LOCK);
     for losing in [trying(2 * LONG), waiting(2 * LONG)] {
         busy(&loser, &losing).await;
         loser.release(&losing).await.expect("it answers");
-        assert_eq!(scene.value(LOCK), value);
+        assert_eq!(harness.value(LOCK), value);
     }
 }
 
 #[test]
 fn naive_a_client_whose_clock_is_ahead_steals_the_lock() {
-    let scene = Scene::new();
-    let [mut holder, mut ahead] = [0, HOUR].map(|ahead| Recipe::new(&scene, ahead));
+    let harness = HazardHarness::new();
+    let [mut holder, mut ahead] = [0, HOUR].map(|ahead| Recipe::new(&harness, ahead));
     assert!(holder.take(LONG));
     assert!(ahead.take(LONG), "beside the holder, whose lease has half a minute left");
 }
 
 #[tokio::test]
 async fn naive_a_client_whose_clock_is_ahead_keeps_others_out_for_an_hour() {
-    let scene = Scene::new();
-    let [mut ahead, mut rival] = [HOUR, 0].map(|ahead| Recipe::new(&scene, ahead));
+    let harness = HazardHarness::new();
+    let [mut ahead, mut rival] = [HOUR, 0].map(|ahead| Recipe::new(&harness, ahead));
     assert!(ahead.take(SHORT)); // And dies.
     pause(2 * SHORT.as_millis() as u64).await;
     assert!(!rival.take(SHORT));
@@ -88,10 +88,10 @@ async fn naive_a_client_whose_clock_is_ahead_keeps_others_out_for_an_hour() {
 async fn a_wall_clock_off_by(millis: i64) {
     // A machine that stands still for half a second costs nobody this lease.
     const TTL: u64 = 2_000;
-    let (scene, clocks) = (Scene::new(), Clocks::new());
-    let client = scene.client("").await;
+    let (harness, clocks) = (HazardHarness::new(), Clocks::new());
+    let client = harness.client("").await;
     clocks.move_wall(millis);
-    let mut subject = Subject::with_clocks(&scene.url(""), &clocks);
+    let mut subject = ScriptedProcess::with_clocks(&harness.url(""), &clocks);
     let times = subject.ask("clocks").await;
     let wall: i64 = times.rsplit(' ').next().and_then(|wall| wall.parse().ok()).expect("milliseconds");
     assert!((wall - super::recipe::wall_millis() - millis).abs() < HOUR / 60, "the shim moved the clock");
@@ -112,7 +112,7 @@ async fn a_wall_clock_off_by(millis: i64) {
         pause(TTL / 2).await;
     }
     assert_eq!(subject.ask(&format!("certain {LOCK}")).await, "true", "it was renewed all along");
-    let left = scene.pttl(LOCK);
+    let left = harness.pttl(LOCK);
     assert!((1..=TTL as i64).contains(&left), "its lease is as long as any: {left}");
     assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
     let next = take(&client, LONG).await;
@@ -134,8 +134,8 @@ async fn a_client_whose_clock_is_an_hour_behind_excludes_and_is_excluded() {
 async fn naive_under_contention_all_overwrite_and_nobody_wins() {
     // Nobody who stands still for half a second asks too late.
     const LEASE: Duration = Duration::from_millis(1_500);
-    let scene = Scene::new();
-    let mut clients: Vec<_> = (0..4).map(|_| Recipe::new(&scene, 0)).collect();
+    let harness = HazardHarness::new();
+    let mut clients: Vec<_> = (0..4).map(|_| Recipe::new(&harness, 0)).collect();
     assert!(clients[0].take(LEASE)); // And dies.
     let mut won = false;
     let end = clock().now().after(2 * LEASE);
@@ -150,13 +150,13 @@ async fn naive_under_contention_all_overwrite_and_nobody_wins() {
 #[tokio::test]
 async fn under_contention_one_wins_soon_after_a_holder_died() {
     for options in ["scheme=set", "scheme=setnx", "scheme=getset"] {
-        let scene = Scene::new();
-        let mut dead = Recipe::new(&scene, 0);
+        let harness = HazardHarness::new();
+        let mut dead = Recipe::new(&harness, 0);
         assert!(dead.take(SHORT));
         if options != "scheme=getset" {
-            assert_eq!(scene.server.command(&["PEXPIRE", LOCK, "100"]).integer(), 1);
+            assert_eq!(harness.server.command(&["PEXPIRE", LOCK, "100"]).integer(), 1);
         }
-        let rivals = (0..4).map(|_| scene.client(options));
+        let rivals = (0..4).map(|_| harness.client(options));
         let mut tasks = tokio::task::JoinSet::new();
         for rival in rivals {
             let rival = rival.await;
@@ -167,7 +167,7 @@ async fn under_contention_one_wins_soon_after_a_holder_died() {
             });
         }
         let all = async { while tasks.join_next().await.is_some_and(|done| done.is_ok()) {} };
-        tokio::time::timeout(super::scene::SOON, all).await.expect("all of them win in turn");
-        assert!(tasks.is_empty() && scene.value(LOCK).is_none(), "{options}");
+        tokio::time::timeout(super::harness::SOON, all).await.expect("all of them win in turn");
+        assert!(tasks.is_empty() && harness.value(LOCK).is_none(), "{options}");
     }
 }

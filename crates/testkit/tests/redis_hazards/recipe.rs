@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use latchwork::clock::wall_micros;
 
+use super::harness::{HazardHarness, LOCK};
 use super::naive::Naive;
-use super::scene::{LOCK, Scene};
 
 /// Milliseconds since 1970, by a clock that is right.
 pub(crate) fn wall_millis() -> i64 {
@@ -22,8 +22,8 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    pub(crate) fn new(scene: &Scene, ahead: i64) -> Self {
-        Self { connection: scene.naive(), ahead, value: 0 }
+    pub(crate) fn new(harness: &HazardHarness, ahead: i64) -> Self {
+        Self { connection: harness.naive(), ahead, value: 0 }
     }
 
     fn now(&self) -> i64 {

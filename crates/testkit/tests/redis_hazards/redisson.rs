@@ -1,6 +1,6 @@
 //! Redisson's `RLock`: a hash under the lock's name, of which a field counts how often its holder entered.
 
-use super::scene::{LOCK, LONG, Scene, take};
+use super::harness::{HazardHarness, LOCK, LONG, take};
 use testkit::servers::Reply;
 
 /// The script that takes the lock: the key, its ttl in milliseconds and its own id.
@@ -10,8 +10,8 @@ const TAKE: &str = "if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists
 
 #[tokio::test]
 async fn redisson_keeps_us_out_and_gets_an_error_while_we_hold() {
-    let scene = Scene::new();
-    let (client, mut theirs) = (scene.client("").await, scene.naive());
+    let harness = HazardHarness::new();
+    let (client, mut theirs) = (harness.client("").await, harness.naive());
     let mut take_theirs = || theirs.ask(&["EVAL", TAKE, "1", LOCK, "60000", "b9834f:1"]);
     let guard = take(&client, LONG).await;
     let refused = take_theirs();

@@ -10,8 +10,8 @@ use testkit::history::checks::{Excuses, exclusion};
 use testkit::history::{History, RecordedClient, Recorder};
 use tokio::task::JoinSet;
 
+use super::harness::{HazardHarness, LOCK, LONG};
 use super::redis_py;
-use super::scene::{LOCK, LONG, Scene};
 
 /// How many clients each side has.
 const CLIENTS: usize = 3;
@@ -24,7 +24,7 @@ fn turns() -> u32 {
 
 /// A lock, a counter that nothing else protects, and a history.
 struct Game {
-    scene: Scene,
+    harness: HazardHarness,
     folder: TempDir,
     /// How many turns there are in all.
     turns: u32,
@@ -36,7 +36,7 @@ struct Game {
 impl Game {
     fn new(hold: Duration, pause: Duration) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let game = Self { scene: Scene::new(), folder, turns: turns(), hold, pause };
+        let game = Self { harness: HazardHarness::new(), folder, turns: turns(), hold, pause };
         std::fs::write(game.counter(), "0").expect("the folder is ours");
         game
     }
@@ -53,7 +53,7 @@ impl Game {
     /// had: ours, and theirs.
     async fn play(&self, options: &str) -> [u32; 2] {
         let (recorder, mut ours) = (Recorder::shared(&self.history()), JoinSet::new());
-        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.scene, LONG)).collect();
+        let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.harness, LONG)).collect();
         for python in &mut theirs {
             assert_eq!(python.ask("owned").await, "False", "it is ready");
         }
@@ -61,7 +61,7 @@ impl Game {
             python.tell(&self.order()).await;
         }
         for _ in 0..CLIENTS {
-            let client = recorder.client(self.scene.client(options).await);
+            let client = recorder.client(self.harness.client(options).await);
             ours.spawn(take_turns(client, self.counter(), self.turns, self.hold, self.pause));
         }
         let ours = ours.join_all().await.into_iter().sum();

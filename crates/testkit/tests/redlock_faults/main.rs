@@ -5,9 +5,9 @@
 mod clock;
 mod contenders;
 mod forgetful;
+mod harness;
 mod minority;
 mod neighbours;
 mod network;
-mod scene;
 mod scripts;
 mod tokens;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{LOCK, LONG, SOON, Scene, hold, now, on_both, pause, state, waiting};
+use super::harness::{LOCK, LONG, SOON, SessionHarness, hold, now, on_both, pause, state, waiting};
 
 const TTL: Duration = Duration::from_secs(3);
 const OPTIONS: &str = "session-ttl=3s";
@@ -18,15 +18,15 @@ on_both! {
     a_connection_that_nothing_is_heard_on_is_not_waited_for;
 }
 
-async fn a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl(scene: Scene) {
-    let (client, rival) = (scene.client(OPTIONS).await, scene.direct_client(OPTIONS).await);
+async fn a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl(harness: SessionHarness) {
+    let (client, rival) = (harness.client(OPTIONS).await, harness.direct_client(OPTIONS).await);
     let guard = client.lock(LOCK).ttl(TTL).stop_margin(MARGIN).acquire().await.expect("free");
     // Renewed a few times.
     pause(2 * TTL.as_millis() as u64).await;
     assert!(guard.is_certain());
     let next = waiting(&rival, TTL);
     pause(100).await;
-    scene.proxy.black_hole(true);
+    harness.proxy.black_hole(true);
     let dark = now();
     let lost = async {
         guard.lost().await;
@@ -38,18 +38,18 @@ async fn a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl(scene: Scene
     assert!(lost <= got, "told before anybody else had it");
     assert!(got.since(dark) < TTL + NOTICED, "{:?}", got.since(dark));
     assert!(!guard.is_certain() && next.is_certain());
-    scene.proxy.black_hole(false);
+    harness.proxy.black_hole(false);
     next.release().await.expect("held");
 }
 
 /// It may be granted the lock when nobody is there to hear of it: then it is as any other host that vanished.
-async fn a_waiter_that_vanishes_in_the_server_does_not_win_and_sit(scene: Scene) {
-    let (holder, vanishes) = (scene.direct_client(OPTIONS).await, scene.client(OPTIONS).await);
-    let last = scene.direct_client(OPTIONS).await;
+async fn a_waiter_that_vanishes_in_the_server_does_not_win_and_sit(harness: SessionHarness) {
+    let (holder, vanishes) = (harness.direct_client(OPTIONS).await, harness.client(OPTIONS).await);
+    let last = harness.direct_client(OPTIONS).await;
     let guard = hold(&holder, TTL).await;
     let vanished = waiting(&vanishes, TTL);
     pause(300).await;
-    scene.proxy.black_hole(true);
+    harness.proxy.black_hole(true);
     guard.release().await.expect("held");
     let freed = now();
     let (next, got) = waiting(&last, TTL).await.expect("no panic");
@@ -57,17 +57,17 @@ async fn a_waiter_that_vanishes_in_the_server_does_not_win_and_sit(scene: Scene)
     // What is left of its slice, and its ttl.
     assert!(got.since(freed) < TTL + TTL / 2 + NOTICED, "{:?}", got.since(freed));
     next.release().await.expect("held");
-    scene.proxy.black_hole(false);
+    harness.proxy.black_hole(false);
     let (late, _) = tokio::time::timeout(LONG, vanished).await.expect("it comes back").expect("no panic");
     late.release().await.expect("held");
     assert!(state(&last).await.is_none());
 }
 
 /// The connections of before are forgotten by a router on the way; new ones are as good as ever.
-async fn a_connection_that_nothing_is_heard_on_is_not_waited_for(scene: Scene) {
-    let client = scene.client(OPTIONS).await;
+async fn a_connection_that_nothing_is_heard_on_is_not_waited_for(harness: SessionHarness) {
+    let client = harness.client(OPTIONS).await;
     let guard = hold(&client, TTL).await;
-    scene.proxy.forget_connections();
+    harness.proxy.forget_connections();
     guard.lost().await;
     drop(guard);
     let begun = now();

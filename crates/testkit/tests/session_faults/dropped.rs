@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 
-use super::scene::{LOCK, LONG, Scene, hold, now, on_both, pause, state};
+use super::harness::{LOCK, LONG, SessionHarness, hold, now, on_both, pause, state};
 
 on_both! {
     dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_again;
@@ -12,10 +12,12 @@ on_both! {
     one_client_never_holds_a_lock_twice;
 }
 
-async fn dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_again(scene: Scene) {
+async fn dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_again(
+    harness: SessionHarness,
+) {
     let mut clients = Vec::new();
     for _ in 0..3 {
-        clients.push(scene.client("session-ttl=30s").await);
+        clients.push(harness.client("session-ttl=30s").await);
     }
     let tasks = clients.iter().enumerate().map(|(number, client)| {
         let client = client.clone();
@@ -44,15 +46,15 @@ async fn dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_
         let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("answers").expect("nobody has it");
         guard.release().await.expect("held");
     }
-    println!("{} connections of {} clients", scene.connections(), clients.len());
+    println!("{} connections of {} clients", harness.connections(), clients.len());
     // One for all that is free, and two that are kept for those who wait.
-    assert!(scene.connections() <= 3 * clients.len(), "{} connections", scene.connections());
+    assert!(harness.connections() <= 3 * clients.len(), "{} connections", harness.connections());
 }
 
-async fn many_locks_need_one_connection(scene: Scene) {
-    let client = scene.client("session-ttl=2s").await;
+async fn many_locks_need_one_connection(harness: SessionHarness) {
+    let client = harness.client("session-ttl=2s").await;
     let until = now().after(LONG);
-    while scene.connections() > 1 {
+    while harness.connections() > 1 {
         assert!(now() < until, "the connections that tried the server are closed");
         pause(10).await;
     }
@@ -61,26 +63,26 @@ async fn many_locks_need_one_connection(scene: Scene) {
         let lock = client.lock(format!("many/{number}")).ttl(LONG);
         guards.push(lock.try_acquire().await.expect("answers").expect("free"));
     }
-    assert_eq!(scene.connections(), 1);
+    assert_eq!(harness.connections(), 1);
     // One sign of life keeps them all, for several ttls.
     pause(5_000).await;
     assert!(guards.iter().all(|guard| guard.is_certain()));
-    assert_eq!(scene.connections(), 1);
+    assert_eq!(harness.connections(), 1);
     for guard in guards {
         guard.release().await.expect("held");
     }
 }
 
 /// A connection is given again what it has: that must not make two holders.
-async fn one_client_never_holds_a_lock_twice(scene: Scene) {
-    let client = scene.client("session-ttl=30s").await;
+async fn one_client_never_holds_a_lock_twice(harness: SessionHarness) {
+    let client = harness.client("session-ttl=30s").await;
     let guard = hold(&client, LONG).await;
     let begun = Clock::boottime().now();
     while Clock::boottime().now().since(begun) < Duration::from_millis(200) {
         assert!(client.lock(LOCK).ttl(LONG).try_acquire().await.expect("answers").is_none());
     }
     guard.release().await.expect("held");
-    let other = scene.direct_client("session-ttl=30s").await;
+    let other = harness.direct_client("session-ttl=30s").await;
     let free = other.lock(LOCK).ttl(LONG).try_acquire().await.expect("answers");
     free.expect("released as often as it was taken").release().await.expect("held");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork::engine::{Filter, Revoke, Revoked};
 use latchwork::{ErrorKind, LockName, Loss};
 
-use super::scene::{LOCK, LONG, SOON, Scene, hold, now, on_both, pause, state, waiting};
+use super::harness::{LOCK, LONG, SOON, SessionHarness, hold, now, on_both, pause, state, waiting};
 
 on_both! {
     a_holder_is_told_at_once_however_its_connection_ends;
@@ -15,12 +15,12 @@ on_both! {
 }
 
 /// Renewals come every ten seconds here: whoever is told sooner was told by the connection itself.
-async fn a_holder_is_told_at_once_however_its_connection_ends(scene: Scene) {
-    let client = scene.client("session-ttl=30s").await;
+async fn a_holder_is_told_at_once_however_its_connection_ends(harness: SessionHarness) {
+    let client = harness.client("session-ttl=30s").await;
     for by_proxy in [false, true] {
         // Once on the connection for all, once on one that waited.
         for waits in [false, true] {
-            let rival = scene.direct_client("session-ttl=30s").await;
+            let rival = harness.direct_client("session-ttl=30s").await;
             let blocker = if waits { Some(hold(&rival, LONG).await) } else { None };
             let next = waiting(&client, LONG);
             if let Some(blocker) = blocker {
@@ -29,8 +29,8 @@ async fn a_holder_is_told_at_once_however_its_connection_ends(scene: Scene) {
             }
             let (guard, _) = next.await.expect("no panic");
             match by_proxy {
-                true => scene.proxy.cut(),
-                false => scene.end_connections(),
+                true => harness.proxy.cut(),
+                false => harness.end_connections(),
             }
             let ended = now();
             let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
@@ -41,11 +41,11 @@ async fn a_holder_is_told_at_once_however_its_connection_ends(scene: Scene) {
     }
 }
 
-async fn a_server_that_restarts_has_forgotten_and_says_so(scene: Scene) {
+async fn a_server_that_restarts_has_forgotten_and_says_so(harness: SessionHarness) {
     let (client, rival) =
-        (scene.client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = client.lock(LOCK).ttl(LONG).fenced().acquire().await.expect("free");
-    scene.restart();
+    harness.restart();
     let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
     let next = rival.lock(LOCK).ttl(LONG).fenced().wait(LONG).acquire().await.expect("nobody has it");
@@ -57,9 +57,9 @@ async fn a_server_that_restarts_has_forgotten_and_says_so(scene: Scene) {
     hold(&client, LONG).await.release().await.expect("on a new connection");
 }
 
-async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(scene: Scene) {
+async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(harness: SessionHarness) {
     let (client, operator) =
-        (scene.client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = hold(&client, LONG).await;
     let neighbour = client.lock("neighbour").ttl(LONG).acquire().await.expect("free");
     let found = state(&operator).await.expect("held");
@@ -86,13 +86,13 @@ async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(scene:
     assert!(operator.inspect(&Filter::Name(unused)).await.expect("answers").is_empty());
 }
 
-async fn whoever_waits_when_connections_end_waits_on(scene: Scene) {
+async fn whoever_waits_when_connections_end_waits_on(harness: SessionHarness) {
     let (client, rival) =
-        (scene.client("session-ttl=30s").await, scene.direct_client("session-ttl=30s").await);
+        (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = hold(&rival, LONG).await;
     let next = waiting(&client, LONG);
     pause(300).await;
-    scene.proxy.cut();
+    harness.proxy.cut();
     pause(300).await;
     assert!(!next.is_finished() && guard.is_certain());
     guard.release().await.expect("held");

@@ -5,9 +5,9 @@
 mod dark;
 mod dropped;
 mod ended;
+mod harness;
 mod moved;
 mod outage;
 mod plain_locks;
-mod scene;
 mod tokens;
 mod unfit;

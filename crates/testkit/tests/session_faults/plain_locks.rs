@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::scene::{LONG, Scene, Server, on_both};
+use super::harness::{LONG, Server, SessionHarness, on_both};
 
 on_both! {
     plain_sql_with_the_documented_key_and_ours_exclude_each_other;
@@ -23,8 +23,8 @@ fn block(first: &str) -> String {
 }
 
 /// The three statements of the page for this server: take it if it is free, wait for it, give it back.
-fn statements(scene: &Scene, name: &str) -> [String; 3] {
-    let block = match &scene.server {
+fn statements(harness: &SessionHarness, name: &str) -> [String; 3] {
+    let block = match &harness.server {
         Server::Postgres(_) => block("-- PostgreSQL\n"),
         Server::Mariadb(_) => block("-- MySQL, MariaDB\n"),
     };
@@ -33,15 +33,15 @@ fn statements(scene: &Scene, name: &str) -> [String; 3] {
     std::array::from_fn(|at| statements[at].replace(NAME, name))
 }
 
-async fn plain_sql_with_the_documented_key_and_ours_exclude_each_other(scene: Scene) {
-    let client = scene.direct_client("").await;
-    let (mut theirs, is_postgres) = match &scene.server {
+async fn plain_sql_with_the_documented_key_and_ours_exclude_each_other(harness: SessionHarness) {
+    let client = harness.direct_client("").await;
+    let (mut theirs, is_postgres) = match &harness.server {
         Server::Postgres(server) => (server.session(), true),
         Server::Mariadb(server) => (server.session(), false),
     };
     let [yes, no] = if is_postgres { ["t", "f"] } else { ["1", "0"] };
     for name in NAMES {
-        let [try_it, wait, unlock] = statements(&scene, name);
+        let [try_it, wait, unlock] = statements(&harness, name);
         let lock = client.lock(name).ttl(LONG);
         for take in [&try_it, &wait] {
             assert_ne!(theirs.ask(take), no, "{name}: it is free");
@@ -65,10 +65,10 @@ async fn plain_sql_with_the_documented_key_and_ours_exclude_each_other(scene: Sc
     }
 }
 
-async fn plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other(scene: Scene) {
-    let client = scene.direct_client("").await;
+async fn plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other(harness: SessionHarness) {
+    let client = harness.direct_client("").await;
     let lock = client.lock(NAME).ttl(LONG);
-    let (mut theirs, take, yes) = match &scene.server {
+    let (mut theirs, take, yes) = match &harness.server {
         Server::Postgres(server) => (server.session(), "SELECT pg_try_advisory_lock(42)".to_owned(), "t"),
         Server::Mariadb(server) => (server.session(), format!("SELECT GET_LOCK('{NAME}', 0)"), "1"),
     };

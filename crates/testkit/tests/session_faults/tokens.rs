@@ -2,15 +2,15 @@
 
 use latchwork::ErrorKind;
 
-use super::scene::{LOCK, LONG, Scene, hold, on_both, pause};
+use super::harness::{LOCK, LONG, SessionHarness, hold, on_both, pause};
 
 on_both! {
     a_token_is_had_by_asking_for_it_and_otherwise_named;
     tokens_rise_from_client_to_client_also_over_a_restart;
 }
 
-async fn a_token_is_had_by_asking_for_it_and_otherwise_named(scene: Scene) {
-    let client = scene.client("").await;
+async fn a_token_is_had_by_asking_for_it_and_otherwise_named(harness: SessionHarness) {
+    let client = harness.client("").await;
     let plain = hold(&client, LONG).await;
     let error = plain.token().expect_err("not asked for");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -24,12 +24,12 @@ async fn a_token_is_had_by_asking_for_it_and_otherwise_named(scene: Scene) {
     fenced.token().expect("asked for");
     fenced.release().await.expect("held");
     // In the URL, for all.
-    let always = scene.client("fenced=always").await;
+    let always = harness.client("fenced=always").await;
     hold(&always, LONG).await.token().expect("asked for in the URL");
 }
 
-async fn tokens_rise_from_client_to_client_also_over_a_restart(scene: Scene) {
-    let clients = [scene.client("").await, scene.client("").await];
+async fn tokens_rise_from_client_to_client_also_over_a_restart(harness: SessionHarness) {
+    let clients = [harness.client("").await, harness.client("").await];
     let mut last = None;
     for round in 0..12 {
         let guard =
@@ -52,7 +52,7 @@ async fn tokens_rise_from_client_to_client_also_over_a_restart(scene: Scene) {
         assert!(token > last, "{token:?} after {last:?}");
         last = token;
         if round == 5 {
-            scene.restart();
+            harness.restart();
         }
     }
 }

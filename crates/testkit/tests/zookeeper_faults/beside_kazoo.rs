@@ -3,32 +3,32 @@
 use latchwork::engine::Mode::{self, Exclusive, Read, Write};
 use testkit::history::{Recorder, Tag};
 
+use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
 use super::kazoo::Kazoo;
 use super::ours::Ours;
 use super::row::{BOTH_IN_TURNS, Others as _, READERS_AND_WRITERS, Row, turns};
-use super::scene::{LASTING, LOCK, LONG, SOON, Scene, take, until_nodes};
 
 const KINDS: [(Mode, &str); 3] = [(Exclusive, "lock"), (Write, "write"), (Read, "read")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_of_both_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
-    let row = Row::new(&scene, LOCK).await;
-    let mut kazoo = Kazoo::start(&scene, LOCK, &row.history()).await;
+    let harness = ZookeeperHarness::one();
+    let row = Row::new(&harness, LOCK).await;
+    let mut kazoo = Kazoo::start(&harness, LOCK, &row.history()).await;
     row.play(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
     // So many of each kind.
-    let row = Row::new(&scene, "rw").await;
-    let mut kazoo = Kazoo::start(&scene, "rw", &row.history()).await;
+    let row = Row::new(&harness, "rw").await;
+    let mut kazoo = Kazoo::start(&harness, "rw", &row.history()).await;
     row.play(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_is_refused_while_the_other_holds() {
-    let scene = Scene::one();
-    let history = scene.store_path();
+    let harness = ZookeeperHarness::one();
+    let history = harness.store_path();
     let (recorder, tag) = (Recorder::shared(&history), Tag { process: std::process::id(), client: 1 });
-    let ours = Ours::connect(&scene.direct_url(LASTING), recorder, tag, LOCK).await;
-    let mut kazoo = Kazoo::start(&scene, LOCK, &history).await;
+    let ours = Ours::connect(&harness.direct_url(LASTING), recorder, tag, LOCK).await;
+    let mut kazoo = Kazoo::start(&harness, LOCK, &history).await;
     for (number, (mode, kind)) in KINDS.into_iter().enumerate() {
         let mut held = ours.join(1, mode);
         held.held(SOON).await;
@@ -57,9 +57,9 @@ async fn each_is_refused_while_the_other_holds() {
 /// As people use it: the client of theirs that waits for one of ours, and the other way round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
-    let scene = Scene::one();
-    let (client, admin) = (scene.client(LASTING).await, scene.admin().await);
-    let mut kazoo = Kazoo::start(&scene, LOCK, &scene.store_path()).await;
+    let harness = ZookeeperHarness::one();
+    let (client, admin) = (harness.client(LASTING).await, harness.admin().await);
+    let mut kazoo = Kazoo::start(&harness, LOCK, &harness.store_path()).await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     kazoo.join(1, Exclusive).await;
     until_nodes(&admin, LOCK, 2).await;
@@ -71,24 +71,24 @@ async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
     assert!(!waiting.is_finished(), "theirs has it");
     // It is killed: what it held goes with its session.
     drop(kazoo);
-    admin.end_session_of(&super::scene::path(LOCK, &nodes[0])).await;
-    let guard = testkit::line::served(waiting).await;
+    admin.end_session_of(&super::harness::path(LOCK, &nodes[0])).await;
+    let guard = testkit::workload::queue::served(waiting).await;
     guard.release().await.expect("held");
-    scene.judge(&[client], LONG).await;
+    harness.judge(&[client], LONG).await;
 }
 
 /// Ours heed both. Between themselves they are no queue, so both must not use one path even where ours would.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curator_does_not_see_a_kazoo_lock() {
-    let scene = Scene::one();
-    let mut kazoo = Kazoo::start(&scene, LOCK, &scene.store_path()).await;
-    let mut curator = super::curator::Curator::new(&scene, LOCK, &scene.store_path()).await;
+    let harness = ZookeeperHarness::one();
+    let mut kazoo = Kazoo::start(&harness, LOCK, &harness.store_path()).await;
+    let mut curator = super::curator::Curator::new(&harness, LOCK, &harness.store_path()).await;
     kazoo.join(1, Exclusive).await;
     kazoo.held(1).await;
     curator.join(2, Exclusive).await;
     assert_eq!(curator.holding().await, [2], "Curator's rule passes over kazoo's node");
     assert_eq!(kazoo.holding().await, [1], "and kazoo holds on");
-    let client = scene.rival(LASTING).await;
+    let client = harness.rival(LASTING).await;
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see both");
     curator.leave(2).await;
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see kazoo's");

@@ -12,8 +12,8 @@ use latchwork::engine::Mode::{self, Exclusive, Read, Write};
 use testkit::history::{Recorder, Tag, What};
 use testkit::servers::ZooKeeperAdmin;
 
+use super::harness::{CHROOT, LASTING, LOCK, ZookeeperHarness, nodes, pause};
 use super::row::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
-use super::scene::{CHROOT, LASTING, LOCK, Scene, nodes, pause};
 
 const MUTEX: &str = "lock-";
 const READ: &str = "__READ__";
@@ -30,8 +30,8 @@ pub(crate) struct Curator {
 }
 
 impl Curator {
-    pub(crate) async fn new(scene: &Scene, lock: &str, history: &Path) -> Self {
-        let (admin, recorder) = (scene.admin().await, Recorder::shared(history));
+    pub(crate) async fn new(harness: &ZookeeperHarness, lock: &str, history: &Path) -> Self {
+        let (admin, recorder) = (harness.admin().await, Recorder::shared(history));
         Self { admin, lock: lock.to_owned(), recorder, joined: HashMap::new() }
     }
 
@@ -112,8 +112,8 @@ fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
 /// Its `LeaderLatch` leads where it is the first by its own mark. Elections are not for sharing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_latch_of_curators_leads_beside_ours_and_ours_waits_for_it() {
-    let scene = Scene::one();
-    let (client, admin) = (scene.rival(LASTING).await, scene.admin().await);
+    let harness = ZookeeperHarness::one();
+    let (client, admin) = (harness.rival(LASTING).await, harness.admin().await);
     let leading = client.election(LOCK).campaign("ours").await.expect("nobody else wants to lead");
     let theirs =
         admin.enrol(&format!("{CHROOT}/{LOCK}/_c_00000000-0000-4000-8000-000000000001-{LATCH}")).await;
@@ -125,16 +125,16 @@ async fn a_leader_latch_of_curators_leads_beside_ours_and_ours_waits_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_of_both_are_served_in_the_order_of_arrival() {
-    let scene = Scene::one();
+    let harness = ZookeeperHarness::one();
     // Curator makes the lock's own node before anything else.
-    let admin = scene.admin().await;
+    let admin = harness.admin().await;
     for path in [CHROOT, "/app/orders", "/app/orders/42", "/app/rw"] {
         admin.make(path).await;
     }
-    let row = Row::new(&scene, LOCK).await;
-    let mut curator = Curator::new(&scene, LOCK, &row.history()).await;
+    let row = Row::new(&harness, LOCK).await;
+    let mut curator = Curator::new(&harness, LOCK, &row.history()).await;
     row.play(&mut curator, &BOTH_IN_TURNS, turns()).await;
-    let row = Row::new(&scene, "rw").await;
-    let mut curator = Curator::new(&scene, "rw", &row.history()).await;
+    let row = Row::new(&harness, "rw").await;
+    let mut curator = Curator::new(&harness, "rw", &row.history()).await;
     row.play(&mut curator, &READERS_AND_WRITERS, 2 * turns()).await;
 }

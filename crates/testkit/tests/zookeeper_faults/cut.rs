@@ -1,28 +1,28 @@
 //! The network in front of the server is cut while a lock is held.
 
 use latchwork::{ErrorKind, Loss};
-use testkit::crowd::MARGIN;
 use testkit::history::Fault;
-use testkit::proxy::Proxy;
+use testkit::network::proxy::Proxy;
+use testkit::workload::contenders::MARGIN;
 
-use super::scene::{LOCK, LONG, MORTAL, SOON, Scene, now, take, told};
+use super::harness::{LOCK, LONG, MORTAL, SOON, ZookeeperHarness, now, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_behind_a_cut_is_told_before_another_gets_its_lock() {
-    let scene = Scene::one();
-    let (client, rival) = (scene.client(MORTAL).await, scene.rival(MORTAL).await);
+    let harness = ZookeeperHarness::one();
+    let (client, rival) = (harness.client(MORTAL).await, harness.rival(MORTAL).await);
     for fault in [Proxy::refuse, Proxy::black_hole] {
         let guard = take(&client.lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         let lock = rival.lock(LOCK).ttl(LONG).wait(LONG);
         let waiting = tokio::spawn(async move { (lock.acquire().await, now()) });
-        scene.recorder.fault_began(Fault::Partition);
-        fault(scene.proxy(), true);
+        harness.recorder.fault_began(Fault::Partition);
+        fault(harness.proxy(), true);
         assert_eq!(told(&guard).await, Loss::Unreachable);
         let told = now();
         let (next, granted) = waiting.await.expect("no panic");
         assert!(told < granted, "told {:?} after another was granted", told.since(granted));
-        fault(scene.proxy(), false);
-        scene.recorder.fault_ended(Fault::Partition);
+        fault(harness.proxy(), false);
+        harness.recorder.fault_ended(Fault::Partition);
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
         client.client().close().await.expect("what is left is cleaned up");
         let next = next.expect("its turn comes");
@@ -30,5 +30,5 @@ async fn a_holder_behind_a_cut_is_told_before_another_gets_its_lock() {
         next.release().await.expect("held");
     }
     take(&client.lock(LOCK)).await.release().await.expect("a new session works");
-    scene.judge(&[client, rival], SOON).await;
+    harness.judge(&[client, rival], SOON).await;
 }

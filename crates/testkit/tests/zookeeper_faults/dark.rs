@@ -2,31 +2,31 @@
 
 use latchwork::engine::Filter;
 use latchwork::{LockName, Loss, Token};
-use testkit::crowd::MARGIN;
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
 use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 use testkit::store::Written;
+use testkit::workload::contenders::MARGIN;
 
-use super::scene::{
-    LASTING, LOCK, LONG, MORTAL, SOON, Scene, nodes, now, pause, renewed, take, told, until_nodes,
+use super::harness::{
+    LASTING, LOCK, LONG, MORTAL, SOON, ZookeeperHarness, nodes, now, pause, renewed, take, told, until_nodes,
 };
 
 /// Loses the lock in the dark; another gets it, and what comes late when it is light again does it no harm.
 async fn is_told_in_time(
-    scene: &Scene,
+    harness: &ZookeeperHarness,
     [client, other]: [RecordedClient; 2],
     guard: RecordedGuard,
     [darken, light]: [&dyn Fn(); 2],
     witness: &ZooKeeperMember,
 ) {
-    let (old, mut store) = (guard.token().expect("certain"), scene.store());
+    let (old, mut store) = (guard.token().expect("certain"), harness.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
-    scene.recorder.fault_began(Fault::Partition);
+    harness.recorder.fault_began(Fault::Partition);
     darken();
     assert_eq!(told(&guard).await, Loss::Unreachable);
     let (told, early) = (now(), guard.lease_end().since(now()));
     assert!(!early.is_zero(), "told after its lease had ended");
-    let admin = scene.admin_of(witness).await;
+    let admin = harness.admin_of(witness).await;
     assert_eq!(nodes(&admin, LOCK).await.len(), 1, "the node was dead before its holder was told");
     until_nodes(&admin, LOCK, 0).await;
     println!("told {early:?} before the lease could end, and {:?} before the node died", now().since(told));
@@ -35,55 +35,56 @@ async fn is_told_in_time(
     assert!(matches!(store.write(old, "stale"), Written::Refused { .. }));
     drop(guard);
     light();
-    scene.server.until_healthy();
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.server.until_healthy();
+    harness.recorder.fault_ended(Fault::Partition);
     // Signs of life and a release that were held back arrive now.
     pause(500).await;
     assert!(next.is_certain(), "what came late took the lock away");
     next.release().await.expect("held");
     // Looked at through the member that was there all the time: the other may be behind.
-    scene.judge(&[other, client], SOON).await;
+    harness.judge(&[other, client], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
-    let scene = Scene::one();
+    let harness = ZookeeperHarness::one();
     for is_renewed in [true, false] {
-        let pair = [scene.client(MORTAL).await, scene.rival(LASTING).await];
+        let pair = [harness.client(MORTAL).await, harness.rival(LASTING).await];
         let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         if is_renewed {
             renewed(&guard).await;
         }
-        let [darken, light] =
-            [true, false].map(|is_dark| move |scene: &Scene| scene.proxy().black_hole(is_dark));
-        is_told_in_time(&scene, pair, guard, [&|| darken(&scene), &|| light(&scene)], scene.member()).await;
+        let [darken, light] = [true, false]
+            .map(|is_dark| move |harness: &ZookeeperHarness| harness.proxy().black_hole(is_dark));
+        is_told_in_time(&harness, pair, guard, [&|| darken(&harness), &|| light(&harness)], harness.member())
+            .await;
     }
 }
 
 /// The others end the session of a client that only knows the member that stands still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
-    let scene = Scene::three();
-    let follower = scene.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
-    let leader = scene.server.leader().expect("one leads");
-    let pair = [scene.client_of(follower, MORTAL).await, scene.client_of(leader, LASTING).await];
+    let harness = ZookeeperHarness::three();
+    let follower = harness.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
+    let leader = harness.server.leader().expect("one leads");
+    let pair = [harness.client_of(follower, MORTAL).await, harness.client_of(leader, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
-    is_told_in_time(&scene, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
+    is_told_in_time(&harness, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
 }
 
 /// A member that lost its leader goes on serving for a while, and whatever it says by itself means nothing: the others do not hear
 /// of it.
 async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(&ZooKeeperMember) -> bool) {
-    let scene = Scene::new(options);
-    let members = scene.server.members();
+    let harness = ZookeeperHarness::new(options);
+    let members = harness.server.members();
     let at = members.iter().position(which).expect("there is one");
     let (lonely, next) = (&members[at], &members[(at + 1) % 3]);
-    let pair = [scene.client_of(lonely, MORTAL).await, scene.client_of(next, LASTING).await];
+    let pair = [harness.client_of(lonely, MORTAL).await, harness.client_of(next, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
     renewed(&guard).await;
-    let [darken, light] = [&|| scene.server.cut_off(at), &|| scene.server.heal(at)] as [&dyn Fn(); 2];
-    is_told_in_time(&scene, pair, guard, [darken, light], next).await;
+    let [darken, light] = [&|| harness.server.cut_off(at), &|| harness.server.heal(at)] as [&dyn Fn(); 2];
+    is_told_in_time(&harness, pair, guard, [darken, light], next).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,26 +102,26 @@ async fn a_holder_whose_member_leads_nobody_any_more_is_told_before_its_node_die
 /// A member that is cut off serves what it has. The lock was taken without it, and must not be called free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_not_called_free_by_a_member_that_is_cut_off() {
-    let scene = Scene::new(ZooKeeperOptions::divisible());
-    let members = scene.server.members();
+    let harness = ZookeeperHarness::new(ZooKeeperOptions::divisible());
+    let members = harness.server.members();
     let at = members.iter().position(|member| !member.is_leader()).expect("two follow");
-    let lonely = scene.client_of(&members[at], LASTING).await;
-    let holder = scene.client_of(&members[(at + 1) % 3], LASTING).await;
+    let lonely = harness.client_of(&members[at], LASTING).await;
+    let holder = harness.client_of(&members[(at + 1) % 3], LASTING).await;
     // Both have a session before the cut.
     for client in [&lonely, &holder] {
         take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     }
-    scene.recorder.fault_began(Fault::Partition);
-    scene.server.cut_off(at);
+    harness.recorder.fault_began(Fault::Partition);
+    harness.server.cut_off(at);
     let guard = take(&holder.lock(LOCK).ttl(LONG)).await;
     let filter = Filter::Name(LockName::new(LOCK).expect("a good name"));
     let seen = lonely.client().inspect(&filter).await;
     assert!(seen.as_ref().is_err() || seen.as_ref().is_ok_and(|locks| !locks.is_empty()), "called free");
-    scene.server.heal(at);
-    scene.server.until_healthy();
-    scene.recorder.fault_ended(Fault::Partition);
+    harness.server.heal(at);
+    harness.server.until_healthy();
+    harness.recorder.fault_ended(Fault::Partition);
     let seen = lonely.client().inspect(&filter).await.expect("it is back");
     assert_eq!(seen[0].holders[0].token, guard.token().ok().map(Token::engine_token));
     guard.release().await.expect("held throughout");
-    scene.judge(&[lonely, holder], SOON).await;
+    harness.judge(&[lonely, holder], SOON).await;
 }

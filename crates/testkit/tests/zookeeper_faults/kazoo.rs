@@ -7,8 +7,8 @@ use std::time::Duration;
 use latchwork::engine::Mode;
 use testkit::python::Script;
 
+use super::harness::{CHROOT, ZookeeperHarness};
 use super::row::Others;
-use super::scene::{CHROOT, Scene};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/zookeeper_faults/kazoo_row.py");
 /// The newest release when this was written.
@@ -23,9 +23,9 @@ pub(crate) struct Kazoo {
 
 impl Kazoo {
     /// Starts one, whose lock is this and who writes down what it does.
-    pub(crate) async fn start(scene: &Scene, lock: &str, history: &Path) -> Self {
+    pub(crate) async fn start(harness: &ZookeeperHarness, lock: &str, history: &Path) -> Self {
         let args =
-            [scene.hosts(), format!("{CHROOT}/{lock}"), lock.to_owned(), history.display().to_string()];
+            [harness.hosts(), format!("{CHROOT}/{lock}"), lock.to_owned(), history.display().to_string()];
         let mut script = Script::start(PACKAGE, PROGRAM, &args.each_ref().map(String::as_str));
         assert_eq!(script.answer().await, "ready");
         Self { script, held: HashMap::new() }

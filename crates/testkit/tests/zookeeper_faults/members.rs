@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use testkit::history::{Fault, RecordedClient, RecordedGuard};
-use testkit::play::{Play, Theatre as _};
+use testkit::scenarios::cluster::{ClusterHarness as _, ClusterScenario};
 use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 
-use super::scene::{LOCK, LONG, SOON, Scene, now, pause, take};
+use super::harness::{LOCK, LONG, SOON, ZookeeperHarness, now, pause, take};
 
 /// Outlives an election and the time it takes to turn to another member.
 const PATIENT: Duration = Duration::from_secs(10);
@@ -14,52 +14,53 @@ const PATIENT: Duration = Duration::from_secs(10);
 const SHORT: &str = "2s";
 
 /// What happens to a member, and its end.
-type Trouble = [fn(&Scene, usize); 2];
+type Trouble = [fn(&ZookeeperHarness, usize); 2];
 const STANDS_STILL: Trouble =
-    [|scene, at| scene.server.members()[at].pause(), |scene, at| scene.server.members()[at].resume()];
+    [|harness, at| harness.server.members()[at].pause(), |harness, at| harness.server.members()[at].resume()];
 /// The network between clients and it.
 const SILENT: Trouble =
-    [|scene, at| scene.proxies[at].black_hole(true), |scene, at| scene.proxies[at].black_hole(false)];
+    [|harness, at| harness.proxies[at].black_hole(true), |harness, at| harness.proxies[at].black_hole(false)];
 /// The network between the others and it.
-const CUT_OFF: Trouble = [|scene, at| scene.server.cut_off(at), |scene, at| scene.server.heal(at)];
+const CUT_OFF: Trouble = [|harness, at| harness.server.cut_off(at), |harness, at| harness.server.heal(at)];
 
 /// Clients that use this member first: the others cannot be reached when they come.
-async fn clients_of(scene: &Scene, member: usize, sessions: &[&str]) -> Vec<RecordedClient> {
-    let others = || scene.proxies.iter().enumerate().filter(|(at, _)| *at != member).map(|(_, proxy)| proxy);
+async fn clients_of(harness: &ZookeeperHarness, member: usize, sessions: &[&str]) -> Vec<RecordedClient> {
+    let others =
+        || harness.proxies.iter().enumerate().filter(|(at, _)| *at != member).map(|(_, proxy)| proxy);
     others().for_each(|proxy| proxy.refuse(true));
     let mut clients = Vec::new();
     for session in sessions {
-        clients.push(scene.client(session).await);
+        clients.push(harness.client(session).await);
     }
     others().for_each(|proxy| proxy.refuse(false));
     clients
 }
 
-async fn play_on(scene: Scene, member: usize) -> Play<Scene> {
-    let queue = clients_of(&scene, member, &["10s"; 4]).await;
-    let crowd = clients_of(&scene, member, &[SHORT; 4]).await;
-    Play { theatre: scene, queue, crowd, ttl: PATIENT }
+async fn play_on(harness: ZookeeperHarness, member: usize) -> ClusterScenario<ZookeeperHarness> {
+    let queue = clients_of(&harness, member, &["10s"; 4]).await;
+    let contenders = clients_of(&harness, member, &[SHORT; 4]).await;
+    ClusterScenario { harness: harness, queue, contenders, ttl: PATIENT }
 }
 
-fn leader(scene: &Scene) -> usize {
-    scene.server.members().iter().position(ZooKeeperMember::is_leader).expect("one leads")
+fn leader(harness: &ZookeeperHarness) -> usize {
+    harness.server.members().iter().position(ZooKeeperMember::is_leader).expect("one leads")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_is_killed_and_then_all_are_restarted_one_after_the_other() {
-    let scene = Scene::three();
-    let first = leader(&scene);
-    let play = play_on(scene, first).await;
-    let members = || play.theatre.server.members();
+    let harness = ZookeeperHarness::three();
+    let first = leader(&harness);
+    let play = play_on(harness, first).await;
+    let members = || play.harness.server.members();
     let bring_back = || members().iter().filter(|member| !member.runs()).for_each(ZooKeeperMember::restart);
-    let kill_leader = async || members()[leader(&play.theatre)].kill();
+    let kill_leader = async || members()[leader(&play.harness)].kill();
     let mut tally = play.outlives(Fault::Failover, kill_leader).await;
     bring_back();
-    play.theatre.until_healthy();
+    play.harness.until_healthy();
     let restart_all = async || {
         for member in members() {
             member.restart();
-            play.theatre.until_healthy();
+            play.harness.until_healthy();
         }
     };
     tally += play.outlives(Fault::Failover, restart_all).await;
@@ -82,17 +83,17 @@ async fn the_member_that_all_clients_use_is_cut_off_from_the_others() {
 
 /// Something happens to a member that follows, and then to the one that leads.
 async fn is_outlived(options: ZooKeeperOptions, [begin, end]: Trouble) {
-    let scene = Scene::new(options);
-    let follower = (leader(&scene) + 1) % 3;
-    let mut play = play_on(scene, follower).await;
-    let fault = async |play: &Play<Scene>, member: usize| {
-        begin(&play.theatre, member);
+    let harness = ZookeeperHarness::new(options);
+    let follower = (leader(&harness) + 1) % 3;
+    let mut play = play_on(harness, follower).await;
+    let fault = async |play: &ClusterScenario<ZookeeperHarness>, member: usize| {
+        begin(&play.harness, member);
         pause(2_500).await;
-        end(&play.theatre, member);
+        end(&play.harness, member);
     };
     let mut tally = play.outlives(Fault::Failover, async || fault(&play, follower).await).await;
-    let leader = leader(&play.theatre);
-    play = play_on(play.theatre, leader).await;
+    let leader = leader(&play.harness);
+    play = play_on(play.harness, leader).await;
     tally += play.outlives(Fault::Failover, async || fault(&play, leader).await).await;
     play.is_judged(&tally).await;
 }
@@ -100,18 +101,18 @@ async fn is_outlived(options: ZooKeeperOptions, [begin, end]: Trouble) {
 /// The other two members can be reached: clients turn to these, and the fault is none to whoever waits or works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_cut_off_from_their_member_or_it_falls_silent() {
-    let mut play = play_on(Scene::three(), 0).await;
-    let refuse = async || play.theatre.proxies[0].refuse(true);
+    let mut play = play_on(ZookeeperHarness::three(), 0).await;
+    let refuse = async || play.harness.proxies[0].refuse(true);
     let mut tally = play.outlives(Fault::Partition, refuse).await;
     assert_eq!(tally.lost, 0, "{tally:?}");
-    play.theatre.proxies[0].refuse(false);
-    play = play_on(play.theatre, 0).await;
+    play.harness.proxies[0].refuse(false);
+    play = play_on(play.harness, 0).await;
     // Nothing says that the connections are dead.
     let silence = async || {
-        play.theatre.proxies[0].black_hole(true);
+        play.harness.proxies[0].black_hole(true);
         // Until everybody in the crowd has turned to another member. Those who queue are more patient.
         pause(2_500).await;
-        play.theatre.proxies[0].black_hole(false);
+        play.harness.proxies[0].black_hole(false);
     };
     tally += play.outlives(Fault::Partition, silence).await;
     play.is_judged(&tally).await;
@@ -121,20 +122,20 @@ async fn clients_are_cut_off_from_their_member_or_it_falls_silent() {
 /// holder who stays would lose its lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_turns_to_another_member_in_time() {
-    let scene = Scene::new(ZooKeeperOptions::divisible());
-    let follower = (leader(&scene) + 1) % 3;
+    let harness = ZookeeperHarness::new(ZooKeeperOptions::divisible());
+    let follower = (leader(&harness) + 1) % 3;
     let mut clients = Vec::new();
     for [begin, end] in [SILENT, CUT_OFF] {
-        let client = clients_of(&scene, follower, &["6s"]).await.remove(0);
+        let client = clients_of(&harness, follower, &["6s"]).await.remove(0);
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-        begin(&scene, follower);
+        begin(&harness, follower);
         is_kept(&guard).await;
-        end(&scene, follower);
-        scene.until_healthy();
+        end(&harness, follower);
+        harness.until_healthy();
         guard.release().await.expect("held throughout");
         clients.push(client);
     }
-    scene.judge(&clients, SOON).await;
+    harness.judge(&clients, SOON).await;
 }
 
 /// For longer than its session lives without a sign of life.

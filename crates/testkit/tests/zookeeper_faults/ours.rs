@@ -10,7 +10,7 @@ use latchwork::engines::ZooKeeper;
 use testkit::history::{Recorder, Tag, What};
 use tokio::task::JoinHandle;
 
-use super::scene::LONG;
+use super::harness::LONG;
 
 /// A session of ours, whose claims are written down.
 #[derive(Clone)]

@@ -12,8 +12,8 @@ use testkit::history::checks::{Excuses, exclusion};
 use testkit::history::{History, Recorder, Tag};
 use testkit::servers::ZooKeeperAdmin;
 
+use super::harness::{LASTING, SOON, ZookeeperHarness, until_nodes};
 use super::ours::{Joined, Ours};
-use super::scene::{LASTING, SOON, Scene, until_nodes};
 
 /// How many stand in the row while it lasts.
 const LENGTH: usize = 5;
@@ -85,15 +85,15 @@ struct Seat {
 }
 
 impl Row {
-    pub(crate) async fn new(scene: &Scene, lock: &str) -> Self {
+    pub(crate) async fn new(harness: &ZookeeperHarness, lock: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let recorder = Recorder::shared(&folder.path().join("history"));
         let mut ours = Vec::new();
         for client in 1..=2 {
             let tag = Tag { process: std::process::id(), client };
-            ours.push(Ours::connect(&scene.direct_url(LASTING), recorder.clone(), tag, lock).await);
+            ours.push(Ours::connect(&harness.direct_url(LASTING), recorder.clone(), tag, lock).await);
         }
-        let (admin, tokens) = (scene.admin().await, BTreeMap::new());
+        let (admin, tokens) = (harness.admin().await, BTreeMap::new());
         Self { lock: lock.to_owned(), admin, ours, folder, standing: Vec::new(), tokens, arrived: 0 }
     }
 

@@ -7,24 +7,24 @@ use latchwork::LockName;
 use latchwork::engine::Filter;
 use tokio::sync::Notify;
 
-use super::scene::{LASTING, LOCK, LONG, SOON, Scene, now, pause, take, until_nodes};
+use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, now, pause, take, until_nodes};
 
 /// A look at three nodes in every third of its session, in one write, and a sign of life in every eighth. To list the queue and
 /// to set its watches again would be two writes more, and the list grows with the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_asks_for_a_few_nodes_now_and_then_and_never_for_the_whole_queue() {
-    let scene = Scene::one();
+    let harness = ZookeeperHarness::one();
     let (holder, waiter, admin) =
-        (scene.rival(LASTING).await, scene.client("1500ms").await, scene.admin().await);
+        (harness.rival(LASTING).await, harness.client("1500ms").await, harness.admin().await);
     let guard = take(&holder.lock(LOCK).ttl(LONG)).await;
     let lock = waiter.lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
     until_nodes(&admin, LOCK, 2).await;
     // It looks around and sets its watches.
     pause(200).await;
-    let (begun, before) = (now(), scene.proxy().requests());
+    let (begun, before) = (now(), harness.proxy().requests());
     pause(2_500).await;
-    let writes = scene.proxy().requests() - before;
+    let writes = harness.proxy().requests() - before;
     let thirds = now().since(begun).as_secs_f64() / Duration::from_millis(500).as_secs_f64();
     println!("{writes} writes in {thirds:.1} thirds of a session");
     assert!(
@@ -32,15 +32,15 @@ async fn a_waiter_asks_for_a_few_nodes_now_and_then_and_never_for_the_whole_queu
         "{writes} writes in {thirds:.1} thirds of a session"
     );
     guard.release().await.expect("held");
-    testkit::line::served(waiting).await.release().await.expect("held");
-    scene.judge(&[holder, waiter], SOON).await;
+    testkit::workload::queue::served(waiting).await.release().await.expect("held");
+    harness.judge(&[holder, waiter], SOON).await;
 }
 
 /// With `scheme=single` all waiters watch one node, and the server does not say who watches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_cannot_see_who_waits_does_not_promise_to_list_waiters() {
-    let scene = Scene::one();
-    let url = scene.direct_url(LASTING) + "&scheme=single";
+    let harness = ZookeeperHarness::one();
+    let url = harness.direct_url(LASTING) + "&scheme=single";
     let holder = latchwork::connect(&url).await.expect("it runs");
     let waiter = latchwork::connect(&url).await.expect("it runs");
     let guard = holder.lock(LOCK).ttl(LONG).acquire().await.expect("free");

@@ -52,14 +52,14 @@ struct Observer {
 }
 
 /// What somebody who asked was told.
-struct Answer {
+struct LeaderAnswer {
     who: Tag,
     term: Option<u64>,
     asked: Moment,
     at: Point,
 }
 
-type Answers<'a> = BTreeMap<&'a LockName, Vec<Answer>>;
+type Answers<'a> = BTreeMap<&'a LockName, Vec<LeaderAnswer>>;
 
 fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
     let (mut observers, mut newest, mut answers) = (Vec::<Observer>::new(), HashMap::new(), Answers::new());
@@ -78,7 +78,7 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
                 newest.get(&key).into_iter().for_each(|place| observers[*place].until = at);
             }
             (What::Named { term, asked }, Some(lock)) => {
-                answers.entry(lock).or_default().push(Answer { who: event.who, term, asked, at });
+                answers.entry(lock).or_default().push(LeaderAnswer { who: event.who, term, asked, at });
             }
             (What::Killed, _) => {
                 let died = observers.iter_mut().filter(|observer| observer.who.process == event.who.process);
@@ -157,7 +157,7 @@ impl<'a> Led<'a> {
         Ok(judged)
     }
 
-    fn named(&self, history: &History, answer: &Answer) -> Result<(), Violation> {
+    fn named(&self, history: &History, answer: &LeaderAnswer) -> Result<(), Violation> {
         let asked = Point::before_events_at(answer.asked);
         // Of those that had begun, the one with the greatest term: if it led all the time, it is the answer.
         let before = self.begun.partition_point(|(start, _)| *start < asked);

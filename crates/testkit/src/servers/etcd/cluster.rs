@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use latchwork::clock::Clock;
 
-use super::place::Place;
+use super::member_address::MemberAddress;
 use super::{EtcdOptions, EtcdServer, Etcdctl, GLANCE, MOST_PORTS, PortTaken, START_LIMIT};
-use crate::proxy::Junction;
+use crate::network::proxy::Junction;
 use crate::servers::division::Division;
 use crate::servers::pool::Pooled;
 
@@ -53,11 +53,11 @@ impl EtcdCluster {
         })
     }
 
-    fn start_with(options: &EtcdOptions, between: fn(&mut [Place; SIZE]) -> Vec<Junction>) -> Self {
+    fn start_with(options: &EtcdOptions, between: fn(&mut [MemberAddress; SIZE]) -> Vec<Junction>) -> Self {
         for _ in 0..MOST_PORTS {
-            let mut places = [0, 1, 2].map(|index| Place::new(format!("n{index}")));
+            let mut places = [0, 1, 2].map(|index| MemberAddress::new(format!("n{index}")));
             let junctions = between(&mut places);
-            let cluster = places.each_ref().map(Place::introduction).join(",");
+            let cluster = places.each_ref().map(MemberAddress::introduction).join(",");
             let members = places.map(|mut place| {
                 place.cluster.clone_from(&cluster);
                 EtcdServer::prepare(place, options.clone())

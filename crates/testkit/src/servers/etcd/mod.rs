@@ -4,8 +4,8 @@
 mod cluster;
 mod etcdctl;
 mod figures;
+mod member_address;
 mod options;
-mod place;
 #[cfg(test)]
 mod tests;
 
@@ -25,9 +25,10 @@ pub use etcdctl::Etcdctl;
 pub use options::{EtcdOptions, EtcdTls};
 
 use super::pool::Pooled;
+use super::port::PortTaken;
 use super::process::Process;
 use figures::Figures;
-use place::Place;
+use member_address::MemberAddress;
 
 /// A start takes a quarter of a second on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -45,13 +46,10 @@ const PACE: [&str; 2] = ["--heartbeat-interval=50", "--election-timeout=650"];
 /// A running `etcd` on ports of 127.0.0.1, in a folder of its own. Killed when dropped.
 pub struct EtcdServer {
     folder: TempDir,
-    place: Place,
+    place: MemberAddress,
     options: EtcdOptions,
     process: Mutex<Option<Process>>,
 }
-
-/// Why a server did not start.
-struct PortTaken;
 
 impl EtcdServer {
     /// Starts one that is alone, and waits until it is healthy.
@@ -60,7 +58,7 @@ impl EtcdServer {
     /// If it does not become so; with what it printed.
     pub fn start(options: EtcdOptions) -> Self {
         for _ in 0..MOST_PORTS {
-            let server = Self::prepare(Place::new("alone".to_owned()), options.clone());
+            let server = Self::prepare(MemberAddress::new("alone".to_owned()), options.clone());
             if server.launch().is_ok() {
                 server.close();
                 return server;
@@ -70,7 +68,7 @@ impl EtcdServer {
     }
 
     /// A server that was not started.
-    fn prepare(place: Place, options: EtcdOptions) -> Self {
+    fn prepare(place: MemberAddress, options: EtcdOptions) -> Self {
         let folder = tempfile::Builder::new().prefix("etcd").tempdir().expect("a temporary folder");
         Self { folder, place, options, process: Mutex::default() }
     }

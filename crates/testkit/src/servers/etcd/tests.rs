@@ -191,7 +191,7 @@ fn a_server_that_cannot_start_says_why() {
 
 #[test]
 fn a_port_that_is_taken_is_told_from_other_failures() {
-    let server = EtcdServer::prepare(Place::new("alone".to_owned()), EtcdOptions::default());
+    let server = EtcdServer::prepare(MemberAddress::new("alone".to_owned()), EtcdOptions::default());
     let ports = [server.place.client, server.place.peer, server.place.figures];
     for port in ports {
         let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -17,10 +17,10 @@ use tempfile::TempDir;
 
 use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
-use super::port::free_port;
+use super::port::{PortTaken, free_port};
 use super::process::{Process, unprivileged};
 use super::sql_session::SqlSession;
-use crate::service::Sql;
+use crate::plain_sql_client::SqlServer;
 use crate::shim::Clocks;
 
 /// A start takes less than a second on an idle machine.
@@ -64,9 +64,6 @@ pub struct MariadbOptions<'a> {
     /// certificate of the same authority.
     pub tls: Option<(&'a Certificates, &'a Identity)>,
 }
-
-/// Why a server did not start.
-struct PortTaken;
 
 impl MariadbServer {
     /// Starts one and waits until it answers.
@@ -345,7 +342,7 @@ impl MariadbServer {
     }
 }
 
-impl Sql for MariadbServer {
+impl SqlServer for MariadbServer {
     fn ask(&self, sql: &str) -> Result<String, String> {
         let output = self.try_sql(sql);
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

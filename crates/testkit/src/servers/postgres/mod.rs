@@ -13,11 +13,11 @@ use tempfile::TempDir;
 
 use super::certificates::{Certificates, Identity};
 use super::pool::Pooled;
-use super::port::free_port;
+use super::port::{PortTaken, free_port};
 use super::process::{Process, unprivileged};
 use super::root::installed;
 use super::sql_session::SqlSession;
-use crate::service::Sql;
+use crate::plain_sql_client::SqlServer;
 use crate::shim::Clocks;
 
 /// A start takes a tenth of a second on an idle machine, and the data directory a whole one.
@@ -57,9 +57,6 @@ impl Default for PostgresOptions<'_> {
         Self { clocks: None, is_measured: false, most_connections: 500, tls: None }
     }
 }
-
-/// Why a server did not start.
-struct PortTaken;
 
 impl PostgresServer {
     /// Starts one and waits until it answers.
@@ -231,7 +228,7 @@ impl PostgresServer {
     }
 }
 
-impl Sql for PostgresServer {
+impl SqlServer for PostgresServer {
     fn ask(&self, sql: &str) -> Result<String, String> {
         let output = self.try_psql(sql);
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 pub use options::{RedisOptions, RedisTls};
 
-use super::port::free_port;
+use super::port::{PortTaken, free_port};
 use super::process::Process;
 use super::resp::{Reply, Resp};
 
@@ -42,9 +42,6 @@ struct Running {
     process: Option<Process>,
     admin: Option<Resp>,
 }
-
-/// Why a server did not start.
-struct PortTaken;
 
 impl RedisServer {
     /// Starts one and waits until it answers.

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::wire::{NO_NODE, NOT_EMPTY, Wire};
-use super::words::Words;
+use super::admin_connection::{AdminConnection, NO_NODE, NOT_EMPTY};
+use super::jute::JuteWriter;
 use super::{ZooKeeperMember, ZooKeeperServer, thief};
 
 const CREATE: i32 = 1;
@@ -29,7 +29,7 @@ enum Stay {
 
 /// A session of its own, for as long as it lives.
 pub struct ZooKeeperAdmin {
-    wire: Arc<Mutex<Wire>>,
+    connection: Arc<Mutex<AdminConnection>>,
     places: Vec<SocketAddr>,
     is_private: bool,
 }
@@ -43,16 +43,20 @@ impl ZooKeeperAdmin {
     /// Connects to some of the members.
     pub async fn of(members: &[&ZooKeeperMember], digest: Option<&str>) -> Self {
         let places: Vec<_> = members.iter().map(|member| member.plain_address()).collect();
-        let wire = Arc::new(Mutex::new(Wire::new(places.clone(), digest.map(str::to_owned))));
-        let admin = Self { wire, places, is_private: digest.is_some() };
+        let connection =
+            Arc::new(Mutex::new(AdminConnection::new(places.clone(), digest.map(str::to_owned))));
+        let admin = Self { connection, places, is_private: digest.is_some() };
         admin.owner_and_birth("/").await;
         admin
     }
 
     /// Asks where blocking disturbs nobody.
-    async fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Wire) -> T + Send + 'static) -> T {
-        let wire = self.wire.clone();
-        let asking = move || what(&mut wire.lock().unwrap_or_else(PoisonError::into_inner));
+    async fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut AdminConnection) -> T + Send + 'static,
+    ) -> T {
+        let connection = self.connection.clone();
+        let asking = move || what(&mut connection.lock().unwrap_or_else(PoisonError::into_inner));
         tokio::task::spawn_blocking(asking).await.expect("the servers answer")
     }
 
@@ -73,9 +77,9 @@ impl ZooKeeperAdmin {
 
     async fn create(&self, path: &str, stay: Stay) -> String {
         let [scheme, id] = if self.is_private { ["auth", ""] } else { ["world", "anyone"] };
-        let words = Words::default().text(path).bytes(b"somebody else");
+        let words = JuteWriter::default().text(path).bytes(b"somebody else");
         let words = words.int(1).int(ALL).text(scheme).text(id).int(stay as i32);
-        self.ask(move |wire| wire.write(CREATE, &words)).await.expect("it can be made").text()
+        self.ask(move |connection| connection.write(CREATE, &words)).await.expect("it can be made").text()
     }
 
     /// Removes a node.
@@ -84,14 +88,14 @@ impl ZooKeeperAdmin {
     }
 
     async fn try_delete(&self, path: &str) -> Result<(), i32> {
-        let words = Words::default().text(path).int(ANY_VERSION);
-        self.ask(move |wire| wire.write(DELETE, &words)).await.map(drop)
+        let words = JuteWriter::default().text(path).int(ANY_VERSION);
+        self.ask(move |connection| connection.write(DELETE, &words)).await.map(drop)
     }
 
     /// The children of a node, none if it is not there.
     pub async fn children(&self, path: &str) -> Vec<String> {
-        let words = Words::default().text(path).flag(false);
-        match self.ask(move |wire| wire.read(CHILDREN, &words)).await {
+        let words = JuteWriter::default().text(path).flag(false);
+        match self.ask(move |connection| connection.read(CHILDREN, &words)).await {
             Err(NO_NODE) => Vec::new(),
             children => children.expect("it can be read").texts(),
         }
@@ -104,8 +108,8 @@ impl ZooKeeperAdmin {
 
     /// The session that a node ends with, or zero, and the transaction that made it.
     async fn owner_and_birth(&self, path: &str) -> Option<(i64, i64)> {
-        let words = Words::default().text(path).flag(false);
-        let mut stat = match self.ask(move |wire| wire.read(EXISTS, &words)).await {
+        let words = JuteWriter::default().text(path).flag(false);
+        let mut stat = match self.ask(move |connection| connection.read(EXISTS, &words)).await {
             Err(NO_NODE) => return None,
             stat => stat.expect("it can be read"),
         };

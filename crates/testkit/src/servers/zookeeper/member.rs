@@ -12,6 +12,7 @@ use latchwork::clock::Clock;
 use tempfile::TempDir;
 
 use super::{Ports, ZooKeeperOptions};
+use crate::servers::port::PortTaken;
 use crate::servers::process::Process;
 use crate::servers::root::installed;
 
@@ -53,9 +54,6 @@ pub struct ZooKeeperMember {
     is_measured: bool,
     process: Mutex<Option<Process>>,
 }
-
-/// Somebody else listens on one of its ports.
-pub(super) struct PortTaken;
 
 impl ZooKeeperMember {
     /// One that was not started, and finds itself and the others at these ports.

@@ -1,4 +1,4 @@
-//! Counts on the wire what clients ask of a server: by itself it does not tell signs of life from other requests.
+//! Counts on the network what clients ask of a server: by itself it does not tell signs of life from other requests.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,11 +11,11 @@ const SIGNS: [[u8; 4]; 2] = [11_i32.to_be_bytes(), 9_i32.to_be_bytes()];
 /// Passes plain connections on to a server and counts their requests, for as long as the process lives.
 pub struct ZooKeeperMeter {
     address: SocketAddr,
-    counts: Arc<Counts>,
+    counts: Arc<PacketCounts>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct PacketCounts {
     sessions: AtomicU64,
     signs: AtomicU64,
     others: AtomicU64,
@@ -28,7 +28,7 @@ impl ZooKeeperMeter {
     /// If there is no free port.
     pub fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let (address, counts) = (listener.local_addr().expect("it is bound"), Arc::<Counts>::default());
+        let (address, counts) = (listener.local_addr().expect("it is bound"), Arc::<PacketCounts>::default());
         let counting = counts.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -61,7 +61,7 @@ impl ZooKeeperMeter {
 }
 
 /// Until one of the two goes away.
-fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &Counts) -> io::Result<()> {
+fn pass_on(mut client: TcpStream, server: SocketAddr, counts: &PacketCounts) -> io::Result<()> {
     let mut server = TcpStream::connect(server)?;
     [&client, &server].into_iter().try_for_each(|stream| stream.set_nodelay(true))?;
     let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);

@@ -1,18 +1,18 @@
 //! ZooKeeper servers of one test: Debian's, alone or as an ensemble whose members can be stopped, killed and restarted.
 
 mod admin;
+mod admin_connection;
+mod jute;
 mod member;
+mod member_links;
 mod meter;
 mod options;
 #[cfg(test)]
 mod tests;
 mod thief;
-mod ways;
-mod wire;
-mod words;
 
 use member::{GLANCE, START_LIMIT};
-use ways::Ways;
+use member_links::MemberLinks;
 
 pub use admin::ZooKeeperAdmin;
 pub use member::ZooKeeperMember;
@@ -36,7 +36,7 @@ pub struct ZooKeeperServer {
     members: Vec<ZooKeeperMember>,
     options: ZooKeeperOptions,
     /// Between the members, if they can be divided.
-    ways: Option<Ways>,
+    ways: Option<MemberLinks>,
     division: Division,
 }
 
@@ -69,7 +69,7 @@ impl ZooKeeperServer {
         let count = options.members.max(1);
         for _ in 0..MOST_PORTS {
             let ports: Vec<_> = (0..count).map(|_| Ports::free()).collect();
-            let ways = options.is_divisible.then(|| Ways::between(&ports));
+            let ways = options.is_divisible.then(|| MemberLinks::between(&ports));
             let seen_from =
                 |number| ways.as_ref().map_or(ports.clone(), |ways| ways.seen_from(number, &ports));
             let prepare = |number| ZooKeeperMember::prepare(&options, number, &seen_from(number));

@@ -4,7 +4,7 @@
 use std::io::Result;
 use std::net::SocketAddr;
 
-use super::wire;
+use super::admin_connection;
 
 /// What the server mixes with the number.
 const SECRET: i64 = 0xB341_5C00;
@@ -14,7 +14,7 @@ const SECRET: i64 = 0xB341_5C00;
 /// # Errors
 /// If the server does not answer.
 pub(super) fn end_session(server: SocketAddr, session: i64) -> Result<()> {
-    wire::end_session(server, session, &password(session))
+    admin_connection::end_session(server, session, &password(session))
 }
 
 /// As `java.util.Random` fills sixteen bytes, four at a time.

@@ -1,0 +1,131 @@
+//! Something happens to an ensemble of servers in the middle of contention: a holder, a line of waiters behind it, and a
+//! crowd at another lock all go on when it is over.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use latchwork::ErrorKind;
+
+use crate::harness::{FaultHarness, Judged, LOCK, LONG, SOON, renewed, take};
+use crate::history::{Fault, RecordedClient};
+use crate::store::Written;
+use crate::workload::contenders::{Contenders, TTL, Tally};
+use crate::workload::queue::WaiterQueue;
+
+/// The lock of the crowd.
+const BUSY: &str = "busy";
+/// How long a turn takes.
+const TURN: Duration = Duration::from_millis(3);
+
+/// A server that keeps what it was told is restarted under a holder and its queue: all of them are still there after that, and
+/// have their turns in order.
+pub async fn outlives_a_restart(harness: &FaultHarness, clients: &[RecordedClient], restart: impl FnOnce()) {
+    let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
+    let mut store = harness.store();
+    assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
+    let mut waiting = Vec::new();
+    for (number, client) in clients[1..].iter().enumerate() {
+        let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        harness.until_waiting(&clients[0], number + 1).await;
+    }
+    harness.strike(Fault::Trouble, restart);
+    renewed(&guard).await;
+    renewed(&guard).await;
+    assert!(guard.is_certain(), "held all the time");
+    harness.until_waiting(&clients[0], clients.len() - 1).await;
+    assert_eq!(store.write(guard.token().expect("certain"), "after"), Written::Accepted);
+    let mut newest = guard.token().expect("certain");
+    guard.release().await.expect("held");
+    for waiter in waiting {
+        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
+        let guard = guard.expect("no panic").expect("its turn comes");
+        assert!(guard.token().expect("certain") > newest);
+        newest = guard.token().expect("certain");
+        guard.release().await.expect("held");
+    }
+}
+
+/// Servers that can be in trouble, with a stage around them.
+#[allow(async_fn_in_trait)]
+pub trait ClusterHarness: Deref<Target = FaultHarness> {
+    /// Waits until all members serve clients again.
+    fn until_healthy(&self);
+
+    /// A client that no fault of the network harms.
+    async fn observer(&self) -> RecordedClient;
+
+    /// Judges the record, and sees to it that the servers have nothing left.
+    async fn judged(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged;
+
+    /// Lets these clients queue for [`LOCK`], one behind the other.
+    async fn line_up(&self, clients: &[RecordedClient], ttl: Duration) -> WaiterQueue {
+        let observer = self.observer().await;
+        let line = WaiterQueue::up(self, &observer, clients, ttl).await;
+        observer.client().close().await.expect("it held nothing");
+        line
+    }
+}
+
+/// What is played on these servers.
+pub struct ClusterScenario<T> {
+    /// The servers.
+    pub harness: T,
+    /// A holder and three who wait behind it.
+    pub queue: Vec<RecordedClient>,
+    /// Who wants the lock again and again.
+    pub contenders: Vec<RecordedClient>,
+    /// The ttl of the queue: it outlives the faults.
+    pub ttl: Duration,
+}
+
+impl<T: ClusterHarness> ClusterScenario<T> {
+    /// The lock of a patient holder, its queue in its order, and a crowd at another lock outlive the fault.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub async fn outlives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
+        let guard = take(&self.queue[0].lock(LOCK).ttl(self.ttl)).await;
+        let mut store = self.harness.store();
+        assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
+        let line = self.harness.line_up(&self.queue[1..], self.ttl).await;
+        let contenders = Contenders::start_on(
+            BUSY,
+            &self.harness.store_path().with_extension(BUSY),
+            &self.contenders,
+            TURN,
+        );
+        contenders.wait_for_holds(20).await;
+        self.suffer(fault, strike).await;
+        contenders.wait_for_holds(40).await;
+        renewed(&guard).await;
+        assert!(guard.is_certain(), "held all the time");
+        let token = guard.token().expect("certain");
+        assert_eq!(store.write(token, "after"), Written::Accepted);
+        assert!(line.stands(), "nobody has the lock before it is released");
+        if let Err(error) = guard.release().await {
+            // Sent to a member that cannot be reached, and then again to another.
+            assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+        }
+        line.served(token).await;
+        contenders.stop().await
+    }
+
+    async fn suffer(&self, fault: Fault, strike: impl AsyncFn()) {
+        self.harness.recorder.fault_began(fault);
+        strike().await;
+        self.harness.until_healthy();
+        self.harness.recorder.fault_ended(fault);
+    }
+
+    /// Nobody was wronged.
+    ///
+    /// # Panics
+    /// If somebody was.
+    pub async fn is_judged(&self, tally: &Tally) {
+        assert!(tally.refused == 0 && tally.only_unreachable_or_lost(), "{tally:?}");
+        let everybody: Vec<_> = self.queue.iter().chain(&self.contenders).cloned().collect();
+        let judged = self.harness.judged(&everybody, 2 * SOON).await;
+        assert!(judged.exclusive() > 40, "most are not excused");
+    }
+}

@@ -1,0 +1,36 @@
+//! The server is killed (`kill -9`) and started again with what it had on disk; or it ends connections.
+
+use std::time::Duration;
+
+use crate::history::Fault;
+use crate::scenarios::cluster::outlives_a_restart;
+use crate::workload::contenders::Contenders;
+
+use super::SqlHarness;
+use crate::harness::SOON;
+
+/// Both are rows.
+pub async fn a_server_comes_back_with_holder_and_queue(harness: &impl SqlHarness) {
+    let clients = harness.recorded_clients(4).await;
+    outlives_a_restart(harness, &clients, || harness.restart()).await;
+    assert_eq!(harness.judge(&clients, SOON).await.exclusive(), 4);
+}
+
+/// In the middle of claims, renewals, releases, and transactions.
+pub async fn clients_that_were_busy_go_on_after_kills_and_ended_connections(harness: &impl SqlHarness) {
+    let clients = harness.recorded_clients(5).await;
+    let contenders = Contenders::start(harness, &clients, Duration::from_millis(3));
+    for _ in 0..2 {
+        contenders.wait_for_holds(20).await;
+        harness.strike(Fault::Trouble, || harness.restart());
+        for _ in 0..3 {
+            contenders.wait_for_holds(10).await;
+            harness.strike(Fault::Trouble, || harness.end_connections());
+        }
+    }
+    contenders.wait_for_holds(20).await;
+    let tally = contenders.stop().await;
+    assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
+    let judged = harness.judge(&clients, SOON).await;
+    assert!(judged.exclusive() >= 100 && judged.excused() == 0, "nobody is excused");
+}

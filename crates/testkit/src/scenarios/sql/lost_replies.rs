@@ -1,0 +1,79 @@
+//! The connection breaks after the server acted.
+
+use std::time::Duration;
+
+use crate::history::{Fault, RecordedClient};
+use latchwork::{Effect, ErrorKind};
+
+use super::SqlHarness;
+use crate::harness::{LOCK, LONG, SOON, connect, now, renewed, take};
+
+/// Stands in claims, and in nothing else that goes over the wire.
+const NOTE: &str = "the client under test";
+const TTL: Duration = Duration::from_secs(3);
+
+/// The client whose requests are lost. Others go past the proxy.
+async fn victim(harness: &impl SqlHarness) -> RecordedClient {
+    let client = connect(&harness.url()).await;
+    harness.recorder.client(client.with_note(NOTE))
+}
+
+/// Has the next lock with nobody waiting for a lease to end: it waits for a sixth of one.
+async fn is_free_at_once(client: &RecordedClient) {
+    let begun = now();
+    take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
+    println!("free after {:?}", now().since(begun));
+}
+
+/// It is repeated with the same id, and is answered in the same way.
+pub async fn a_claim_whose_reply_is_lost_after_the_commit_is_its_own(harness: &impl SqlHarness) {
+    let (client, other) = (victim(harness).await, harness.observer().await);
+    harness.strike(Fault::Partition, || harness.proxy().lose_reply_to(NOTE.as_bytes()));
+    let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+    assert_eq!(harness.proxy().lost_replies(), 1);
+    let granted = harness.sql("SELECT token FROM latchwork_lock");
+    assert_eq!(guard.token().unwrap().engine_token().to_string(), granted, "the same as the first time");
+    guard.release().await.expect("held");
+    is_free_at_once(&other).await;
+    assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
+}
+
+/// The reply is lost after the commit, or the request never arrives: the caller is told, and the janitor sees to it.
+pub async fn a_release_without_an_answer_says_so_and_the_lock_is_free(harness: &impl SqlHarness) {
+    let (client, other) = (victim(harness).await, harness.observer().await);
+    // The first use is a transaction, with answers that nobody waits for.
+    is_free_at_once(&other).await;
+    for is_sent in [true, false] {
+        let guard = take(&client.lock(LOCK).ttl(LONG)).await;
+        harness.strike(Fault::Partition, || match is_sent {
+            true => harness.proxy().lose_next_reply(),
+            false => harness.proxy().cut_before_next_request(),
+        });
+        let error = guard.release().await.expect_err("nobody said it was released");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
+        is_free_at_once(&other).await;
+    }
+    harness.judge(&[client, other], SOON).await;
+}
+
+/// To a waiter whose entry is written, and to a holder that hands over.
+pub async fn what_is_lost_in_a_contended_transaction_costs_nobody_a_turn(harness: &impl SqlHarness) {
+    let (client, other) = (victim(harness).await, harness.observer().await);
+    let held = take(&other.lock(LOCK).ttl(LONG)).await;
+    harness.strike(Fault::Partition, || harness.proxy().lose_reply_to(NOTE.as_bytes()));
+    let lock = client.lock(LOCK).ttl(TTL);
+    let waiting = tokio::spawn(async move { take(&lock).await });
+    harness.until_waiting(&other, 1).await;
+    held.release().await.expect("held");
+    let guard = waiting.await.expect("no panic");
+    renewed(&guard).await;
+    let lock = other.lock(LOCK).ttl(LONG);
+    let next = tokio::spawn(async move { take(&lock).await });
+    harness.until_waiting(&other, 1).await;
+    harness.strike(Fault::Partition, || harness.proxy().lose_next_reply());
+    guard.release().await.expect_err("nobody said it was released");
+    client.client().close().await.expect("the release was repeated");
+    next.await.expect("no panic").release().await.expect("held");
+    is_free_at_once(&other).await;
+    harness.judge(&[client, other], SOON).await;
+}

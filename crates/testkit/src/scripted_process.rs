@@ -1,0 +1,128 @@
+//! A process to experiment on: it does what it is told, line by line, and answers each line with one.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::UnixListener;
+use tokio::process::{Child, Command};
+
+use crate::shim::{self, Clocks};
+use crate::worker_process::binary;
+
+/// No answer takes longer, or the subject hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a subject locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Through `latchwork::blocking`, in no runtime.
+    Blocking,
+    /// Inside a current-thread runtime.
+    Async,
+}
+
+/// A running `scripted_process` process, or a fork of one. Killed when dropped, unless it is a fork: that ends when nobody tells
+/// it anything any more.
+pub struct ScriptedProcess {
+    child: Option<Child>,
+    stdin: Box<dyn AsyncWrite + Unpin + Send>,
+    stdout: Lines<BufReader<Box<dyn AsyncRead + Unpin + Send>>>,
+}
+
+impl ScriptedProcess {
+    /// Starts one on the engine at `url`; its `sync()` forks.
+    pub fn start(url: &str, api: Api) -> Self {
+        Self::spawn(url, api, |command| {
+            command.env("LD_PRELOAD", shim::fork());
+        })
+    }
+
+    /// Starts one whose clocks can be moved.
+    pub fn with_clocks(url: &str, clocks: &Clocks) -> Self {
+        Self::spawn(url, Api::Blocking, |command| {
+            let (name, value) = clocks.variable();
+            command.env("LD_PRELOAD", clocks.library()).env(name, value);
+        })
+    }
+
+    fn spawn(url: &str, api: Api, prepare: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new(binary("scripted_process"));
+        prepare(&mut command);
+        let api = if api == Api::Blocking { "blocking" } else { "async" };
+        command.args([url, api]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("the subject starts");
+        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        Self::new(Some(child), stdin, stdout)
+    }
+
+    fn new(
+        child: Option<Child>,
+        stdin: impl AsyncWrite + Unpin + Send + 'static,
+        stdout: impl AsyncRead + Unpin + Send + 'static,
+    ) -> Self {
+        let stdout: Box<dyn AsyncRead + Unpin + Send> = Box::new(stdout);
+        Self { child, stdin: Box::new(stdin), stdout: BufReader::new(stdout).lines() }
+    }
+
+    /// Tells it something, and returns its answer.
+    pub async fn ask(&mut self, command: &str) -> String {
+        self.tell(command).await;
+        self.answer().await
+    }
+
+    /// Tells it something that it may not be able to hear at once.
+    pub async fn tell(&mut self, command: &str) {
+        self.stdin.write_all(format!("{command}\n").as_bytes()).await.expect("it listens");
+        self.stdin.flush().await.expect("it listens");
+    }
+
+    /// Its answer to the oldest thing it was told and has not answered.
+    ///
+    /// # Panics
+    /// If it ended, or hangs.
+    pub async fn answer(&mut self) -> String {
+        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
+        line.expect("it does not hang").expect("the pipe works").expect("it lives")
+    }
+
+    /// Lets it fork. The fork is a subject of its own.
+    pub async fn fork(&mut self) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).expect("the folder is ours");
+        assert_eq!(self.ask(&format!("fork {}", socket.display())).await, "parent");
+        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept())
+            .await
+            .expect("it forks")
+            .expect("the socket works");
+        let (stdout, stdin) = stream.into_split();
+        Self::new(None, stdin, stdout)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = self.child.as_ref().and_then(Child::id).expect("it runs, and is no fork");
+        kill(Pid::from_raw(pid as i32), signal).expect("it runs");
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.child.as_mut().expect("it is no fork").kill().await.expect("it runs");
+    }
+
+    /// Tells it something that ends it, and waits until it has ended.
+    pub async fn end(mut self, command: &str) -> ExitStatus {
+        self.tell(command).await;
+        let mut child = self.child.take().expect("it is no fork");
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+        ended.expect("it does not hang").expect("it runs")
+    }
+
+    /// Tells it something that ends it; its parent learns how it ended, if it asks.
+    pub async fn end_fork(mut self, command: &str) {
+        self.tell(command).await;
+    }
+}

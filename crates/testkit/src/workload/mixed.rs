@@ -1,0 +1,230 @@
+//! Tasks that use everything which is built on locks, again and again: readers and writers, permits, several locks at once,
+//! candidates, and those who write a cell. In one process or in many, whatever happens to them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use latchwork::clock::random_bytes;
+use latchwork::engine::{Filter, Mode};
+use latchwork::{Error, ErrorKind, Guarantees, Result};
+use tokio::task::JoinSet;
+
+use crate::cell_history::CellHistory;
+use crate::harness::{now, pause};
+use crate::history::{RecordedClient, Recorder};
+use crate::seed::Seed;
+
+/// Many read it or one writes it.
+pub const SHELF: &str = "shelf";
+/// So many may be in it at once.
+pub const POOL: (&str, u32) = ("pool", 3);
+/// What they want to lead.
+pub const SERVICE: &str = "service";
+/// Of which each takes two at once.
+pub const SIDES: [&str; 3] = ["left", "middle", "right"];
+/// What they write.
+pub const CELL: &str = "number";
+
+/// However long a lease is, and whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The file that sends workers home.
+const OVER: &str = "over";
+
+/// What somebody does all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Read,
+    Write,
+    Permit,
+    Several,
+    Lead,
+    Set,
+}
+
+impl Role {
+    /// What an engine with these promises can be used for.
+    fn all(promised: &Guarantees) -> Vec<Self> {
+        let roles = [
+            (Self::Read, promised.read_write),
+            (Self::Read, promised.read_write),
+            (Self::Write, promised.read_write),
+            (Self::Permit, promised.permits),
+            (Self::Permit, promised.permits),
+            (Self::Several, true),
+            (Self::Lead, promised.cells),
+            (Self::Set, promised.cells),
+        ];
+        roles.into_iter().filter(|(_, can)| *can).map(|(role, _)| role).collect()
+    }
+}
+
+/// Every lock that an engine with these promises is asked for.
+pub fn locks(promised: &Guarantees) -> Vec<&'static str> {
+    let shared =
+        [(SHELF, promised.read_write), (POOL.0, promised.permits), (SERVICE, promised.cells)].into_iter();
+    shared.filter(|(_, can)| *can).map(|(lock, _)| lock).chain(SIDES).collect()
+}
+
+/// A client's tasks at work.
+pub struct MixedWorkload {
+    client: RecordedClient,
+    is_over: Arc<AtomicBool>,
+    members: Vec<(Role, Arc<AtomicUsize>)>,
+    tasks: JoinSet<()>,
+}
+
+impl MixedWorkload {
+    /// Lets this client take part, with that ttl.
+    pub fn start(client: &RecordedClient, ttl: Duration, cells: &Arc<CellHistory>) -> Self {
+        let (is_over, mut members, mut tasks) = (Arc::<AtomicBool>::default(), Vec::new(), JoinSet::new());
+        for role in Role::all(&client.client().guarantees()) {
+            let turns = Arc::<AtomicUsize>::default();
+            members.push((role, turns.clone()));
+            let chance = Seed::new(u64::from_ne_bytes(random_bytes()));
+            let member =
+                Member { client: client.clone(), role, ttl, cells: cells.clone(), chance, left_out: 0 };
+            tasks.spawn(member.work(is_over.clone(), turns));
+        }
+        Self { client: client.clone(), is_over, members, tasks }
+    }
+
+    /// Waits until each of them had so many turns more: nobody is kept from what it does.
+    ///
+    /// # Panics
+    /// If somebody is.
+    pub async fn wait_for_turns(&self, turns: usize) {
+        let end = now().after(PATIENCE);
+        for (role, had) in &self.members {
+            let enough = had.load(Ordering::Relaxed) + turns;
+            while had.load(Ordering::Relaxed) < enough {
+                if now() >= end {
+                    let everything = Filter::Prefix(String::new());
+                    let seen = self.client.client().inspect(&everything);
+                    let seen = tokio::time::timeout(Duration::from_secs(5), seen).await;
+                    panic!("{role:?} has no turn any more; locks: {seen:#?}");
+                }
+                pause(5).await;
+            }
+        }
+    }
+
+    /// Sends them home: what they have begun they finish.
+    ///
+    /// # Panics
+    /// If they cannot, or were wronged.
+    pub async fn stop(mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        while let Some(ended) =
+            tokio::time::timeout(PATIENCE, self.tasks.join_next()).await.expect("they end")
+        {
+            ended.expect("not wronged");
+        }
+    }
+}
+
+struct Member {
+    client: RecordedClient,
+    role: Role,
+    ttl: Duration,
+    cells: Arc<CellHistory>,
+    chance: Seed,
+    /// Of the sides. Each in turn, or a short run might hardly touch one of them.
+    left_out: usize,
+}
+
+impl Member {
+    async fn work(mut self, is_over: Arc<AtomicBool>, turns: Arc<AtomicUsize>) {
+        while !is_over.load(Ordering::Relaxed) {
+            match self.turn().await {
+                Ok(()) => drop(turns.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => bearable(&error),
+            }
+            self.rest(50, 130).await;
+        }
+    }
+
+    async fn rest(&mut self, least: u64, most: u64) {
+        pause(least + self.chance.below(most - least)).await;
+    }
+
+    async fn turn(&mut self) -> Result<()> {
+        match self.role {
+            Role::Read => self.share(SHELF, Mode::Read).await,
+            Role::Write => self.share(SHELF, Mode::Write).await,
+            Role::Permit => self.share(POOL.0, Mode::Permit { of: POOL.1 }).await,
+            Role::Several => self.take_two().await,
+            Role::Lead => self.lead().await,
+            Role::Set => self.set().await,
+        }
+    }
+
+    async fn share(&mut self, lock: &str, mode: Mode) -> Result<()> {
+        let guard = self.client.shared_lock(lock, mode).ttl(self.ttl).acquire().await?;
+        self.rest(1, 8).await;
+        guard.release().await
+    }
+
+    async fn take_two(&mut self) -> Result<()> {
+        self.left_out += 1;
+        // Two in one order, and the third pair in the other.
+        let two = [1, 2].map(|after| SIDES[(self.left_out + after) % SIDES.len()]);
+        let guard = self.client.multi_lock(&two).ttl(self.ttl).acquire().await?;
+        self.rest(1, 8).await;
+        guard.release().await
+    }
+
+    async fn lead(&mut self) -> Result<()> {
+        let election = self.client.election(SERVICE).ttl(self.ttl);
+        let leading = election.campaign(&format!("{}", self.client.tag())).await?;
+        self.rest(1, 8).await;
+        election.leader().await?;
+        leading.release().await?;
+        election.leader().await.map(drop)
+    }
+
+    async fn set(&mut self) -> Result<()> {
+        let cell = self.client.client().cell(CELL);
+        let seen = self.cells.get(&cell).await?.version;
+        self.rest(1, 8).await;
+        let value = format!("{:016x}", self.chance.number());
+        self.cells.set_if(&cell, seen, value.as_bytes()).await.map(drop)
+    }
+}
+
+/// What may happen to somebody who was stopped or cut off.
+fn bearable(error: &Error) {
+    assert!(matches!(error.kind(), ErrorKind::Lost | ErrorKind::Unreachable), "wronged: {error}");
+}
+
+/// Where processes that take part write down what happens: the history, and that of the cell.
+pub fn record_paths(folder: &Path) -> [PathBuf; 2] {
+    ["history", "cell"].map(|name| folder.join(name))
+}
+
+/// Sends the workers home that take part in this folder.
+///
+/// # Panics
+/// If the folder is gone.
+pub fn request_stop(folder: &Path) {
+    std::fs::write(folder.join(OVER), "").expect("the folder is ours");
+}
+
+/// `worker_process mixed URL FOLDER MILLIS`.
+///
+/// # Panics
+/// If it is wronged.
+pub async fn run_worker(url: &str, folder: &Path, ttl: Duration) {
+    let client = latchwork::connect(url).await.expect("the engine is there");
+    let [history, cell] = record_paths(folder);
+    let client = Recorder::shared(&history).client(client);
+    let workload = MixedWorkload::start(&client, ttl, &Arc::new(CellHistory::shared(&cell)));
+    println!("started");
+    while !folder.join(OVER).exists() {
+        pause(30).await;
+        assert!(workload.tasks.len() == workload.members.len(), "somebody left");
+    }
+    workload.stop().await;
+    client.client().close().await.expect("what was begun is done");
+}

@@ -1,0 +1,100 @@
+//! Clients in several processes that all want one lock, again and again, and pass nothing on within a process.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use latchwork::Client;
+
+use crate::harness::{LOCK, LONG, SOON};
+use crate::history::History;
+use crate::history::checks::{Expectations, check_all};
+use crate::worker_process::WorkerProcess;
+
+/// How many of them there are.
+#[derive(Clone, Copy, Debug)]
+pub struct ContendingProcesses {
+    /// Processes.
+    pub processes: usize,
+    /// Clients in each process.
+    pub clients: usize,
+    /// Turns of each client.
+    pub turns: usize,
+}
+
+/// What they did.
+pub struct ContendedRun {
+    processes: ContendingProcesses,
+    history: History,
+}
+
+impl ContendingProcesses {
+    /// As many turns in all as `LATCH_TURNS` says; without it this many.
+    pub fn taking(self, turns: usize) -> Self {
+        let wanted = std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(turns);
+        Self { turns: usize::div_ceil(wanted, self.processes * self.clients), ..self }
+    }
+
+    /// All turns.
+    pub fn all(&self) -> usize {
+        self.processes * self.clients * self.turns
+    }
+
+    /// Lets them take their turns; each adds 1 to a number that nothing but the lock protects.
+    ///
+    /// # Panics
+    /// If one of them was told an error, or the number is wrong.
+    pub async fn compete(self, url: &str) -> ContendedRun {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [file, history] =
+            ["counter", "history"].map(|name| folder.path().join(name).display().to_string());
+        let [clients, turns] = [self.clients, self.turns].map(|number| number.to_string());
+        let start = |_| WorkerProcess::start(&["contenders", url, LOCK, &file, &history, &clients, &turns]);
+        for mut worker in (0..self.processes).map(start).collect::<Vec<_>>() {
+            worker.done().await;
+        }
+        assert_eq!(std::fs::read_to_string(&file).expect("they counted"), self.all().to_string());
+        ContendedRun { processes: self, history: History::read(history.as_ref()) }
+    }
+}
+
+impl ContendedRun {
+    /// Checks that every promise was kept that this client's engine makes, and prints how long they waited.
+    ///
+    /// # Panics
+    /// If one was not; with what happened around it.
+    pub fn is_judged(&self, client: &Client) {
+        let expected =
+            Expectations { answer_within: LONG, idle_at_most: SOON, queued_after: None, left: None };
+        let stats = check_all(&self.history, &client.guarantees(), &expected);
+        let stats = stats.unwrap_or_else(|violation| panic!("{violation}"));
+        stats.iter().for_each(|stats| println!("{stats}"));
+        let attempts = self.history.attempts();
+        let mut waits: Vec<Duration> =
+            attempts.iter().map(|attempt| attempt.ended().at.since(attempt.invoked.at)).collect();
+        waits.sort();
+        let [middle, late] = [waits.len() / 2, waits.len() * 99 / 100].map(|at| waits[at]);
+        let first = attempts.iter().map(|attempt| attempt.invoked.at).min().expect("they asked");
+        let last = attempts.iter().map(|attempt| attempt.ended().at).max().expect("they were answered");
+        let (processes, all, took) = (self.processes, self.processes.all(), last.since(first));
+        println!("{processes:?}: {all} turns in {took:?}, wait p50 {middle:?}, p99 {late:?}");
+    }
+
+    /// Checks that hardly anybody had more than two turns while another waited: one that was asked for before the other
+    /// came, and one while its claim was under way.
+    ///
+    /// # Panics
+    /// If somebody was passed over.
+    pub fn is_fair(&self) {
+        let mut holds: Vec<_> = self.history.holds().iter().collect();
+        holds.sort_by_key(|hold| hold.token);
+        let mut passed_over = 0;
+        for (place, hold) in holds.iter().enumerate() {
+            let mut turns = HashMap::new();
+            let ahead = holds[..place].iter().rev().take_while(|ahead| ahead.start > hold.invoked);
+            ahead.for_each(|ahead| *turns.entry(ahead.who).or_insert(0) += 1);
+            passed_over += usize::from(turns.values().any(|turns| *turns > 2));
+        }
+        println!("{passed_over} of {} were passed over", holds.len());
+        assert!(passed_over * 50 <= holds.len(), "more than one in fifty");
+    }
+}

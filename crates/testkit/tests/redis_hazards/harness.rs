@@ -1,0 +1,140 @@
+//! One Redis server, clients of ours on it, and what tests ask of both.
+
+use std::time::Duration;
+
+use latchwork::clock::Clock;
+use latchwork::engines::Redis;
+use latchwork::{Client, Guard};
+use testkit::servers::{RedisOptions, RedisServer, Reply};
+use testkit::worker_process::WorkerProcess;
+
+use super::naive::Naive;
+
+/// The one lock of most tests. Its key has the same name.
+pub(crate) const LOCK: &str = "orders/42";
+/// A lease that does not end during a test.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+/// What happens within so much time happened soon, also on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// Both ways to take the key that other clients share.
+pub(crate) const SHARED: [&str; 2] = ["scheme=set", "scheme=setnx"];
+
+/// One server.
+pub(crate) struct HazardHarness {
+    pub(crate) server: RedisServer,
+}
+
+impl HazardHarness {
+    pub(crate) fn new() -> Self {
+        Self { server: RedisServer::start(RedisOptions::default()) }
+    }
+
+    /// Its URL with these options, which may be none.
+    pub(crate) fn url(&self, options: &str) -> String {
+        url(self.server.port(), options)
+    }
+
+    /// A client of ours, with a session of its own.
+    pub(crate) async fn client(&self, options: &str) -> Client {
+        latchwork::connect(&self.url(options)).await.expect("the server is there")
+    }
+
+    /// Our engine, with a session of its own and no core around it: nothing is renewed, repeated or given back by itself.
+    pub(crate) async fn engine(&self, options: &str) -> Redis {
+        engine(&self.url(options)).await
+    }
+
+    /// A client that is not ours.
+    pub(crate) fn naive(&self) -> Naive {
+        Naive::at(self.server.address())
+    }
+
+    /// What stands in a key, if it is a string.
+    pub(crate) fn value(&self, key: &str) -> Option<String> {
+        match self.server.command(&["GET", key]) {
+            Reply::Nil => None,
+            value => Some(value.text()),
+        }
+    }
+
+    /// Milliseconds until a key is gone; -1 if it never will be, -2 if it is not there.
+    pub(crate) fn pttl(&self, key: &str) -> i64 {
+        self.server.command(&["PTTL", key]).integer()
+    }
+
+    /// Every key there is.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.server.command(&["KEYS", "*"]).array().iter().map(Reply::text).collect()
+    }
+
+    /// How many claims of ours stand in the queue of [`LOCK`].
+    pub(crate) fn queued(&self) -> i64 {
+        self.server.command(&["ZCARD", &format!("{{{LOCK}}}:latchwork1:q")]).integer()
+    }
+
+    /// Waits until that many stand there.
+    pub(crate) async fn until_queued(&self, count: i64) {
+        until("the queue has its length", || self.queued() == count).await;
+    }
+}
+
+pub(crate) fn url(port: u16, options: &str) -> String {
+    let separator = if options.is_empty() { "" } else { "?" };
+    format!("redis://127.0.0.1:{port}{separator}{options}")
+}
+
+pub(crate) async fn engine(url: &str) -> Redis {
+    Redis::connect(&url.parse().expect("a good URL")).await.expect("the server is there")
+}
+
+/// Takes [`LOCK`], which is free or comes free soon.
+pub(crate) async fn take(client: &Client, ttl: Duration) -> Guard {
+    client.lock(LOCK).ttl(ttl).wait(SOON).acquire().await.expect("it comes free")
+}
+
+/// Takes [`LOCK`] in the background, as soon as it can be had.
+pub(crate) fn take_in_background(client: &Client, ttl: Duration) -> tokio::task::JoinHandle<Guard> {
+    let lock = client.lock(LOCK).ttl(ttl);
+    tokio::spawn(async move { lock.acquire().await.expect("the lock comes free") })
+}
+
+/// A process that holds [`LOCK`] until it is killed.
+pub(crate) async fn holding_process(url: &str, ttl: Duration) -> WorkerProcess {
+    let mut holder = WorkerProcess::start(&["hold", url, LOCK, &ttl.as_millis().to_string()]);
+    for word in ["started", "held"] {
+        let line = tokio::time::timeout(SOON, holder.line()).await.expect("it takes the lock");
+        assert!(line.starts_with(word), "{line}");
+    }
+    holder
+}
+
+/// The end of background work that ends soon.
+pub(crate) async fn soon<T>(work: tokio::task::JoinHandle<T>) -> T {
+    tokio::time::timeout(SOON, work).await.expect("it ends soon").expect("no panic")
+}
+
+/// Waits until `so`, which it is soon.
+pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    until_some(what, async || so().then_some(())).await;
+}
+
+/// Asks until there is an answer, which there is soon.
+pub(crate) async fn until_some<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let (clock, patience) = (Clock::boottime(), Clock::boottime().now().after(SOON));
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(clock.now() < patience, "{what}: not yet");
+        pause(2).await;
+    }
+}
+
+/// The same with both ways to take the key that other clients share, at once.
+pub(crate) async fn with_both(test: impl AsyncFn(&'static str)) {
+    tokio::join!(test(SHARED[0]), test(SHARED[1]));
+}
+
+pub(crate) async fn pause(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
