@@ -9,7 +9,7 @@ pub async fn after_polls<F: Future>(future: F, polls: u32) -> Option<F::Output> 
     AfterPolls { future: Box::pin(future), left: polls }.await
 }
 
-/// What `future` is at once, without waiting for it.
+/// Polls `future` once and returns its output if it is ready.
 pub fn now<F: Future>(future: F) -> Option<F::Output> {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -1,4 +1,4 @@
-//! An engine whose requests go wrong as a test says.
+//! An engine whose requests fail as a test orders.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use latchwork::engine::{
 use latchwork::{Effect, Error, ErrorKind, Guarantees, Result};
 use tokio::task::JoinHandle;
 
-/// What to do to the requests of an engine; may be changed while it is used.
+/// The faults of an engine's requests; they may be changed while the engine is used.
 #[derive(Default)]
 pub struct EngineFaults {
     claim: Mutex<Option<ClaimFault>>,
@@ -26,36 +26,38 @@ pub struct EngineFaults {
     renewed: AtomicU32,
 }
 
-/// What happens to a claim.
+/// The fault of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimFault {
-    /// It is not sent.
+    /// The claim is not sent.
     Refused,
-    /// It acts, and its reply is lost.
+    /// The claim takes effect and its reply is lost.
     ReplyLost,
-    /// Its reply is lost, and it acts this much later.
+    /// The reply is lost, and the claim takes effect this much later.
     ArrivesLate(Duration),
-    /// It is under way for so long, and arrives whatever becomes of the caller: a release that is sent blind overtakes it.
+    /// The claim takes this long and arrives even if the caller is dropped: a release that is sent blind
+    /// overtakes it.
     Slow(Duration),
 }
 
 impl EngineFaults {
-    /// Claims fail so from now on.
+    /// Sets the fault of all claims from now on.
     pub fn claim(&self, fault: Option<ClaimFault>) {
         *self.claim.lock().expect("no panic here") = fault;
     }
 
-    /// Releases fail from now on, or no longer.
+    /// Makes releases fail from now on, or stops doing so.
     pub fn release(&self, fails: bool) {
         self.release_fails.store(fails, Ordering::Relaxed);
     }
 
-    /// Renewals block their thread for so long: a system call that hangs, a page that is swapped out.
+    /// Makes every renewal block its thread for this long, as a system call that hangs or a page that is
+    /// swapped out does.
     pub fn renewal_blocks(&self, span: Duration) {
         *self.renewal_blocks.lock().expect("no panic here") = span;
     }
 
-    /// Renewals fail from now on, as if the server were down.
+    /// Makes renewals fail from now on, as if the server were down.
     pub fn renewal_fails(&self) {
         self.renewal_fails.store(true, Ordering::Relaxed);
     }
@@ -65,30 +67,30 @@ impl EngineFaults {
         (self.renewals.load(Ordering::Relaxed), self.renewed.load(Ordering::Relaxed))
     }
 
-    /// How many claims were asked for.
+    /// The number of claim requests.
     pub fn claims(&self) -> u32 {
         self.claims.load(Ordering::Relaxed)
     }
 
-    /// How many claims that were late have arrived, and were carried out.
+    /// The number of late claims that have arrived and were executed.
     pub fn arrived(&self) -> u32 {
         self.arrived.load(Ordering::Relaxed)
     }
 
-    /// How many releases were asked for.
+    /// The number of release requests.
     pub fn releases(&self) -> u32 {
         self.releases.load(Ordering::Relaxed)
     }
 }
 
-/// Does to `inner` what `faults` say.
+/// An engine that injects `faults` into the requests to `inner`.
 pub struct FaultyEngine<E> {
     inner: Arc<E>,
     faults: Arc<EngineFaults>,
 }
 
 impl<E> FaultyEngine<E> {
-    /// An engine without faults, and the handle to make some.
+    /// An engine without faults, and the handle to inject them.
     pub fn new(inner: E) -> (Self, Arc<EngineFaults>) {
         let faults = Arc::<EngineFaults>::default();
         (Self { inner: Arc::new(inner), faults: faults.clone() }, faults)

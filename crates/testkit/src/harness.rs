@@ -1,4 +1,4 @@
-//! Where faults are played: a record of everything, a store that checks tokens, and a judgement at the end.
+//! The harness of fault tests: a recorder of all clients, a store that checks tokens, and a final judgement.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::history::checks::{Expectations, Stats, check_all};
 use crate::history::{Fault, RecordedClient, RecordedGuard, RecordedLock, Recorder};
 use crate::store::Store;
 
-/// The one lock of most tests.
+/// The lock that most tests use.
 pub const LOCK: &str = "orders/42";
-/// A lease that does not end by itself during a test: whoever waits for that has found a stuck lock.
+/// A lease that does not expire during a test. A test that waits for its end has found a stuck lock.
 pub const LONG: Duration = Duration::from_secs(30);
-/// A request is answered within this time, also on a machine that stands still for a second and more.
+/// The limit within which a request is answered, even on a machine that stalls for a second or more.
 pub const ANSWERED: Duration = Duration::from_secs(2);
-/// For what must happen soon, on a machine that is busy with other tests.
+/// The limit for anything that must happen soon, on a machine that is busy with other tests.
 pub const SOON: Duration = Duration::from_secs(5);
 
-/// What is around the servers of one test.
+/// The recorder and the store around the servers of one test.
 pub struct FaultHarness {
     /// The record of all clients.
     pub recorder: Recorder,
@@ -29,25 +29,25 @@ pub struct FaultHarness {
 }
 
 impl FaultHarness {
-    /// An empty record and an empty store.
+    /// A harness with an empty record and an empty store.
     ///
     /// # Panics
-    /// If there is no room for a folder.
+    /// If no temporary folder can be created.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         let recorder = Recorder::in_memory(Clock::boottime());
         Self { recorder, folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// A recorded client.
+    /// Connects a recorded client.
     ///
     /// # Panics
-    /// If it cannot connect.
+    /// If the connection fails.
     pub async fn connect(&self, url: &str) -> RecordedClient {
         self.recorder.client(connect(url).await)
     }
 
-    /// Where the store is: every holder opens it for itself.
+    /// The path of the store; every holder opens the store for itself.
     pub fn store_path(&self) -> PathBuf {
         self.folder.path().join("store")
     }
@@ -57,7 +57,7 @@ impl FaultHarness {
         Store::open(&self.store_path())
     }
 
-    /// What a fault that is over in no time did to the server, for the record.
+    /// Injects an instantaneous fault and records it.
     pub fn strike<T>(&self, fault: Fault, strike: impl FnOnce() -> T) -> T {
         self.recorder.fault_began(fault);
         let done = strike();
@@ -65,7 +65,7 @@ impl FaultHarness {
         done
     }
 
-    /// Who holds [`LOCK`] and who waits for it.
+    /// The holders and waiters of [`LOCK`].
     ///
     /// # Panics
     /// If the server does not answer.
@@ -74,10 +74,10 @@ impl FaultHarness {
         client.client().inspect(&Filter::Name(name)).await.expect("the server answers").pop()
     }
 
-    /// Waits until this many wait for [`LOCK`].
+    /// Waits until [`LOCK`] has this many waiters.
     ///
     /// # Panics
-    /// If they do not come.
+    /// If their number does not appear in time.
     pub async fn until_waiting(&self, client: &RecordedClient, count: usize) {
         let end = now().after(SOON);
         while self.state(client).await.map_or(0, |lock| lock.waiters.len()) != count {
@@ -86,10 +86,10 @@ impl FaultHarness {
         }
     }
 
-    /// Lets everything come to rest, and judges the record by what the first client's engine promises.
+    /// Closes the clients, and checks the record against the guarantees of the first client's engine.
     ///
     /// # Panics
-    /// If a promise was broken; with what happened around it.
+    /// If a guarantee was broken. The message shows the events around it.
     pub async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         for client in clients {
             client.client().close().await.expect("what was begun is done");
@@ -118,7 +118,7 @@ impl FaultHarness {
     }
 }
 
-/// A record that kept every promise.
+/// A record that kept every guarantee.
 pub struct Judged(Vec<Stats>);
 
 impl Judged {
@@ -126,21 +126,22 @@ impl Judged {
         *self.0.iter().find(|stats| stats.check == check).expect("it was checked")
     }
 
-    /// How many holds were judged for exclusion: those that a fault struck in a way the engine excuses do not count.
+    /// The number of holds that were judged for exclusion. Holds under a fault that the engine excuses do not
+    /// count.
     pub fn exclusive(&self) -> usize {
         self.of("exclusion").judged
     }
 
-    /// How many holds were excused from exclusion.
+    /// The number of holds that were excused from exclusion.
     pub fn excused(&self) -> usize {
         self.of("exclusion").excused
     }
 }
 
-/// A client that nobody records.
+/// Connects a client that is not recorded.
 ///
 /// # Panics
-/// If it cannot connect.
+/// If the connection fails.
 pub async fn connect(url: &str) -> Client {
     latchwork::connect(url).await.expect("the server is there")
 }
@@ -150,36 +151,36 @@ pub fn clock() -> Clock {
     Clock::boottime()
 }
 
-/// On the clock of leases.
+/// The current time on the clock of leases.
 pub fn now() -> Moment {
     clock().now()
 }
 
-/// Lets time pass.
+/// Sleeps for this many milliseconds.
 pub async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// Takes a lock that is free, or will be soon.
+/// Acquires a lock that is free or becomes free soon.
 ///
 /// # Panics
-/// If it does not come free.
+/// If it does not become free in time.
 pub async fn take(lock: &RecordedLock) -> RecordedGuard {
     lock.clone().wait(SOON).acquire().await.expect("it comes free soon")
 }
 
-/// Why the lock was lost, once its holder is told.
+/// Waits until the holder learns that the lock was lost, and returns the reason.
 ///
 /// # Panics
-/// If it is not told soon.
+/// If the holder does not learn it in time.
 pub async fn told(guard: &RecordedGuard) -> Loss {
     tokio::time::timeout(SOON, guard.lost()).await.expect("a holder that lost its lock is told")
 }
 
-/// Waits until the lease was renewed once more.
+/// Waits for the next renewal of the lease.
 ///
 /// # Panics
-/// If it is not.
+/// If the lease is not renewed.
 pub async fn renewed(guard: &RecordedGuard) {
     let (before, end) = (guard.lease_end(), now().after(LONG));
     while guard.lease_end() == before {
@@ -188,11 +189,11 @@ pub async fn renewed(guard: &RecordedGuard) {
     }
 }
 
-/// Looks at [`LOCK`] while the connection that was used so far answers nothing any more: in vain, and then by another, where one
-/// holds it.
+/// Inspects [`LOCK`] while the connection used so far no longer answers. The first attempt times out; the
+/// second one succeeds on a new connection and finds one holder.
 ///
 /// # Panics
-/// If it is answered at once, or not soon.
+/// If the first attempt is answered, or the second one is not.
 pub async fn looks_in_vain_and_then_not(client: &Client) {
     let this = Filter::Name(LockName::new(LOCK).expect("a good name"));
     let looked = tokio::time::timeout(Duration::from_secs(1), client.inspect(&this)).await;

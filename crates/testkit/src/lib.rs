@@ -1,4 +1,5 @@
-//! What proves the locks: engines under test, the cases every one of them must pass, and the faults they must survive.
+//! The proof of the locks: engines under test, the conformance cases of every engine, and the faults that an
+//! engine must survive.
 //!
 //! To add an engine, write a [`Fixture`] in `fixtures/` and add its line to [`for_each_engine!`].
 

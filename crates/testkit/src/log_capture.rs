@@ -1,4 +1,4 @@
-//! What is logged.
+//! Captures everything that is logged.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -7,7 +7,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Writes down every event and span of every crate, at every level.
+/// A subscriber that records every event and span of every crate, at every level.
 #[derive(Clone, Default)]
 pub struct LogCapture(Arc<Mutex<String>>);
 
@@ -20,10 +20,11 @@ impl Visit for Fields<'_> {
 }
 
 impl LogCapture {
-    /// The one of this process: a keeper has a thread of its own, which only a diary for all threads hears.
+    /// The subscriber of this process. It is global because a keeper has a thread of its own, which a
+    /// thread-local subscriber would not see.
     ///
     /// # Panics
-    /// If the process has another.
+    /// If the process has another subscriber.
     pub fn of_this_process() -> Self {
         static DIARY: OnceLock<LogCapture> = OnceLock::new();
         let begin = || {
@@ -41,10 +42,10 @@ impl LogCapture {
         text.push('\n');
     }
 
-    /// What it says so far.
+    /// The log so far.
     ///
     /// # Panics
-    /// If somebody panicked while writing.
+    /// If a thread panicked while writing.
     pub fn read(&self) -> String {
         self.0.lock().expect("no panic while writing").clone()
     }

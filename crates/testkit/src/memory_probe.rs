@@ -1,4 +1,4 @@
-//! Processes that use locks under attack or failure, with little memory or with a count of their allocated
+//! Processes that use locks under attack or failure, with limited memory or with a count of their allocated
 //! bytes.
 
 use std::fs::File;

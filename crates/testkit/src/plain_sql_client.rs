@@ -1,31 +1,31 @@
-//! A service that locks by plain SQL, as its authors learned it: an insert wins, a delete with its own name releases, and whatever is
-//! older than an age is thrown away first.
+//! A service that locks by plain SQL, as its authors learned it: the insert that succeeds wins, a delete by
+//! holder releases, and rows older than a maximum age are deleted first.
 
-/// A server that statements can be sent to.
+/// A server that executes SQL statements.
 pub trait SqlServer {
-    /// What it answers; `Err` if it refuses.
+    /// Executes a statement and returns its output.
     fn ask(&self, sql: &str) -> Result<String, String>;
 
-    /// The time this many milliseconds ago, as this server spells it.
+    /// The expression for the time this many milliseconds ago, in this server's dialect.
     fn ago(millis: u64) -> String;
 }
 
-/// The service, under one name, on one lock.
+/// A service that uses one lock under one holder name.
 pub struct PlainSqlClient<'a, S> {
-    /// Its database.
+    /// The database server.
     pub server: &'a S,
-    /// The table that it shares with others.
+    /// The table that the service shares with others.
     pub table: &'a str,
     /// The lock.
     pub mutex: &'a str,
-    /// Who it is.
+    /// The service's holder name.
     pub holder: &'a str,
-    /// From which age on a row is over, in milliseconds.
+    /// The age in milliseconds at which a row has expired.
     pub age: u64,
 }
 
 impl<S: SqlServer> PlainSqlClient<'_, S> {
-    /// Whether it has the lock now.
+    /// Tries to acquire the lock.
     pub fn take(&self) -> bool {
         let Self { table, mutex, holder, .. } = self;
         let old = S::ago(self.age);
@@ -37,13 +37,13 @@ impl<S: SqlServer> PlainSqlClient<'_, S> {
         self.server.ask(&insert).is_ok()
     }
 
-    /// Gives it back.
+    /// Releases the lock.
     pub fn release(&self) {
         let Self { table, mutex, holder, .. } = self;
         self.ask(&format!("DELETE FROM {table} WHERE unique_mutex = '{mutex}' AND holder_id = '{holder}'"));
     }
 
-    /// Who holds the lock, as the table has it.
+    /// The holder according to the table.
     pub fn holder(&self) -> String {
         let Self { table, mutex, .. } = self;
         self.ask(&format!("SELECT holder_id FROM {table} WHERE unique_mutex = '{mutex}'"))

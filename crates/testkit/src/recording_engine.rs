@@ -1,4 +1,4 @@
-//! An engine that writes down what the core asks of another.
+//! An engine that records the core's requests to another engine.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -10,22 +10,23 @@ use latchwork::engine::{
 };
 use latchwork::{Guarantees, LockName, Result};
 
-/// One thing that happened, in order.
+/// One request or answer, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineEvent {
     /// `claim` was sent.
     Claim(LockName, ClaimId),
-    /// `claim` was answered; true if the engine now keeps something of it: the lock, or a place in the queue.
+    /// `claim` was answered; true if the engine now keeps a record of the claim: the lock, or a place in the
+    /// queue.
     Claimed(LockName, ClaimId, bool),
     /// `release` was sent.
     Release(LockName, ClaimId),
     /// `release` was answered.
     Released(LockName, ClaimId),
-    /// A loss was told.
+    /// A loss was reported.
     Lost(LockName, ClaimId),
 }
 
-/// How many claims the engine was left with at the most at a time, and in all.
+/// The greatest number of claims that the engine kept at one time, and their total number.
 pub fn claims(events: &[EngineEvent]) -> (usize, usize) {
     let (mut out, mut all, mut most) = (HashSet::new(), HashSet::new(), 0);
     for event in events {
@@ -42,19 +43,19 @@ pub fn claims(events: &[EngineEvent]) -> (usize, usize) {
     (most, all.len())
 }
 
-/// Passes everything on to `inner` and keeps the record.
+/// Forwards every request to `inner` and records it.
 pub struct RecordingEngine<E> {
     inner: E,
     events: Arc<Mutex<Vec<EngineEvent>>>,
 }
 
 impl<E> RecordingEngine<E> {
-    /// Records what is asked of `inner`.
+    /// Records the requests to `inner`.
     pub fn new(inner: E) -> Self {
         Self { inner, events: Arc::default() }
     }
 
-    /// The record, which goes on growing.
+    /// The record, which continues to grow.
     pub fn events(&self) -> Arc<Mutex<Vec<EngineEvent>>> {
         self.events.clone()
     }

@@ -1,4 +1,4 @@
-//! A process to experiment on: it does what it is told, line by line, and answers each line with one.
+//! A process that executes commands line by line and answers each with one line.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use tokio::process::{Child, Command};
 use crate::shim::{self, Clocks};
 use crate::worker_process::binary;
 
-/// No answer takes longer, or the subject hangs.
+/// The limit for an answer; a process that exceeds it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How a subject locks.
+/// The API that the process uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// Through `latchwork::blocking`, in no runtime.
+    /// `latchwork::blocking`, outside a runtime.
     Blocking,
-    /// Inside a current-thread runtime.
+    /// The async API, inside a current-thread runtime.
     Async,
 }
 
-/// A running `scripted_process` process, or a fork of one. Killed when dropped, unless it is a fork: that ends when nobody tells
-/// it anything any more.
+/// A running `scripted_process`, or a fork of one. Killed when dropped, except for a fork: that ends when its
+/// command channel closes.
 pub struct ScriptedProcess {
     child: Option<Child>,
     stdin: Box<dyn AsyncWrite + Unpin + Send>,
@@ -33,14 +33,14 @@ pub struct ScriptedProcess {
 }
 
 impl ScriptedProcess {
-    /// Starts one on the engine at `url`; its `sync()` forks.
+    /// Starts a process that uses the engine at `url`; its `sync()` forks.
     pub fn start(url: &str, api: Api) -> Self {
         Self::spawn(url, api, |command| {
             command.env("LD_PRELOAD", shim::fork());
         })
     }
 
-    /// Starts one whose clocks can be moved.
+    /// Starts a process whose clocks can be moved.
     pub fn with_clocks(url: &str, clocks: &Clocks) -> Self {
         Self::spawn(url, Api::Blocking, |command| {
             let (name, value) = clocks.variable();
@@ -67,28 +67,28 @@ impl ScriptedProcess {
         Self { child, stdin: Box::new(stdin), stdout: BufReader::new(stdout).lines() }
     }
 
-    /// Tells it something, and returns its answer.
+    /// Sends a command and returns the answer.
     pub async fn ask(&mut self, command: &str) -> String {
         self.tell(command).await;
         self.answer().await
     }
 
-    /// Tells it something that it may not be able to hear at once.
+    /// Sends a command that the process may not be able to read at once.
     pub async fn tell(&mut self, command: &str) {
         self.stdin.write_all(format!("{command}\n").as_bytes()).await.expect("it listens");
         self.stdin.flush().await.expect("it listens");
     }
 
-    /// Its answer to the oldest thing it was told and has not answered.
+    /// The answer to the oldest command that was not answered yet.
     ///
     /// # Panics
-    /// If it ended, or hangs.
+    /// If the process ended, or hangs.
     pub async fn answer(&mut self) -> String {
         let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
         line.expect("it does not hang").expect("the pipe works").expect("it lives")
     }
 
-    /// Lets it fork. The fork is a subject of its own.
+    /// Makes the process fork, and returns the child.
     pub async fn fork(&mut self) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let socket = folder.path().join("socket");
@@ -102,18 +102,18 @@ impl ScriptedProcess {
         Self::new(None, stdin, stdout)
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         let pid = self.child.as_ref().and_then(Child::id).expect("it runs, and is no fork");
         kill(Pid::from_raw(pid as i32), signal).expect("it runs");
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub async fn kill(&mut self) {
         self.child.as_mut().expect("it is no fork").kill().await.expect("it runs");
     }
 
-    /// Tells it something that ends it, and waits until it has ended.
+    /// Sends a command that ends the process, and waits until it has ended.
     pub async fn end(mut self, command: &str) -> ExitStatus {
         self.tell(command).await;
         let mut child = self.child.take().expect("it is no fork");
@@ -121,7 +121,7 @@ impl ScriptedProcess {
         ended.expect("it does not hang").expect("it runs")
     }
 
-    /// Tells it something that ends it; its parent learns how it ended, if it asks.
+    /// Sends a command that ends the fork. Only its parent can learn the exit status.
     pub async fn end_fork(mut self, command: &str) {
         self.tell(command).await;
     }

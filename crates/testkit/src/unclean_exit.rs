@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::worker_process::binary;
 
-/// The ttl of their locks: far longer than a test.
+/// The ttl of their locks, far longer than a test.
 pub const TTL: Duration = Duration::from_secs(50);
 
 /// How the process ends.
@@ -56,7 +56,7 @@ impl Ending {
     /// Runs a process with this ending until it exits.
     ///
     /// # Panics
-    /// If it does not end as it should.
+    /// If the exit status is not the expected one.
     pub async fn run(self, url: &str, lock: &str) {
         let mut command = Command::new(binary("unclean_exit"));
         command.args([&format!("{self:?}"), url, lock]).stdin(Stdio::null()).kill_on_drop(true);

@@ -1,4 +1,4 @@
-//! Claims that nobody can grant: one that waits for a while, and one that only tries.
+//! Claims that no server can grant: one that waits, and one that only tries.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tokio::task::JoinHandle;
 use crate::harness::{SOON, now};
 use crate::history::RecordedLock;
 
-/// How long one of them waits.
+/// How long the waiting claim waits.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// How much longer than it wants to wait it may take.
+/// How much longer than its wait limit the claim may take.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Two claims under way.
+/// Two pending claims.
 pub struct UnreachableClaims {
     waiting: JoinHandle<(Moment, Result<()>, Moment)>,
     trying: JoinHandle<(Moment, Result<()>, Moment)>,
 }
 
 impl UnreachableClaims {
-    /// Asks for both locks.
+    /// Starts both claims.
     pub fn asked(wait: RecordedLock, only_try: RecordedLock) -> Self {
         let waiting =
             tokio::spawn(async move { (now(), wait.wait(PATIENCE).acquire().await.map(drop), now()) });
@@ -29,10 +29,10 @@ impl UnreachableClaims {
         Self { waiting, trying }
     }
 
-    /// Returns what the one that only tried was told.
+    /// Returns the error of the claim that only tried.
     ///
     /// # Panics
-    /// If anything was granted, if it was not told clearly, or if it was told late.
+    /// If a claim was granted, failed with another error, or failed late.
     pub async fn refused(self) -> Error {
         let (error, waited) = refusal(self.waiting).await;
         assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");

@@ -13,16 +13,16 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::shim::Clocks;
 
-/// A running `worker_process` process. Killed when dropped.
+/// A running `worker_process`. Killed when dropped.
 pub struct WorkerProcess {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// What it prints as errors. Among the output of other cases nobody would find it.
+    /// Its standard error. It is kept apart because it would be lost among the output of other cases.
     errors: File,
 }
 
 impl WorkerProcess {
-    /// `worker_process turns`, for the crowds of [`crate::requests`].
+    /// `worker_process turns`, for the load of [`crate::requests`].
     pub fn turns() -> std::process::Command {
         let mut command = std::process::Command::new(binary("worker_process"));
         command.arg("turns");
@@ -53,45 +53,45 @@ impl WorkerProcess {
         Self { child, lines, errors }
     }
 
-    /// The next line it prints.
+    /// The next line of its output.
     ///
     /// # Panics
-    /// If it ended.
+    /// If the process ended.
     pub async fn line(&mut self) -> String {
         let line = self.lines.next_line().await.expect("the pipe works");
         line.unwrap_or_else(|| panic!("the worker prints no line; its errors:\n{}", self.errors()))
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it was not waited for")
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
     }
 
-    /// Stops it, and waits until each of its threads stands still: one that is about to get a lock from the
-    /// kernel gets it before.
+    /// Stops the process, and waits until each of its threads has stopped. A thread that is about to get a
+    /// lock from the kernel still gets it before.
     pub fn stop(&self) {
         self.signal(Signal::SIGSTOP);
-        // Ended is asked for as well: a process that is gone never stops.
+        // `WEXITED` as well: a process that has ended never stops.
         let what = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         waitid(Id::Pid(Pid::from_raw(self.pid() as i32)), what).expect("it is our child");
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the process has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits until it has ended.
     pub async fn kill(&mut self) {
         self.child.kill().await.expect("it runs");
     }
 
-    /// Waits until it ends by itself, successfully.
+    /// Waits until the process ends by itself, successfully.
     pub async fn done(&mut self) {
         let status = self.child.wait().await.expect("it runs");
         assert!(status.success(), "the worker ended with {status}; its errors:\n{}", self.errors());

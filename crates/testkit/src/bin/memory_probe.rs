@@ -1,11 +1,11 @@
-//! A process that uses a lock under attack or failure. `memory_probe URL` reads commands, and answers each with one
-//! line.
+//! A process that uses a lock under attack or failure. `memory_probe URL` reads commands and answers each
+//! with one line.
 //!
 //! - `connect`: drops its client, and connects a new one.
-//! - `use MILLIS`: takes a lock within that time, and releases it.
-//! - `tries COUNT NAMES PREFIX`: tries `COUNT` times to take a lock, with `NAMES` names in turn. Answers with
-//!   the number of failed tries, the number of errors among them, and the last error. A try that found its
-//!   lock held counts as failed.
+//! - `use MILLIS`: acquires a lock within that time, and releases it.
+//! - `tries COUNT NAMES PREFIX`: tries `COUNT` times to acquire a lock, with `NAMES` names in turn. Answers
+//!   with the number of failed tries, the number of errors among them, and the last error. A try that found
+//!   its lock held counts as failed.
 //! - `peak`: its peak memory use, in kilobytes.
 
 use std::io::BufRead;
@@ -47,7 +47,7 @@ fn number(text: &str) -> u64 {
 }
 
 async fn use_lock(client: &Client, millis: u64) -> Result<()> {
-    // A name of its own, so that a damaged lock does not keep the other processes out.
+    // A name per process, so that a damaged lock does not keep the other processes out.
     let name = format!("hostile/{}", std::process::id());
     let guard = client.lock(&name).wait(Duration::from_millis(millis)).acquire().await?;
     guard.release().await

@@ -1,6 +1,6 @@
 //! A process that ends without releasing its lock, as short jobs do.
 //!
-//! `unclean_exit ENDING URL NAME` takes the lock with a ttl far longer than its life and ends as `ENDING`
+//! `unclean_exit ENDING URL NAME` acquires the lock with a ttl far longer than its life and ends as `ENDING`
 //! says. See [`testkit::unclean_exit::Ending`].
 
 use std::pin::pin;

@@ -1,21 +1,28 @@
-//! A process for tests to start and kill.
+//! A process that tests start and kill.
 //!
-//! `worker_process hold URL NAME MILLIS` takes the lock with that ttl, prints `held TOKEN`, and holds until it is killed.
-//! `worker_process share MODE URL NAME MILLIS` takes it likewise as one of those who share it: `read`, `write`, or a number of permits.
-//! `worker_process lead VALUE URL NAME MILLIS` leads likewise, and tells VALUE.
-//! `worker_process once URL NAME MILLIS` takes it for at least that long and with that ttl, releases it at once and stays.
-//! `worker_process pass URL NAME MILLIS` takes it likewise, prints `held TOKEN`, releases it and ends.
-//! `worker_process count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE, TIMES each,
-//! unprotected but for the lock.
-//! `worker_process contenders URL NAME FILE HISTORY CLIENTS TIMES` does so with clients that pass nothing on to each other.
-//! `worker_process flock FILE` holds a plain `flock` until it is killed, for comparison.
-//! `worker_process turns ...` is one process of a crowd whose requests are counted.
-//! `worker_process churn URL NAME HISTORY` takes and releases locks until it is killed.
-//! `worker_process storm URL NAME HISTORY FOLDER MILLIS` does so with that ttl, writes to stores in FOLDER that check its tokens,
-//! and may be stopped for longer than its leases. It ends if it is wronged.
-//! `worker_process mixed URL FOLDER MILLIS` uses everything that is built on locks, with that ttl, until it is sent home.
-//! `worker_process stoppable URL NAME HISTORY MILLIS` takes and releases one lock with that ttl until it is killed, and may be stopped
-//! meanwhile: a turn that was lost is over.
+//! - `worker_process hold URL NAME MILLIS` acquires the lock with that ttl, prints `held TOKEN`, and holds
+//!   the lock until it is killed.
+//! - `worker_process share MODE URL NAME MILLIS` does so with a shared lock: `read`, `write`, or a number of
+//!   permits.
+//! - `worker_process lead VALUE URL NAME MILLIS` does so as the leader of an election, and publishes VALUE.
+//! - `worker_process once URL NAME MILLIS` acquires the lock with that ttl for at least that long, releases
+//!   it at once and stays alive.
+//! - `worker_process pass URL NAME MILLIS` acquires the lock with that ttl, prints `held TOKEN`, releases the
+//!   lock and ends.
+//! - `worker_process count URL NAME FILE HISTORY TASKS TIMES` lets TASKS tasks add 1 to the number in FILE,
+//!   TIMES each, protected by nothing but the lock.
+//! - `worker_process contenders URL NAME FILE HISTORY CLIENTS TIMES` does so with clients that never hand the
+//!   lock over locally.
+//! - `worker_process flock FILE` holds a plain `flock` until it is killed, for comparison.
+//! - `worker_process turns ...` is one process of a load whose requests are counted.
+//! - `worker_process churn URL NAME HISTORY` acquires and releases locks until it is killed.
+//! - `worker_process storm URL NAME HISTORY FOLDER MILLIS` does so with that ttl, writes to stores in FOLDER
+//!   that check its tokens, and may be stopped for longer than its leases. It panics if a guarantee is
+//!   broken.
+//! - `worker_process mixed URL FOLDER MILLIS` uses every recipe that is built on locks, with that ttl, until
+//!   it is told to stop.
+//! - `worker_process stoppable URL NAME HISTORY MILLIS` acquires and releases one lock with that ttl until it
+//!   is killed. It may be stopped in between: a turn whose lock was lost simply ends.
 
 use std::path::Path;
 use std::time::Duration;
@@ -149,8 +156,9 @@ async fn count(locks: Vec<RecordedLock>, file: &str, times: u64) {
     }
 }
 
-/// Two tasks on a contended name, which pass it on; one on a name that is never passed, so that it goes from process to
-/// process each time; and one on a name that hardly anybody else wants, so that the quiet path is killed too.
+/// Two tasks contend for one name and hand it over to each other. One task uses a name that is never handed
+/// over locally, so that it goes from process to process each time. One uses a name that hardly any other
+/// process wants, so that the uncontended path is killed too.
 async fn churn(url: &str, name: &str, history: &str) {
     let client = Recorder::shared(Path::new(history)).client(connect(url).await);
     println!("started");
@@ -168,7 +176,7 @@ async fn churn(url: &str, name: &str, history: &str) {
     std::future::pending::<()>().await;
 }
 
-/// The locks of a churn.
+/// Uses the same locks as `churn`.
 async fn storm(url: &str, name: &str, [history, folder]: [&Path; 2], millis: u64) {
     let client = Recorder::shared(history).client(connect(url).await);
     println!("started");
@@ -190,7 +198,7 @@ async fn weather(lock: RecordedLock, mut store: Store) {
         let token = guard.token().expect("the engine has tokens");
         let written = store.write(token, "storm");
         assert!(written == Written::Accepted || !guard.is_certain(), "a certain holder was refused");
-        // Some long enough to be stopped in the middle, others as short as can be.
+        // Some turns are long enough to be stopped in the middle, others are as short as possible.
         tokio::time::sleep(Duration::from_millis(token.engine_token() % 4)).await;
         if let Err(error) = guard.release().await {
             assert_eq!(error.kind(), ErrorKind::Lost, "{error}");

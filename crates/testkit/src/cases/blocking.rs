@@ -1,4 +1,4 @@
-//! The same promises for code without async.
+//! The guarantees of the blocking API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use latchwork::{Error, ErrorKind, Version, Written};
 use super::support::{LONG, name, nothing_left, revocation, rose};
 use crate::Fixture;
 
-/// Runs `work` on a thread that knows no runtime.
+/// Runs `work` on a thread outside any runtime.
 async fn outside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(work);
     tokio::task::spawn_blocking(|| thread.join().expect("no panic")).await.expect("no panic")
@@ -45,7 +45,7 @@ pub(super) async fn threads_take_turns_without_a_runtime<F: Fixture>(fixture: Ar
     nothing_left(&fixture.client().await, "threads").await;
 }
 
-/// What other libraries' blocking calls panic at.
+/// Blocking calls of other libraries panic inside a runtime.
 pub(super) async fn a_blocking_call_inside_a_runtime_works<F: Fixture>(fixture: Arc<F>) {
     let client = Client::new(fixture.engine().await).expect("there are threads");
     let guard = client.lock("inside").ttl(LONG).acquire().expect("free");

@@ -1,4 +1,4 @@
-//! Dropping a call at every point where it can be dropped.
+//! Calls that are dropped at every point where they can be dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::support::{hold, nothing_left, pause};
 use crate::faulty_engine::{ClaimFault, FaultyEngine};
 use crate::{Fixture, drop_at_poll};
 
-/// The most polls an acquire needs in these situations; the cases fail if it ever needs more, so no point is left out.
+/// The most polls that an acquire needs in these situations. The cases fail if it ever needs more, so that no
+/// point is left out.
 const MOST_POLLS: u32 = 40;
 
 /// The situations in which an acquire is dropped.
@@ -46,7 +47,7 @@ pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fix
     assert!(points > 16, "only {points} points were cut");
 }
 
-/// Plays a situation with one poll more each time, until the acquire gets the lock before it is dropped.
+/// Runs a situation with one poll more each time, until the acquire gets the lock before it is dropped.
 async fn cut_everywhere<F: Fixture>(
     fixture: &F,
     situation: Situation,
@@ -58,7 +59,7 @@ async fn cut_everywhere<F: Fixture>(
         fixture.hinder(delay);
         let finished = run(situation, polls, one, two).await;
         fixture.hinder(Duration::ZERO);
-        // Twice: what is still under way when it was looked for first would be found the second time.
+        // Twice: a request that was still pending during the first look would be found by the second.
         nothing_left(two, "cut").await;
         pause(6).await;
         nothing_left(one, "cut").await;
@@ -70,7 +71,8 @@ async fn cut_everywhere<F: Fixture>(
     panic!("{situation:?} does not end in {MOST_POLLS} polls");
 }
 
-/// Plays one situation with an acquire that is dropped after `polls` polls. True if it got the lock before that.
+/// Runs one situation with an acquire that is dropped after `polls` polls. True if it got the lock before
+/// that.
 async fn run(situation: Situation, polls: u32, one: &Client, two: &Client) -> bool {
     let lock = one.lock("cut").wait(Duration::from_secs(30));
     let holder = match situation {
@@ -80,7 +82,7 @@ async fn run(situation: Situation, polls: u32, one: &Client, two: &Client) -> bo
     };
     let dropped = drop_at_poll::after_polls(lock.acquire(), polls);
     if situation == Situation::HeldByAnotherClient {
-        // Nobody releases: it is dropped while it waits.
+        // The lock is not released: the acquire is dropped while it waits.
         return tokio::time::timeout(Duration::from_millis(30), dropped)
             .await
             .is_ok_and(|done| done.is_some());

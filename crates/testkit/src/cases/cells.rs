@@ -13,7 +13,7 @@ use crate::cell_history::CellHistory;
 use crate::network::proxy::Proxy;
 use crate::{Fixture, drop_at_poll};
 
-/// Longer than any watcher may need to be told.
+/// Longer than any watcher may take to see a change.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) async fn set(cell: &Cell, value: &str) -> CellState {
@@ -142,7 +142,7 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
     for versions in told {
         assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
     }
-    // A change between two calls is not missed, and one that ends a wait is told once.
+    // A change between two calls is not missed, and a change that ends a wait is reported once.
     let mut changes = reader.cell("news").watch();
     assert_eq!(changes.next().await.expect("answers").bytes(), Some(&b"last"[..]));
     for polls in 0..6 {
@@ -151,7 +151,7 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
         let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
         assert_eq!(told, now);
     }
-    // And a deletion is a change.
+    // A deletion is a change, too.
     let now = cell.get().await.expect("answers");
     cell.delete_if(now.version).await.expect("answers");
     let told = timeout(PATIENCE, changes.next()).await.expect("told").expect("answers");
@@ -166,7 +166,7 @@ pub(super) async fn a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_s
     let mut states = reader.cell("unset").watch();
     assert_eq!(states.next().await.expect("answers"), CellState::ABSENT);
     for text in ["one", "two"] {
-        // A watcher that has seen the absence waits, and does not end.
+        // A watcher that has seen the absence waits, and its stream does not end.
         assert!(timeout(Duration::from_millis(50), states.next()).await.is_err(), "no change to tell");
         let version = cell.set(text).await.expect("answers");
         let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
@@ -212,7 +212,7 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     let before = set(&writer.cell("dark"), "before").await;
     let mut changes = reader.cell("dark").watch();
     assert_eq!(changes.next().await.expect("answers"), before);
-    // What is no outage is told at once, and misses nothing either.
+    // An error that is not an outage is reported at once, and no change is missed either.
     let watching = tokio::spawn(async move {
         loop {
             match changes.next().await {
@@ -257,14 +257,15 @@ pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: 
     let blind = fixture.client().await.cell("unheard");
     let found = blind.get().await.expect("answers");
     assert_eq!(found.text().expect("it is text"), Some("before+once+again"));
-    // To set without looking is no different: the write could come after another client's, and undo it.
+    // An unconditional write is no different: it could arrive after another client's write and undo it.
     let setting = blind.clone();
     silenced(&*fixture, "unheard", "+blind", async move { setting.set("+blind").await.map(drop) }).await;
     let written = fixture.client().await.cell("unheard").get().await.expect("answers");
     assert_eq!(written.text().expect("it is text"), Some("+blind"));
 }
 
-/// Lets `write`, in which `word` stands, reach the server and the cell, and not its answer; and sees that it says so.
+/// Lets `write`, which contains `word`, reach the server and the cell, drops its answer, and checks that the
+/// error says so.
 pub(super) async fn silenced<F: Fixture>(
     fixture: &F,
     cell: &str,

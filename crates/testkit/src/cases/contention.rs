@@ -1,4 +1,4 @@
-//! Many want one lock.
+//! Several clients contend for one lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ pub(super) async fn a_wait_that_times_out_names_the_holder_and_leaves_nothing<F:
     assert!(error.to_string().contains(who), "{error}");
     let seen = one.inspect(&Filter::Name(name("limit"))).await.expect("answers");
     assert!(seen[0].waiters.is_empty(), "{seen:?}");
-    // The same behind a task of the same client.
+    // The limit also applies behind a task of the same client.
     let error = one.lock("limit").wait(Duration::from_millis(200)).acquire().await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     guard.release().await.expect("held");
@@ -165,7 +165,7 @@ pub(super) async fn passing_ends_for_the_sake_of_other_clients<F: Fixture>(fixtu
     let tasks = (0..4).map(|_| {
         let lock = greedy.lock("greedy");
         tokio::spawn(async move {
-            // Until it is aborted, or its runtime ends.
+            // Until the task is aborted, or its runtime ends.
             while let Ok(guard) = lock.acquire().await {
                 drop(guard.release().await);
             }
@@ -185,7 +185,7 @@ pub(super) async fn an_engine_that_hangs_does_not_outlast_the_wait_limit<F: Fixt
     hold(&client, "hung").await.release().await.expect("held");
     fixture.hinder(Duration::from_secs(3));
     let waited = Clock::boottime().now();
-    // Sooner than a client could find out that nobody is there.
+    // Sooner than a client could detect that the server is gone.
     let error = client.lock("hung").wait(F::SHORT / 3).acquire().await.expect_err("the engine hangs");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(
@@ -217,7 +217,7 @@ pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: 
     assert_eq!(seen.len(), 2, "{seen:?}");
     let (holder, waiting) = (&seen[0].holders[0], &seen[0].waiters);
     assert!(holder.note.as_str().ends_with("first") || F::KNOWS_NO_NOTES);
-    // Without a queue there is nowhere to see them.
+    // Without a queue, waiters cannot be listed.
     assert!(waiting.len() == usize::from(F::guarantees().fair) || F::IS_A_CONNECTION);
     assert!(waiting.iter().all(|waiting| waiting.note.as_str().ends_with("second")));
     let known = token(fixture.has_tokens() && !F::IS_A_CONNECTION, &guard);
@@ -241,7 +241,7 @@ pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fix
     drop(guard);
 }
 
-/// A runtime on which a task waits for `lock`, and which is not driven any more.
+/// A runtime with a task that waits for `lock`; the runtime is not driven any more.
 async fn undriven(lock: Lock) -> Runtime {
     let idle = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -252,7 +252,7 @@ async fn undriven(lock: Lock) -> Runtime {
     idle.await.expect("no panic")
 }
 
-/// If a task does not take its turn, the turn passes to the next task: with the lock, and without it.
+/// If a task does not take its turn, the turn passes to the next task, both with the lock and without it.
 pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for (lock, pass_for) in [("undriven-duty", Duration::ZERO), ("undriven-pass", LONG)] {
@@ -263,13 +263,13 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(f
             let lock = lock.clone();
             async move { lock.acquire().await }
         });
-        // Queues behind the other task of this client.
+        // The task queues behind the other task of this client.
         pause(100).await;
         guard.release().await.expect("held");
         let served = tokio::time::timeout(Duration::from_secs(6), next).await;
         let guard = served.unwrap_or_else(|_| panic!("{lock:?} is kept by a task that nobody runs"));
         guard.expect("no panic").expect("its turn").release().await.expect("held");
-        // It gets its turn when its runtime is driven again.
+        // The task gets its turn when its runtime is driven again.
         run_for_a_while(idle).await;
         let last = lock.try_acquire().await.expect("the engine answers").expect("nothing is left behind");
         last.release().await.expect("held");
@@ -323,7 +323,7 @@ pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture
     nothing_left(&client, "undriven-release").await;
 }
 
-/// Tries need the lock as much as tasks that wait for it. Nothing but tries, and short waits, comes here.
+/// Tries need the lock as much as waiting tasks do. This case has only tries and short waits.
 pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_lock_from_tries<F: Fixture>(fixture: Arc<F>) {
     const NAME: &str = "undriven-tries";
     let (holder, client) = (fixture.client().await, fixture.client().await);
@@ -347,7 +347,7 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_lock_from_tries<F:
     nothing_left(&holder, NAME).await;
 }
 
-/// A runtime whose task has given up waiting for `lock`, and which is not driven any more: the reply is on a
+/// A runtime whose task has stopped waiting for `lock`, and which is not driven any more: the reply is on a
 /// connection that is not read.
 async fn undriven_withdrawal<F: Fixture>(fixture: &Arc<F>, lock: Lock) -> Runtime {
     let slow = fixture.clone();
@@ -372,7 +372,7 @@ async fn tried_until_free(lock: &Lock, keeps: &str) {
                 Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut) => {}
                 Err(error) => panic!("{keeps}: {error}"),
             }
-            // Less often than the client looks for tasks that are not run.
+            // Less often than the client checks for tasks that are not polled.
             pause(1_500).await;
         }
     };

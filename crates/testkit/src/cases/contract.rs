@@ -1,4 +1,4 @@
-//! The rules an engine keeps, one case or more each.
+//! The rules of the engine contract, one case or more each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: 
     granted(&one, &first).await;
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "blind, beside a holder");
     if F::guarantees().lives_with_session {
-        // It would last as long as its session: an operator ends it.
+        // The claim would last as long as its session: an operator ends it.
         let state = two.inspect(&Filter::Name(name("c2"))).await.expect("answers").remove(0);
         assert_eq!(two.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);
     }
@@ -83,13 +83,14 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
     assert!(clock.now() < until.after(F::STEADY + F::ENDS_LATE), "an unrenewed lease ends");
 }
 
-/// The same where a claim ends with its session: that is cut off, while a rival reaches the server on another way.
+/// The case for claims that end with their session: the session is cut off while a rival reaches the server
+/// by another route.
 async fn nobody_else_is_granted_before_the_session_ends<F: Fixture>(fixture: &F) {
     let one = fixture.engine().await;
     let rival = latchwork::connect(&fixture.url().expect("shared between processes")).await.expect("reached");
     let (clock, claim) = (one.clock(), Arc::new(trying("c4", F::SHORT)));
     granted(&one, &claim).await;
-    // A connection has no signs of life of its own.
+    // A connection has no heartbeats of its own.
     let span = if F::IS_A_CONNECTION { F::SHORT / 2 } else { F::SHORT * 2 };
     pause(span.as_millis() as u64).await;
     let sent = clock.now();
@@ -98,7 +99,7 @@ async fn nobody_else_is_granted_before_the_session_ends<F: Fixture>(fixture: &F)
     };
     let until = told_until(&Grant { token: None, valid }, sent);
     match F::IS_A_CONNECTION {
-        // It would end with its connection: nothing more is heard on that.
+        // The claim would end with its connection, so the connection only stops delivering replies.
         true => fixture.hinder(LONG),
         false => fixture.breaks().await,
     }
@@ -134,7 +135,7 @@ pub(super) async fn an_error_says_that_nothing_was_done_and_nothing_was<F: Fixtu
     fixture.breaks().await;
     let mut error = engine.claim(&claim).await.expect_err("it is broken");
     if error.effect() == Effect::Unknown {
-        // It was this request that found the connection closed; the next claim has none.
+        // This request discovered that the connection was closed; the next claim has no connection.
         error = engine.claim(&trying("c5 again", LONG)).await.expect_err("it is broken");
     }
     assert_eq!(error.effect(), Effect::None, "{error}");
@@ -148,7 +149,7 @@ pub(super) async fn an_error_says_that_nothing_was_done_and_nothing_was<F: Fixtu
 
 pub(super) async fn a_dropped_wait_misses_nothing<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.engine().await, fixture.engine().await);
-    // Zero: the news comes between the answer and the first wait.
+    // Zero: the notification arrives between the answer and the first wait.
     for polls in 0..6 {
         let (holder, waiter) = (trying("c6", LONG), waiting("c6", LONG));
         granted(&one, &holder).await;
@@ -206,7 +207,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
         fixture.breaks().await;
         pause(F::SHORT.as_millis() as u64 * 2).await;
         fixture.mend().await;
-        // Another session takes the place of the one that ended; this claim does not come along.
+        // Another session replaces the one that ended; this claim does not move to it.
         let free = async { granted(&engine, &trying("c8 next", LONG)).await };
         tokio::time::timeout(LONG, free).await.expect("there is a new session");
         assert_eq!(renew(&ended).await, Renewal::Lost(Loss::SessionEnded));
@@ -219,7 +220,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although nobody has taken it since");
     granted(&engine, &trying("c8 expired", LONG)).await;
 
-    // The same on the contended path, where the claim stands in a queue.
+    // Also on the contended path, where the claim is in a queue.
     let (queued, waiter) = (Arc::new(waiting("c8 queued", F::SHORT)), waiting("c8 queued", LONG));
     granted(&engine, &queued).await;
     busy(&engine, &waiter).await;
@@ -233,7 +234,7 @@ pub(super) async fn a_removed_claim_is_told_long_before_its_next_renewal<F: Fixt
     let ttl = Duration::from_secs(9);
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let guard = client.lock("c14").ttl(ttl).acquire().await.expect("free");
-    // An engine may begin to listen with the first renewal, at a third of the ttl.
+    // An engine may start listening at the first renewal, after a third of the ttl.
     pause(3_500).await;
     let state = operator.inspect(&Filter::Name(name("c14"))).await.expect("answers").remove(0);
     assert_eq!(operator.revoke(&state, Revoke::Now).await.expect("answers"), Revoked::Done);

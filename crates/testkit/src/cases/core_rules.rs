@@ -1,4 +1,4 @@
-//! The rules the core keeps towards every engine, seen from the engine's side.
+//! The rules that the core keeps towards every engine, observed from the engine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::support::{hold, nothing_left, pause};
 use crate::recording_engine::{EngineEvent, RecordingEngine};
 use crate::{Fixture, drop_at_poll};
 
-/// A little of everything: holds, waits that time out, tries, drops half-way, dropped guards; by ten tasks on two names.
+/// A mix of holds, waits that time out, tries, acquires dropped half-way and dropped guards, by ten tasks on
+/// two names.
 async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<EngineEvent> {
     let recorder = RecordingEngine::new(fixture.engine().await);
     let events = recorder.events();

@@ -1,4 +1,4 @@
-//! Those who share a lock, or keep it for a while, and are killed or stopped.
+//! Shared locks and kept locks whose holders are killed or stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::support::{LONG, hold, nothing_left, pause, waiters};
 use crate::Fixture;
 use crate::worker_process::WorkerProcess;
 
-/// Of those who die.
+/// The ttl of the processes that die.
 const TTL: Duration = Duration::from_secs(2);
-/// Until a lease of [`TTL`] is over on the slowest engine, whatever else the machine does.
+/// The time until a lease of [`TTL`] has ended on the slowest engine, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn start<F: Fixture>(fixture: &F, order: &[&str], lock: &str) -> WorkerProcess {
@@ -70,10 +70,10 @@ pub(super) async fn dead_readers_and_writers_hold_nobody_up<F: Fixture>(fixture:
     nothing_left(&client, "dead").await;
 }
 
-/// What is true after a crash: a lease lasts as long as was asked for, also one that was handed over; who sees the end of a
-/// process, or of its session, sees it here too.
+/// After a crash, a lease lasts as long as was requested, also one that was handed over. An engine that sees
+/// the end of a process, or of its session, sees it here too.
 pub(super) async fn a_kept_lock_outlives_its_process_where_leases_do<F: Fixture>(fixture: Arc<F>) {
-    // Longer than what a lock that is handed over begins with.
+    // Longer than the initial lease of a lock that is handed over.
     const LEAST: Duration = Duration::from_secs(4);
     let (client, clock) = (fixture.client().await, Clock::boottime());
     let before = hold(&client, "kept").await;
@@ -92,7 +92,7 @@ pub(super) async fn a_kept_lock_outlives_its_process_where_leases_do<F: Fixture>
     guard.expect("held").release().await.expect("held");
     let promised = F::guarantees();
     if promised.dead_holder.contains("ttl") && !promised.lives_with_session {
-        // Less what clocks may differ by.
+        // Minus the allowed difference between clocks.
         assert!(held >= LEAST * 98 / 100, "free after {held:?}");
     }
     nothing_left(&client, "kept").await;

@@ -1,4 +1,4 @@
-//! One leader at a time.
+//! At most one leader at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::cells::{set, silenced};
 use super::support::{LONG, name, nothing_left, waiters};
 use crate::Fixture;
 
-/// Longer than anybody may need to be told.
+/// Longer than any observer may take to learn of a leader.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(fixture: Arc<F>) {
@@ -92,14 +92,16 @@ pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fi
         assert!(error.to_string().starts_with("election \"foreign\": "), "{error}");
     }
     nothing_left(&client, "foreign").await;
-    // A later leader has said so already: one that was paused in between does not say that it leads.
+    // A later leader has published its value already: a leader that was paused in between does not publish
+    // its own.
     client.cell("late").set_if(Version::ABSENT, format!("{}\nlater", u64::MAX)).await.expect("answers");
     let error = client.election("late").ttl(LONG).campaign("paused").await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Lost);
     nothing_left(&client, "late").await;
 }
 
-/// Everybody can read that it leads, and it does not know: it lets go, and nobody believes what stands there.
+/// The server has published the leader, but the leader did not get the answer: it resigns, and no observer
+/// believes the published value.
 pub(super) async fn who_cannot_tell_that_it_leads_does_not_lead<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     set(&client.cell("mute"), "0\nnobody").await;

@@ -10,7 +10,7 @@ use crate::Fixture;
 
 pub(super) async fn a_foreign_holder_is_not_touched_unless_asked_for<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
-    // Once used, there is everything that the other program relies on.
+    // The first use creates everything that the other program relies on.
     hold(&client, "foreign").await.release().await.expect("held");
     nothing_left(&client, "foreign").await;
     let planted = fixture.plant("foreign").await;

@@ -1,4 +1,4 @@
-//! What can be known of a held lock, and work that ends with it.
+//! The state of a held lock, and work that ends with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub(super) async fn a_view_knows_what_its_guard_knows_and_no_more<F: Fixture>(fi
     let (view, next) = (guard.held(), client.clone());
     assert!(view.is_certain() && view.remaining() <= LONG && !view.remaining().is_zero());
     assert_eq!(view.token().ok(), token(fixture.has_tokens(), &guard));
-    // Passed to another task of the client: the claim is the same, the view's guard is not.
+    // The lock is handed to another task of the client: the claim is the same, the view's guard is not.
     let next = tokio::spawn(async move { hold(&next, "seen").await });
     pause(20).await;
     guard.release().await.expect("held");
@@ -57,7 +57,7 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     take_away(&operator, "work").await;
     let error = work.await.expect("no panic").expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::Lost);
-    // On ZooKeeper only a holder that was renewed before learns that it was an operator.
+    // On ZooKeeper only a holder that was renewed before learns that the loss was a revocation.
     let says = |loss: Loss| error.to_string().contains(&loss.to_string());
     assert!(says(revoked_now::<F>()) || says(removed::<F>()), "says why: {error}");
     assert!(dropped.load(Ordering::SeqCst));
@@ -86,7 +86,7 @@ pub(super) async fn work_gives_its_own_result_and_the_lock_back<F: Fixture>(fixt
     let refused = lock.run(async |_| Ok::<_, Mine>(())).await;
     assert_eq!(refused, Err(Mine::Lock(ErrorKind::Busy)));
     held.release().await.expect("held");
-    // Lost so shortly before its end that nobody had told the work.
+    // The lock was lost so shortly before the end that the work had not been told yet.
     let taken = lock
         .run(async |_| {
             take_away(&rival, "result").await;
@@ -104,7 +104,7 @@ pub(super) async fn nobody_holds_longer_than_max_hold<F: Fixture>(fixture: Arc<F
     assert!(guard.is_certain(), "renewed until then");
     assert_eq!(guard.lost().await, Loss::HeldTooLong);
     if F::guarantees().lives_with_session {
-        // There is no lease to end: it comes free when its holder lets go.
+        // There is no lease to end: the lock becomes free when its holder releases it.
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
         return nothing_left(&rival, "bounded").await;
     }

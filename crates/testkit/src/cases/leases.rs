@@ -1,4 +1,4 @@
-//! Leases are renewed while the holder lives, and a holder is told when they are not.
+//! Leases are renewed while the holder lives, and a holder learns when they are not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) async fn work_longer_than_the_ttl_keeps_its_lock<F: Fixture>(fixture:
 pub(super) async fn blocked_user_code_does_not_starve_renewal<F: Fixture>(fixture: Arc<F>) {
     let ttl = F::STEADY;
     let guard = fixture.client().await.lock("blocked").ttl(ttl).acquire().await.expect("free");
-    // More than there are workers.
+    // More blocking tasks than the runtime has worker threads.
     let blockers = (0..3).map(|_| tokio::spawn(async move { std::thread::sleep(ttl * 3 / 2) }));
     let blockers = blockers.collect::<Vec<_>>();
     std::thread::sleep(ttl * 3 / 2);
@@ -47,7 +47,8 @@ pub(super) async fn the_holder_is_told_before_its_lease_ends_when_the_engine_is_
     assert_eq!(loss, if F::IS_A_CONNECTION { Loss::SessionEnded } else { Loss::Unreachable });
     assert!(!guard.is_certain() && guard.remaining().is_zero());
     fixture.mend().await;
-    // Told before the end: whoever asks now still finds the lease running, unless the machine was very slow.
+    // The loss is reported before the end: the lease still runs at this moment, unless the machine was very
+    // slow.
     let error = guard.release().await.expect_err("it was lost");
     assert_eq!(error.kind(), ErrorKind::Lost);
     nothing_left(&fixture.client().await, "cut off").await;
@@ -76,7 +77,7 @@ pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: A
     );
     assert_eq!(guard.lost().await, loss);
     if F::guarantees().lives_with_session {
-        // There is no lease to end: it comes free when its holder lets go.
+        // There is no lease to end: the lock becomes free when its holder releases it.
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
         return nothing_left(&operator, "stuck").await;
     }
@@ -114,12 +115,12 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
     }
 }
 
-/// Also if another holds the lock since, and if the holder has not renewed before.
+/// Also if another client has acquired the lock since, and if the holder has not renewed before.
 pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoked<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
-    // Where all depends on the session, only a node that was read once is watched.
+    // Where every claim depends on the session, a node is watched only after it was read once.
     let at_once = (!F::guarantees().lives_with_session).then_some(Duration::ZERO);
     for (contended, after) in
         at_once.into_iter().chain([F::STEADY / 2]).flat_map(|after| [(false, after), (true, after)])
@@ -147,7 +148,7 @@ pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoke
         nothing_left(&operator, "told").await;
     }
     if at_once.is_some() {
-        // Its release is the first to meet the revocation: the next renewal is far away.
+        // The release is the first request to meet the revocation: the next renewal is far away.
         let guard = hold(&holder, "released").await;
         let state = operator.inspect(&Filter::Name(name("released"))).await.expect("answers").remove(0);
         operator.revoke(&state, Revoke::Now).await.expect("answers");
@@ -166,7 +167,7 @@ pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fi
     assert!(two.lock("bound").try_acquire().await.expect("answers").is_none());
     guard.release().await.expect("held");
     nothing_left(&two, "bound").await;
-    // It is told all the same when it is taken away.
+    // The loss is reported nevertheless when the lock is taken away.
     let guard = lock.acquire().await.expect("free");
     let state = two.inspect(&Filter::Name(name("bound"))).await.expect("answers").remove(0);
     two.revoke(&state, Revoke::Now).await.expect("answers");

@@ -1,4 +1,4 @@
-//! The conformance table: every case runs on every engine that promises what the case needs.
+//! The conformance table: every case runs on every engine whose guarantees meet the case's requirements.
 
 mod blocking;
 mod cancel;
@@ -34,22 +34,22 @@ use crate::Fixture;
 
 type CaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One promise, as a test.
+/// One guarantee, as a test.
 pub struct Case<F> {
-    /// The promise, as a sentence.
+    /// The guarantee, as a sentence.
     pub name: &'static str,
     /// The contract rules it checks.
     pub rules: &'static [&'static str],
-    /// Why it does not apply to an engine, if it does not.
+    /// The reason why the case does not apply to an engine, if it does not.
     pub unless: fn(&Guarantees, &F) -> Option<&'static str>,
-    /// Whether no other case may use its server meanwhile: it counts what the server is asked, or starts many processes, which
-    /// would starve the short leases of others.
+    /// Whether no other case may use the case's server meanwhile, because the case counts requests, or starts
+    /// many processes, which would starve the short leases of others.
     pub alone: bool,
-    /// Hundredths of a core that it needs.
+    /// The share of a core that the case needs, in hundredths.
     pub cores: u32,
-    /// Whether it shows what may depend on how an engine is reached, and not only on what it does then.
+    /// Whether the case tests behaviour that may depend on how an engine is reached.
     pub is_basic: bool,
-    /// The test.
+    /// The test function.
     pub run: fn(Arc<F>) -> CaseFuture,
 }
 
@@ -67,7 +67,7 @@ macro_rules! cases {
             cores: match stringify!($room).as_bytes() {
                 b"processes" => 120,
                 b"unclean_exits" | b"storms" => 40,
-                // Most of a case is waiting for leases to end.
+                // Most cases spend their time waiting for leases to end.
                 _ => 10,
             },
             is_basic: matches!(
@@ -81,7 +81,7 @@ macro_rules! cases {
     };
 }
 
-/// Every case.
+/// All cases.
 pub fn all<F: Fixture>() -> Vec<Case<F>> {
     let one_process: fn(&Guarantees, &F) -> Option<&'static str> =
         |_, fixture| fixture.url().is_none().then_some("cannot be shared between processes");

@@ -1,4 +1,4 @@
-//! What becomes of requests whose replies are missing.
+//! Requests whose replies are missing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::Fixture;
 use crate::faulty_engine::{ClaimFault, EngineFaults, FaultyEngine};
 use crate::recording_engine::{EngineEvent, RecordingEngine};
 
-/// Long enough for an answer from a machine that stands still meanwhile: without any, the error would be
+/// Long enough for an answer from a machine that stalls meanwhile: without any answer, the error would be
 /// another.
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -21,7 +21,7 @@ async fn flaky<F: Fixture>(fixture: &F) -> (Client, Arc<EngineFaults>) {
     (Client::new(engine), faults)
 }
 
-/// Ends the fault as soon as a claim ran into it.
+/// Ends the fault as soon as a claim has hit it.
 async fn mend_after_one_claim(faults: &EngineFaults) {
     while faults.claims() == 0 {
         tokio::task::yield_now().await;
@@ -55,7 +55,7 @@ pub(super) async fn a_claim_whose_reply_is_lost_is_asked_for_again<F: Fixture>(f
 pub(super) async fn a_claim_that_stays_unanswered_is_undone<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let rival = fixture.client().await;
-    // Once before: a first claim may have a session to begin, and nobody who does not wait waits for that.
+    // Once before: the first claim may have to start a session, and a try does not wait for that.
     client.lock("undone").ttl(LONG).acquire().await.expect("free").release().await.expect("held");
     faults.claim(Some(ClaimFault::ReplyLost));
     for wait in [Duration::ZERO, A_WHILE] {
@@ -75,11 +75,11 @@ pub(super) async fn an_error_says_until_when_the_lock_may_be_held<F: Fixture>(fi
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     let until = error.may_be_held_until().expect("the release failed too");
     let left = until.since(clock.now());
-    // It may have been queued, and be granted when its place in the queue is all but over.
+    // The claim may have been queued, and may be granted when its queue entry has almost expired.
     assert!(left > LONG && left <= LONG * 2, "{left:?}");
     assert!(error.to_string().contains("may be held for up to"), "{error}");
     assert!(fixture.client().await.lock("perhaps").try_acquire().await.expect("answers").is_none());
-    // The janitor goes on until it succeeds.
+    // The janitor retries until it succeeds.
     faults.release(false);
     faults.claim(None);
     client.close().await.expect("done long before the lease ends");
@@ -126,8 +126,8 @@ pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixt
     let error = client.lock("late").ttl(LONG).try_acquire().await.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     faults.claim(None);
-    // It arrives and holds for nobody, until the janitor comes round again: too soon to be seen on a machine that stands
-    // still meanwhile.
+    // The claim arrives and holds the lock without an owner until the janitor's next round. That is too short
+    // to be observed on a machine that stalls meanwhile.
     while faults.arrived() == 0 {
         pause(5).await;
     }
@@ -148,12 +148,12 @@ pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>
     hold(&client, "close a").await.release().await.expect("a closed client can still be used");
 }
 
-/// No request failed within the wait limit, and one may be under way: on a busy machine this takes long.
+/// No request failed within the wait limit, but one may be pending: on a busy machine this takes long.
 fn is_unanswered(error: &Error) -> bool {
     error.kind() == ErrorKind::TimedOut && error.to_string().contains("did not answer")
 }
 
-/// An error of an engine that cannot be used, and not an answer of one that can.
+/// An error of an engine that cannot be used, as opposed to an answer of a working engine.
 fn is_of_the_engine(error: &Error) -> bool {
     let text = error.to_string();
     let is_answer = matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut) && !is_unanswered(error);
@@ -164,7 +164,7 @@ pub(super) async fn an_error_before_anything_was_sent_says_so<F: Fixture>(fixtur
     let client = fixture.client().await;
     hold(&client, "unsent").await.release().await.expect("held");
     fixture.breaks().await;
-    // The connection of before may not be known to be closed yet. This claim may be sent on it.
+    // The client may not know yet that its former connection is closed. This claim may be sent on it.
     client.lock("notices").try_acquire().await.expect_err("it is broken");
     for wait in [Duration::ZERO, A_WHILE] {
         let mut round = 0;
@@ -185,7 +185,7 @@ pub(super) async fn an_error_before_anything_was_sent_says_so<F: Fixture>(fixtur
     nothing_left(&client, "unsent 0").await;
 }
 
-/// Tries until the lock is granted. Every answer before is an error.
+/// Tries until the lock is granted. Every earlier answer is an error.
 async fn granted_after_an_outage(client: &Client, lock: &str) {
     let clock = Clock::boottime();
     let patience = clock.now().after(LONG);
@@ -259,7 +259,7 @@ pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_o
             let _ = waiter.await;
             faults.release(false);
             let guard = match lock.try_acquire().await {
-                // The repetition for the waiter may have been under way.
+                // The retry for the waiter may have been pending.
                 Err(_) => lock.try_acquire().await.expect("answers"),
                 Ok(guard) => guard,
             };

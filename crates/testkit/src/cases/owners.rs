@@ -1,4 +1,4 @@
-//! Owners: nested guards in one client, take-over from elsewhere.
+//! Owners: nested guards in one client, and take-over from another client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) async fn an_owner_takes_over_from_itself_past_the_queue<F: Fixture>(f
         let now = granted(&three, &second).await;
         assert!(now.token > was.token, "{now:?} after {was:?}");
         assert_eq!(granted(&three, &second).await.token, now.token, "C1");
-        // Of the former claim, nothing is left that could do anything.
+        // The former claim can have no further effect.
         let renewed = one.renew(&[Arc::new(first.clone())]).await.remove(0).expect("answers");
         assert_eq!(renewed, Renewal::Lost(Loss::TakenOver));
         assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld);
@@ -87,7 +87,7 @@ pub(super) async fn guards_of_one_owner_hold_together<F: Fixture>(fixture: Arc<F
     nothing_left(&client, "nested").await;
 }
 
-/// The holder may be waiting for the very task that came while it still waited itself.
+/// The holder may be waiting for the very task that arrived while the holder was still waiting itself.
 pub(super) async fn guards_of_one_owner_that_wait_are_let_in_together<F: Fixture>(fixture: Arc<F>) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
     let held = hold(&rival, "family").await;

@@ -55,7 +55,7 @@ pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixt
         let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "killed", "30000"]);
         assert_eq!(holder.line().await, "started");
         let token = holder.line().await;
-        // Before the waiter stands in the queue in odd rounds, after it in even ones.
+        // Before the waiter is in the queue in odd rounds, after it in even rounds.
         let waiting = {
             let client = client.clone();
             tokio::spawn(async move { (hold(&client, "killed").await, Clock::boottime().now()) })
@@ -79,7 +79,7 @@ pub(super) async fn a_killed_holder_is_noticed_within_a_tenth_of_the_ttl<F: Fixt
     assert!(gaps.iter().all(|gap| *gap < TTL / 10), "{gaps:?}");
 }
 
-/// The last in line watched the one ahead; when that one leaves, it must watch the holder instead.
+/// The last waiter watched its predecessor; when that one leaves, it must watch the holder instead.
 pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixture>(fixture: Arc<F>) {
     if F::guarantees().dead_holder.contains("ttl") {
         return;
@@ -103,7 +103,7 @@ pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixt
     guard.expect("no panic").release().await.expect("held");
 }
 
-/// How long a plain `flock` takes to notice the same, as the median of ten.
+/// The median of ten measurements of how long a plain `flock` takes to notice a killed holder.
 async fn killed_flock() -> Duration {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let (path, clock) = (file.path().display().to_string(), Clock::boottime());
@@ -130,7 +130,8 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
     let guard = hold(&client, "skip").await;
     let mut workers = Vec::new();
     for number in 0..6 {
-        // Who is served ends by itself: a killed holder is another promise, and not every engine's.
+        // A granted waiter ends by itself: noticing a killed holder is another guarantee, which not every
+        // engine gives.
         let order = if [0, 2, 4].contains(&number) { "hold" } else { "pass" };
         let ttl = F::WAITERS_TTL.as_millis().to_string();
         workers.push(WorkerProcess::start(&[order, &url(&*fixture), "skip", &ttl]));
@@ -152,7 +153,7 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
 
 pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
-    // No shorter than its session, where there is one.
+    // No shorter than the session, on engines that have one.
     let ttl = F::SHORT.max(Duration::from_secs(1)).as_millis().to_string();
     let mut holder = WorkerProcess::start(&["hold", &url(&*fixture), "stopped", &ttl]);
     assert_eq!(holder.line().await, "started");

@@ -1,4 +1,4 @@
-//! What is built on locks: several at once, segments, a lock that is kept for a while.
+//! Recipes on top of locks: several locks at once, segments, and a lock that is kept for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,7 +62,7 @@ pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: A
     assert_eq!(error.lock().map(|lock| lock.as_str()), Some("all 3"), "{error}");
     assert!(clock.now().since(asked) >= limit, "one limit for all of them");
     free().await;
-    // Dropped at any point, it leaves nothing either.
+    // An acquire that is dropped at any point leaves nothing behind either.
     for polls in 1..8 {
         let dropped = drop_at_poll::after_polls(all.acquire(), polls);
         let _ = tokio::time::timeout(Duration::from_millis(30), dropped).await;
@@ -95,11 +95,11 @@ pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixtu
     let held = guard.held();
     take_away("any 2").await;
     let (which, _) = tokio::time::timeout(Duration::from_secs(20), held.lost()).await.expect("told");
-    // Where both are on one connection, both are lost.
+    // If both locks are on one connection, both are lost.
     assert!(which.as_str() == "any 2" || F::IS_A_CONNECTION, "{which:?}");
     assert!(!guard.is_certain() && guard.remaining().is_zero());
     assert_eq!(guard.release().await.expect_err("one was lost").kind(), ErrorKind::Lost);
-    // And the work is dropped.
+    // The work is dropped, too.
     let work = both.run(async |_| {
         take_away("any 1").await;
         std::future::pending::<latchwork::Result<()>>().await
@@ -127,7 +127,7 @@ pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: 
     let error =
         there.clone().wait(Duration::from_millis(50)).any().acquire().await.expect_err("all are busy");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    // Whichever comes free first.
+    // Whichever segment becomes free first.
     for free in [1, 2, 0] {
         let waiting = tokio::spawn({
             let there = there.clone();
@@ -181,7 +181,7 @@ pub(super) async fn a_lock_is_held_at_least_as_long_as_it_was_asked_to_be<F: Fix
         assert!(drop_at_poll::now(view.lost()).is_none(), "what comes later is none of that guard's");
         next.release().await.expect("held");
     }
-    // Who closes its client waits for it.
+    // Closing the client waits for it.
     let begun = clock.now();
     drop(job.acquire().await.expect("free"));
     client.close().await.expect("given back");

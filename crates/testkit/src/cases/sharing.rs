@@ -1,4 +1,4 @@
-//! Read and write locks, and permits, as users take them.
+//! Read-write locks and semaphores through the public API.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
     let recorder = RecordingEngine::new(fixture.engine().await);
     let (events, mut tasks) = (recorder.events(), JoinSet::new());
     let client = Client::new(recorder);
-    // A machine does not stand still for so long.
+    // Longer than a machine stalls.
     let lock = reader(&client, "thousand").pass_for(Duration::from_millis(700));
     let clock = Clock::boottime();
     let end = clock.now().after(Duration::from_millis(1_800));
@@ -50,12 +50,13 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
     let reads: usize = tasks.join_all().await.into_iter().sum();
     let (most, all) = claims(&events.lock().expect("no panic while noting"));
     println!("{reads} reads by 1000 tasks: {all} claims, {most} at a time");
-    // One, and for as long as a machine with other work cannot finish a read within the time to pass, another.
+    // One claim, and a second one if a busy machine cannot finish a read within the join time.
     assert!(most <= 2, "{most} claims at a time");
     assert!(all > 1 && all * 100 < reads, "{all} claims for {reads} reads");
 }
 
-/// Readers of one client come and go so that one always reads: without a limit they would share one claim for ever.
+/// Readers of one client come and go so that one always reads: without a limit they would share one claim for
+/// ever.
 pub(super) async fn a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_time_to_pass<F: Fixture>(
     fixture: Arc<F>,
 ) {
@@ -89,7 +90,7 @@ pub(super) async fn a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_tim
     nothing_left(&writing, "patient").await;
 }
 
-/// One reader holds; a writer, two readers and another writer come, in this order, from these clients.
+/// One reader holds; a writer, two readers and another writer arrive from these clients, in this order.
 async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     let [first, a, b, c, d] = clients;
     let guard = reader(first, "line").acquire().await.expect("free");
@@ -99,14 +100,14 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
         [writer(a, "line"), reader(b, "line"), reader(c, "line"), writer(d, "line")].into_iter().enumerate()
     {
         let mut task = Box::pin(async move { lock.acquire().await.expect("its turn comes") });
-        // The first poll takes its place in the line of its client.
+        // The first poll enters the queue of its client.
         assert!(drop_at_poll::now(&mut task).is_none(), "somebody holds");
         tasks.push(tokio::spawn(task));
         if !in_one_client {
             waiters(seen_by, "line", number + 1).await;
         }
     }
-    // One that may not join those of its client that read.
+    // A reader that must not join the readers of its own client.
     let late = reader(first, "line").local_handoff(false).try_acquire().await.expect("answers");
     assert!(late.is_none(), "past a writer");
     guard.release().await.expect("held");
@@ -158,8 +159,8 @@ pub(super) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in<F: Fixt
     nothing_left(&client, "gives up").await;
 }
 
-/// Clients take a lock in these modes, two of them in four tasks each and four in one, now and then dropped half-way, and every
-/// promise is checked.
+/// Clients acquire a lock in these modes, two of them in four tasks each and four in one. Some acquires are
+/// dropped half-way, and every guarantee is checked.
 async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
     let recorder = Recorder::in_memory(fixture.engine().await.clock());
     let witness = Witness::of(name(lock), recorder.clone(), fixture.client().await);
@@ -229,7 +230,7 @@ pub(super) async fn one_client_may_have_every_permit_and_its_tasks_share_what_th
     assert!(permit.try_acquire().await.expect("answers").is_none());
     let elsewhere = other.semaphore("all of them", 3);
     assert!(elsewhere.try_acquire().await.expect("answers").is_none());
-    // The line inside the client moves up with every permit that comes back.
+    // The client's local queue advances with every permit that is returned.
     let mut behind = JoinSet::new();
     for _ in 0..3 {
         let permit = permit.clone();
@@ -264,7 +265,7 @@ pub(super) async fn another_number_of_permits_is_refused<F: Fixture>(fixture: Ar
         refused(&client, number).await;
         refused(&other, number).await;
     }
-    // Nobody holds a permit, but somebody waits for one.
+    // No permit is held, but a task waits for one.
     guard.release().await.expect("held");
     let alone = client.lock("number").acquire().await.expect("free");
     let waiting = {
@@ -276,7 +277,7 @@ pub(super) async fn another_number_of_permits_is_refused<F: Fixture>(fixture: Ar
     alone.release().await.expect("held");
     waiting.await.expect("no panic").expect("its turn").release().await.expect("held");
     nothing_left(&client, "number").await;
-    // Nobody is left who could mind.
+    // No client is left that would conflict.
     other.semaphore("number", 4).acquire().await.expect("free").release().await.expect("held");
 }
 

@@ -1,5 +1,5 @@
-//! Everything that is built on locks, while processes are killed and stopped, and clients cut off. Judged by what each of them
-//! wrote down.
+//! All recipes at once, while processes are killed and stopped and clients are cut off. The history of each
+//! process is judged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::history::{Fault, History, RecordedClient, RecordedGuard, RecordedObse
 use crate::worker_process::WorkerProcess;
 use crate::workload::mixed::{self, MixedWorkload, POOL, SERVICE, SHELF};
 
-/// Of those who are killed or stopped: they may lose what they hold.
+/// The ttl of processes that are killed or stopped: they may lose their locks.
 const SHORT: Duration = Duration::from_secs(1);
-/// Of those who are cut off.
+/// The ttl of clients that are cut off.
 const TTL: Duration = Duration::from_secs(2);
-/// How long before the end of that a holder is told: the machine may be busy.
+/// The stop margin of these clients; it is long because the machine may be busy.
 const MARGIN: Duration = Duration::from_millis(700);
-/// Until everything has come right, whatever else the machine does.
+/// The limit for everything to recover, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// An engine answers sooner, whatever else the machine does.
+/// The limit for an answer of an engine, on a busy machine.
 const PROBE: Duration = Duration::from_secs(10);
-/// A lease that no busy machine ends.
+/// A lease that does not expire even on a busy machine.
 const SURE: Duration = Duration::from_secs(10);
 
 pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fixture: Arc<F>) {
@@ -66,8 +66,8 @@ pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fi
     CellHistory::read(&cell).check().expect("linearizable");
 }
 
-/// Stops a process, but not in the middle of a write to a file that everybody shares: until it continues,
-/// nobody could write.
+/// Stops a process, but not in the middle of a write to a file that all processes share: until it continued,
+/// no process could write.
 async fn stop(worker: &WorkerProcess, client: &Client) {
     loop {
         worker.stop();
@@ -115,7 +115,7 @@ pub(super) async fn those_who_are_cut_off_break_no_promise<F: Fixture>(fixture: 
     cells.check().expect("linearizable");
 }
 
-/// One of each kind, until it is told that it is lost.
+/// Holds one lock of each kind until its loss is reported.
 async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<JoinHandle<()>> {
     let promised = client.client().guarantees();
     let mut held = Vec::new();
@@ -139,7 +139,7 @@ async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<Jo
     held.into_iter().map(until_lost).collect()
 }
 
-/// Follows who leads, until that is the last one.
+/// Observes the leaders until the last one.
 fn follow(client: &RecordedClient) -> Option<JoinHandle<()>> {
     let observer = client.client().guarantees().cells.then(|| client.election(SERVICE).observe())?;
     Some(tokio::spawn(until_the_last(observer)))
@@ -150,13 +150,13 @@ async fn until_the_last(mut observer: RecordedObserver) {
         match observer.next().await {
             Ok(leader) if leader.value == b"last" => return,
             Ok(_) => {}
-            // An outage is told; it may be asked again, and misses nothing.
+            // An outage is reported as an error; the observer can be polled again and misses nothing.
             Err(_) => pause(20).await,
         }
     }
 }
 
-/// The last one leads until everybody has seen it; then all is given back.
+/// The last leader leads until every observer has seen it; then everything is released.
 async fn at_rest<F: Fixture>(
     fixture: &F,
     client: &RecordedClient,

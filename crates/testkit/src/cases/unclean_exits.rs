@@ -30,7 +30,7 @@ pub(super) async fn a_guard_dropped_at_the_end_of_a_process_leaves_nothing_held<
 pub(super) async fn the_last_of_a_client_and_its_guards_waits_once_for_a_dead_server<F: Fixture>(
     fixture: Arc<F>,
 ) {
-    // Where each lock needs a connection, the server has room for fewer.
+    // If each lock needs a connection, the server has room for fewer.
     let count = if F::IS_A_CONNECTION { 20 } else { 100 };
     let client = fixture.client().await;
     let mut guards = Vec::new();

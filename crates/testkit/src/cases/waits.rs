@@ -1,4 +1,4 @@
-//! A waiter knows what it waits for.
+//! The states that are reported to a waiter.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -126,7 +126,7 @@ pub(super) async fn a_panic_in_what_is_told_leaves_nothing_behind<F: Fixture>(fi
     }
 }
 
-/// On the thread that blocks, and not on the one that drives the engine.
+/// The callback runs on the thread that blocks, not on the one that drives the engine.
 pub(super) async fn a_thread_that_waits_is_told_on_that_thread<F: Fixture>(fixture: Arc<F>) {
     let rival = fixture.client().await;
     let guard = hold(&rival, "thread").await;

@@ -10,7 +10,7 @@ use super::recorder::Recorder;
 use super::tag::Tag;
 use crate::drop_at_poll;
 
-/// A guard whose end is recorded, however it comes.
+/// A guard whose end is recorded, whatever causes it.
 #[must_use = "dropping a guard releases the lock"]
 pub struct RecordedGuard {
     recorder: Recorder,
@@ -21,7 +21,7 @@ pub struct RecordedGuard {
     known: Mutex<RecordedLease>,
 }
 
-/// What the record says so far.
+/// The state of the record.
 struct RecordedLease {
     lease_end: Moment,
     lost: bool,
@@ -50,7 +50,8 @@ impl RecordedGuard {
         self.guard().lease_end()
     }
 
-    /// As [`Held::is_certain`](latchwork::Held::is_certain); records a loss that it finds, or how long the lease now is.
+    /// As [`Held::is_certain`](latchwork::Held::is_certain). Records a loss that it finds, or the new end of
+    /// the lease.
     pub fn is_certain(&self) -> bool {
         let certain = self.guard().is_certain();
         if certain {
@@ -61,10 +62,11 @@ impl RecordedGuard {
         certain
     }
 
-    /// As [`Held::lost`](latchwork::Held::lost); records when it was told, if it was called in time to be told.
+    /// As [`Held::lost`](latchwork::Held::lost). Records the report of the loss, if the call began before the
+    /// loss.
     ///
     /// # Cancel safety
-    /// May be dropped and called again; that nobody listens is recorded.
+    /// May be dropped and called again; the end of listening is recorded.
     pub async fn lost(&self) -> Loss {
         if !self.is_certain() {
             return self.guard().lost().await;
@@ -89,7 +91,8 @@ impl RecordedGuard {
         answer
     }
 
-    /// While the guard is certain. The end of the lease is read first: it may only grow before certainty is asked for.
+    /// Called while the guard is certain. The end of the lease is read first: it can only grow before the
+    /// certainty check.
     fn note_lease(&self) {
         let lease_end = self.guard().lease_end();
         let mut known = self.known.lock().expect("no panic while recording");
@@ -99,7 +102,7 @@ impl RecordedGuard {
         }
     }
 
-    /// Once: what is lost stays lost.
+    /// At most once: a lost guard stays lost.
     fn note_loss(&self, what: impl FnOnce(Loss) -> What) {
         let mut known = self.known.lock().expect("no panic while recording");
         if !known.lost
@@ -130,7 +133,7 @@ impl std::fmt::Debug for RecordedGuard {
     }
 }
 
-/// Somebody waits for the loss. Dropped before it came, nobody does.
+/// A pending wait for the loss. If it is dropped before the loss, the holder no longer listens.
 struct LossListener<'a>(Option<&'a RecordedGuard>);
 
 impl LossListener<'_> {

@@ -53,7 +53,7 @@ impl RecordedMultiLock {
     }
 }
 
-/// Several held locks whose end is recorded: they are lost when one of them is.
+/// Several held locks whose end is recorded. The loss of one of them is the loss of all.
 #[must_use = "dropping a guard releases its locks"]
 pub struct RecordedMultiGuard {
     headings: Vec<Heading>,
@@ -62,18 +62,18 @@ pub struct RecordedMultiGuard {
     known: Mutex<RecordedLeases>,
 }
 
-/// What the record says so far.
+/// The state of the record.
 struct RecordedLeases {
     lease_ends: Vec<Moment>,
     is_lost: bool,
 }
 
 impl RecordedMultiGuard {
-    /// As [`MultiHeld::is_certain`](latchwork::MultiHeld::is_certain); records a loss that it finds, or how long the leases
-    /// now are.
+    /// As [`MultiHeld::is_certain`](latchwork::MultiHeld::is_certain). Records a loss that it finds, or the
+    /// new ends of the leases.
     pub fn is_certain(&self) -> bool {
         let guard = self.guard.as_ref().expect("used until it is released");
-        // The ends of the leases are read first: they may only grow before certainty is asked for.
+        // The ends of the leases are read first: they can only grow before the certainty check.
         let lease_ends: Vec<_> = guard.each().iter().map(|held| held.lease_end()).collect();
         let is_certain = guard.is_certain();
         let mut known = self.known.lock().expect("no panic while recording");

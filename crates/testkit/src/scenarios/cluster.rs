@@ -1,5 +1,5 @@
-//! Something happens to an ensemble of servers in the middle of contention: a holder, a line of waiters behind it, and a
-//! crowd at another lock all go on when it is over.
+//! A fault of a cluster in the middle of contention: a holder, the waiters behind it, and the contenders for
+//! another lock all continue when it is over.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::store::Written;
 use crate::workload::contenders::{Contenders, TTL, Tally};
 use crate::workload::queue::WaiterQueue;
 
-/// The lock of the crowd.
+/// The lock of the contenders.
 const BUSY: &str = "busy";
-/// How long a turn takes.
+/// The length of a turn.
 const TURN: Duration = Duration::from_millis(3);
 
-/// A server that keeps what it was told is restarted under a holder and its queue: all of them are still there after that, and
-/// have their turns in order.
+/// Restarts a server that keeps its data under a holder and its queue: the holder and every waiter are still
+/// there after the restart, and the waiters are granted in order.
 pub async fn outlives_a_restart(harness: &FaultHarness, clients: &[RecordedClient], restart: impl FnOnce()) {
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     let mut store = harness.store();
@@ -46,7 +46,7 @@ pub async fn outlives_a_restart(harness: &FaultHarness, clients: &[RecordedClien
     }
 }
 
-/// Servers that can be in trouble, with a stage around them.
+/// A cluster with a fault harness around it.
 #[allow(async_fn_in_trait)]
 pub trait ClusterHarness: Deref<Target = FaultHarness> {
     /// Waits until all members serve clients again.
@@ -55,10 +55,10 @@ pub trait ClusterHarness: Deref<Target = FaultHarness> {
     /// A client that no fault of the network harms.
     async fn observer(&self) -> RecordedClient;
 
-    /// Judges the record, and sees to it that the servers have nothing left.
+    /// Judges the record, and checks that the servers have nothing left.
     async fn judged(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged;
 
-    /// Lets these clients queue for [`LOCK`], one behind the other.
+    /// Makes these clients wait for [`LOCK`], one behind the other.
     async fn line_up(&self, clients: &[RecordedClient], ttl: Duration) -> WaiterQueue {
         let observer = self.observer().await;
         let line = WaiterQueue::up(self, &observer, clients, ttl).await;
@@ -67,20 +67,21 @@ pub trait ClusterHarness: Deref<Target = FaultHarness> {
     }
 }
 
-/// What is played on these servers.
+/// The clients of a scenario.
 pub struct ClusterScenario<T> {
-    /// The servers.
+    /// The cluster.
     pub harness: T,
-    /// A holder and three who wait behind it.
+    /// A holder and three waiters behind it.
     pub queue: Vec<RecordedClient>,
-    /// Who wants the lock again and again.
+    /// The contenders for the other lock.
     pub contenders: Vec<RecordedClient>,
-    /// The ttl of the queue: it outlives the faults.
+    /// The ttl of the queue's clients, longer than the faults.
     pub ttl: Duration,
 }
 
 impl<T: ClusterHarness> ClusterScenario<T> {
-    /// The lock of a patient holder, its queue in its order, and a crowd at another lock outlive the fault.
+    /// A long hold, the order of the queue behind it, and the work of the contenders for another lock survive
+    /// the fault.
     ///
     /// # Panics
     /// If they do not.
@@ -104,7 +105,7 @@ impl<T: ClusterHarness> ClusterScenario<T> {
         assert_eq!(store.write(token, "after"), Written::Accepted);
         assert!(line.stands(), "nobody has the lock before it is released");
         if let Err(error) = guard.release().await {
-            // Sent to a member that cannot be reached, and then again to another.
+            // The release was sent to an unreachable member, and then again to another one.
             assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         }
         line.served(token).await;
@@ -118,10 +119,10 @@ impl<T: ClusterHarness> ClusterScenario<T> {
         self.harness.recorder.fault_ended(fault);
     }
 
-    /// Nobody was wronged.
+    /// Checks that no guarantee was broken.
     ///
     /// # Panics
-    /// If somebody was.
+    /// If one was.
     pub async fn is_judged(&self, tally: &Tally) {
         assert!(tally.refused == 0 && tally.only_unreachable_or_lost(), "{tally:?}");
         let everybody: Vec<_> = self.queue.iter().chain(&self.contenders).cloned().collect();

@@ -1,4 +1,4 @@
-//! Certificates for servers that speak TLS, and some that must not be trusted.
+//! Certificates for servers with TLS, and some that must not be trusted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Where servers of tests are found.
+/// The hosts of test servers.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// PEM files in a folder of their own, made anew for each test and gone with it.
+/// PEM files in a folder of their own, created for each test and removed with it.
 pub struct Certificates {
     folder: TempDir,
 }
@@ -29,7 +29,7 @@ pub struct Identity {
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Certificates {
-    /// Makes all of them.
+    /// Creates all certificates.
     pub fn make() -> Self {
         let made = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         let (ours, theirs) = (made.authority("ca"), made.authority("other-ca"));
@@ -41,37 +41,37 @@ impl Certificates {
         made
     }
 
-    /// Who signed everything but [`Certificates::stranger`].
+    /// The authority that signed everything but [`Certificates::stranger`].
     pub fn ca(&self) -> PathBuf {
         self.file("ca.pem")
     }
 
-    /// Who signed [`Certificates::stranger`] and nothing else.
+    /// The authority that signed only [`Certificates::stranger`].
     pub fn other_ca(&self) -> PathBuf {
         self.file("other-ca.pem")
     }
 
-    /// Good for a server at 127.0.0.1 or localhost.
+    /// Valid for a server at 127.0.0.1 or localhost.
     pub fn server(&self) -> Identity {
         self.files("server")
     }
 
-    /// Good for a client.
+    /// Valid for a client.
     pub fn client(&self) -> Identity {
         self.files("client")
     }
 
-    /// Good for a server at `elsewhere.example`, and for no other.
+    /// Valid for a server at `elsewhere.example`, and for no other.
     pub fn other_host(&self) -> Identity {
         self.files("other-host")
     }
 
-    /// Good for servers and clients of those who trust the other authority.
+    /// Valid for servers and clients that trust the other authority.
     pub fn stranger(&self) -> Identity {
         self.files("stranger")
     }
 
-    /// Was good for servers and clients, until 2020.
+    /// Was valid for servers and clients, until 2020.
     pub fn expired(&self) -> Identity {
         self.files("expired")
     }
@@ -142,7 +142,7 @@ mod tests {
         RedisServer::start(RedisOptions { tls, ..RedisOptions::default() })
     }
 
-    /// What a client who trusts `ca` and is `who` hears when it says PING.
+    /// The result of a PING by a client that trusts `ca` and presents `who`.
     fn ping(
         server: &RedisServer,
         ca: &Path,

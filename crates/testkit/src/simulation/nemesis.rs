@@ -1,4 +1,4 @@
-//! Whoever wants the locks to break.
+//! The adversary: it injects faults.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::seed::Seed;
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Until no answer from before is under way any more.
+/// The time until every earlier answer has arrived.
 const ANSWERS_ARRIVE: Duration = Duration::from_secs(3);
 
 pub(super) struct Nemesis {
@@ -25,7 +25,7 @@ impl Nemesis {
         Self { world, chance }
     }
 
-    /// Until the day is over; then the network is calm again.
+    /// Runs until the day is over; then the network is calm again.
     pub(super) async fn rage(mut self) {
         while self.world.is_morning() {
             self.pass(10 * MILLI, 100 * MILLI).await;
@@ -50,7 +50,7 @@ impl Nemesis {
         tokio::time::sleep(span).await;
     }
 
-    /// For everybody, or for one client alone.
+    /// For all clients, or for one client alone.
     async fn bad_weather(&mut self, conditions: Conditions) {
         let struck = self.some_networks();
         self.weather_over(&struck, conditions).await;
@@ -64,7 +64,8 @@ impl Nemesis {
         self.world.recorder.fault_ended(Fault::Trouble);
     }
 
-    /// Whoever counts a lease from its late answer believes in it for too long, and nothing corrects that.
+    /// A client that counts its lease from the arrival of a late answer would trust it for too long, and no
+    /// later answer corrects that.
     async fn slow_then_cut_off(&mut self) {
         let struck = self.some_networks();
         self.weather_over(&struck, Conditions { reply: MILLI..=2 * SECOND, ..Conditions::calm() }).await;
@@ -83,17 +84,17 @@ impl Nemesis {
         [LOCKS[0].0, LOCKS[1].0, SHELF.0, POOL.0, OWNED.0][self.chance.below(5) as usize]
     }
 
-    /// The server forgets who holds.
+    /// The server forgets its holders.
     async fn forget(&mut self) {
         let lock = name(self.some_lock());
         self.world.fault(Fault::DataDeleted, true);
         self.world.memory.lose(&lock);
-        // A grant from before may still be under way.
+        // A grant from before may still be in transit.
         tokio::time::sleep(ANSWERS_ARRIVE).await;
         self.world.fault(Fault::DataDeleted, false);
     }
 
-    /// An operator takes a lock away: in good order, or at once.
+    /// An operator revokes a lock: at the end of its lease, or at once.
     async fn revoke(&mut self) {
         let filter = Filter::Name(name(self.some_lock()));
         let found = self.world.memory.inspect(&filter).await.expect("memory answers");
@@ -111,7 +112,7 @@ impl Nemesis {
         self.world.memory.revoke(state, how).await.expect("memory answers");
     }
 
-    /// The machine that everything runs on sleeps: clocks go on, timers do not.
+    /// The machine that everything runs on sleeps: clocks continue, timers do not.
     fn sleep(&mut self) {
         let span = self.chance.span(&(100 * MILLI..=15 * SECOND));
         self.world.recorder.fault_began(Fault::HolderPause);
@@ -120,7 +121,7 @@ impl Nemesis {
         self.world.recorder.fault_ended(Fault::HolderPause);
     }
 
-    /// Leases end before their time.
+    /// Leases end early.
     async fn set_the_servers_clock(&mut self) {
         let span = self.chance.span(&(100 * MILLI..=15 * SECOND));
         self.world.fault(Fault::ClockStep, true);

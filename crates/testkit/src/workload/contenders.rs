@@ -1,4 +1,4 @@
-//! Several clients that want one lock, again and again, and write to the store whenever they have it.
+//! Several clients that contend for one lock and write to the store whenever they hold it.
 
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,17 @@ use crate::harness::{FaultHarness, LOCK, LONG, now, pause};
 use crate::history::{RecordedClient, RecordedLock};
 use crate::store::{Store, Written};
 
-/// A lease that can end within a test, with room for a busy machine between the telling and the end.
+/// A lease that can end within a test. There is time for a busy machine between the report of the loss and
+/// the end.
 pub const TTL: Duration = Duration::from_secs(3);
-/// A lease that ends because no renewal is answered. The first renewal fails more than half a second before the holder is
-/// told: a machine that stood still for that long would make a lease that was never renewed of it, which is another loss.
+/// A lease that ends because no renewal is answered. The first renewal fails more than half a second before
+/// the loss is reported. A machine that stalled for that long would turn the lease into one that was never
+/// renewed, which is another loss.
 pub const UNRENEWED: Duration = Duration::from_secs(4);
-/// How long before its end the holder is told.
+/// The stop margin of the holders.
 pub const MARGIN: Duration = Duration::from_millis(1_200);
 
-/// Clients at work, each in a task of its own.
+/// Running clients, each in a task of its own.
 pub struct Contenders {
     progress: Arc<Progress>,
     members: Vec<JoinHandle<Tally>>,
@@ -34,33 +36,33 @@ struct Progress {
     holds: AtomicUsize,
 }
 
-/// What became of their work.
+/// The results of the contenders.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// How often one of them had the lock.
+    /// The number of holds.
     pub holds: u32,
     /// Holds that were lost before their release.
     pub lost: u32,
-    /// Writes that the store refused although the holder was certain before and after.
+    /// The number of writes that the store refused although the holder was certain before and after.
     pub refused: u32,
-    /// What acquire and release said instead of doing it.
+    /// The errors of acquires and releases.
     pub errors: Vec<Error>,
 }
 
 impl Contenders {
-    /// Lets these clients take [`LOCK`] in turns, for `hold` each.
+    /// Makes these clients acquire [`LOCK`] in turns, for `hold` each.
     pub fn start(harness: &FaultHarness, clients: &[RecordedClient], hold: Duration) -> Self {
         Self::start_on(LOCK, &harness.store_path(), clients, hold)
     }
 
-    /// The same with another lock, and the store that it protects.
+    /// Makes these clients acquire another lock, with the store that it protects.
     pub fn start_on(name: &str, store: &Path, clients: &[RecordedClient], hold: Duration) -> Self {
         let locks = clients.iter().map(|client| (client.lock(name), Some(store.to_owned())));
         Self::of(locks, hold)
     }
 
-    /// The same, each client in its own mode. Who holds together with others does not write: their tokens do not say who
-    /// wrote last.
+    /// Makes these clients acquire [`LOCK`], each in its own mode. Holders in a shared mode do not write,
+    /// because their tokens do not tell the order of writes.
     pub fn start_mixed(harness: &FaultHarness, clients: &[(&RecordedClient, Mode)], hold: Duration) -> Self {
         let lock = |(client, mode): &(&RecordedClient, Mode)| {
             let is_alone = matches!(mode, Mode::Exclusive | Mode::Write);
@@ -78,10 +80,11 @@ impl Contenders {
         Self { members: locks.map(join).collect(), progress }
     }
 
-    /// Waits until the lock was held so many times more: however busy the machine is, something happens between faults.
+    /// Waits until the lock was held this many more times: however busy the machine is, there are holds
+    /// between faults.
     ///
     /// # Panics
-    /// If nobody gets it.
+    /// If no contender gets the lock in time.
     pub async fn wait_for_holds(&self, holds: usize) {
         let (enough, end) = (self.progress.holds.load(Ordering::Relaxed) + holds, now().after(LONG));
         while self.progress.holds.load(Ordering::Relaxed) < enough {
@@ -90,10 +93,10 @@ impl Contenders {
         }
     }
 
-    /// Sends them home: what they have begun they finish.
+    /// Stops the contenders after their current turn, and returns their results.
     ///
     /// # Panics
-    /// If they cannot.
+    /// If a contender does not stop in time.
     pub async fn stop(self) -> Tally {
         self.progress.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
@@ -116,17 +119,18 @@ impl AddAssign for Tally {
 }
 
 impl Tally {
-    /// Whether all went as if nothing had happened, but for releases whose answers came too late or never.
+    /// Whether there was no disturbance, except for releases whose answers were late or lost.
     pub fn is_undisturbed(&self) -> bool {
         self.lost == 0 && self.refused == 0
     }
 
-    /// No error but that the server could not be reached, or that a lock was lost before its release.
+    /// Whether there was no error except that the server was unreachable, or that a lock was lost before its
+    /// release.
     pub fn only_unreachable_or_lost(&self) -> bool {
         self.errors.iter().all(|error| matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Lost))
     }
 
-    /// No error but that the server could not be reached.
+    /// Whether there was no error except that the server was unreachable.
     pub fn only_unreachable(&self) -> bool {
         self.errors.iter().all(|error| error.kind() == ErrorKind::Unreachable)
     }

@@ -1,5 +1,5 @@
-//! Tasks that use everything which is built on locks, again and again: readers and writers, permits, several locks at once,
-//! candidates, and those who write a cell. In one process or in many, whatever happens to them.
+//! Tasks that use every recipe on top of locks again and again: readers and writers, permits, several locks
+//! at once, campaigns, and writes of a cell; in one process or in many, under any fault.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::harness::{now, pause};
 use crate::history::{RecordedClient, Recorder};
 use crate::seed::Seed;
 
-/// Many read it or one writes it.
+/// A read-write lock.
 pub const SHELF: &str = "shelf";
-/// So many may be in it at once.
+/// A semaphore with this many permits.
 pub const POOL: (&str, u32) = ("pool", 3);
-/// What they want to lead.
+/// The election.
 pub const SERVICE: &str = "service";
-/// Of which each takes two at once.
+/// The locks of which each task acquires two at once.
 pub const SIDES: [&str; 3] = ["left", "middle", "right"];
-/// What they write.
+/// The cell.
 pub const CELL: &str = "number";
 
-/// However long a lease is, and whatever else the machine does.
+/// Longer than any lease, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The file that sends workers home.
+/// The file that tells workers to stop.
 const OVER: &str = "over";
 
-/// What somebody does all the time.
+/// The work of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Read,
@@ -44,7 +44,7 @@ enum Role {
 }
 
 impl Role {
-    /// What an engine with these promises can be used for.
+    /// The roles that an engine with these guarantees supports.
     fn all(promised: &Guarantees) -> Vec<Self> {
         let roles = [
             (Self::Read, promised.read_write),
@@ -60,14 +60,14 @@ impl Role {
     }
 }
 
-/// Every lock that an engine with these promises is asked for.
+/// Every lock that is used on an engine with these guarantees.
 pub fn locks(promised: &Guarantees) -> Vec<&'static str> {
     let shared =
         [(SHELF, promised.read_write), (POOL.0, promised.permits), (SERVICE, promised.cells)].into_iter();
     shared.filter(|(_, can)| *can).map(|(lock, _)| lock).chain(SIDES).collect()
 }
 
-/// A client's tasks at work.
+/// The running tasks of a client.
 pub struct MixedWorkload {
     client: RecordedClient,
     is_over: Arc<AtomicBool>,
@@ -76,7 +76,7 @@ pub struct MixedWorkload {
 }
 
 impl MixedWorkload {
-    /// Lets this client take part, with that ttl.
+    /// Starts the tasks of this client, with this ttl.
     pub fn start(client: &RecordedClient, ttl: Duration, cells: &Arc<CellHistory>) -> Self {
         let (is_over, mut members, mut tasks) = (Arc::<AtomicBool>::default(), Vec::new(), JoinSet::new());
         for role in Role::all(&client.client().guarantees()) {
@@ -90,10 +90,10 @@ impl MixedWorkload {
         Self { client: client.clone(), is_over, members, tasks }
     }
 
-    /// Waits until each of them had so many turns more: nobody is kept from what it does.
+    /// Waits until each task has had this many more turns: no task may starve.
     ///
     /// # Panics
-    /// If somebody is.
+    /// If a task does not get its turns in time.
     pub async fn wait_for_turns(&self, turns: usize) {
         let end = now().after(PATIENCE);
         for (role, had) in &self.members {
@@ -110,10 +110,10 @@ impl MixedWorkload {
         }
     }
 
-    /// Sends them home: what they have begun they finish.
+    /// Stops the tasks after their current turn.
     ///
     /// # Panics
-    /// If they cannot, or were wronged.
+    /// If a task does not stop in time, or saw a broken guarantee.
     pub async fn stop(mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) =
@@ -130,7 +130,8 @@ struct Member {
     ttl: Duration,
     cells: Arc<CellHistory>,
     chance: Seed,
-    /// Of the sides. Each in turn, or a short run might hardly touch one of them.
+    /// The index of the side that is left out. It cycles, because a short run could otherwise hardly use one
+    /// of the sides.
     left_out: usize,
 }
 
@@ -168,7 +169,7 @@ impl Member {
 
     async fn take_two(&mut self) -> Result<()> {
         self.left_out += 1;
-        // Two in one order, and the third pair in the other.
+        // Two pairs in one order, and the third pair in the other.
         let two = [1, 2].map(|after| SIDES[(self.left_out + after) % SIDES.len()]);
         let guard = self.client.multi_lock(&two).ttl(self.ttl).acquire().await?;
         self.rest(1, 8).await;
@@ -193,17 +194,17 @@ impl Member {
     }
 }
 
-/// What may happen to somebody who was stopped or cut off.
+/// Accepts only the errors that may happen to a client that was stopped or cut off.
 fn bearable(error: &Error) {
     assert!(matches!(error.kind(), ErrorKind::Lost | ErrorKind::Unreachable), "wronged: {error}");
 }
 
-/// Where processes that take part write down what happens: the history, and that of the cell.
+/// The files to which the processes write their records: the history, and that of the cell.
 pub fn record_paths(folder: &Path) -> [PathBuf; 2] {
     ["history", "cell"].map(|name| folder.join(name))
 }
 
-/// Sends the workers home that take part in this folder.
+/// Tells the workers in this folder to stop.
 ///
 /// # Panics
 /// If the folder is gone.
@@ -211,10 +212,10 @@ pub fn request_stop(folder: &Path) {
     std::fs::write(folder.join(OVER), "").expect("the folder is ours");
 }
 
-/// `worker_process mixed URL FOLDER MILLIS`.
+/// The main function of `worker_process mixed URL FOLDER MILLIS`.
 ///
 /// # Panics
-/// If it is wronged.
+/// If a guarantee is broken.
 pub async fn run_worker(url: &str, folder: &Path, ttl: Duration) {
     let client = latchwork::connect(url).await.expect("the engine is there");
     let [history, cell] = record_paths(folder);

@@ -1,4 +1,4 @@
-//! Clients in several processes that all want one lock, again and again, and pass nothing on within a process.
+//! Clients in several processes that contend for one lock, without local handoff.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::history::History;
 use crate::history::checks::{Expectations, check_all};
 use crate::worker_process::WorkerProcess;
 
-/// How many of them there are.
+/// The numbers of processes, clients and turns.
 #[derive(Clone, Copy, Debug)]
 pub struct ContendingProcesses {
-    /// Processes.
+    /// The number of processes.
     pub processes: usize,
     /// Clients in each process.
     pub clients: usize,
@@ -21,28 +21,28 @@ pub struct ContendingProcesses {
     pub turns: usize,
 }
 
-/// What they did.
+/// The result of a run.
 pub struct ContendedRun {
     processes: ContendingProcesses,
     history: History,
 }
 
 impl ContendingProcesses {
-    /// As many turns in all as `LATCH_TURNS` says; without it this many.
+    /// Sets the total number of turns: the value of `LATCH_TURNS`, or else `turns`.
     pub fn taking(self, turns: usize) -> Self {
         let wanted = std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(turns);
         Self { turns: usize::div_ceil(wanted, self.processes * self.clients), ..self }
     }
 
-    /// All turns.
+    /// The total number of turns.
     pub fn all(&self) -> usize {
         self.processes * self.clients * self.turns
     }
 
-    /// Lets them take their turns; each adds 1 to a number that nothing but the lock protects.
+    /// Runs all turns; each adds 1 to a number that is protected by nothing but the lock.
     ///
     /// # Panics
-    /// If one of them was told an error, or the number is wrong.
+    /// If one of them got an error, or the number is wrong.
     pub async fn compete(self, url: &str) -> ContendedRun {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let [file, history] =
@@ -58,10 +58,10 @@ impl ContendingProcesses {
 }
 
 impl ContendedRun {
-    /// Checks that every promise was kept that this client's engine makes, and prints how long they waited.
+    /// Checks the guarantees of this client's engine, and prints the waiting times.
     ///
     /// # Panics
-    /// If one was not; with what happened around it.
+    /// If a guarantee was broken. The message shows the events around it.
     pub fn is_judged(&self, client: &Client) {
         let expected =
             Expectations { answer_within: LONG, idle_at_most: SOON, queued_after: None, left: None };
@@ -79,11 +79,11 @@ impl ContendedRun {
         println!("{processes:?}: {all} turns in {took:?}, wait p50 {middle:?}, p99 {late:?}");
     }
 
-    /// Checks that hardly anybody had more than two turns while another waited: one that was asked for before the other
-    /// came, and one while its claim was under way.
+    /// Checks that hardly any client had more than two turns while another waited: one that was requested
+    /// before the other arrived, and one while its claim was in transit.
     ///
     /// # Panics
-    /// If somebody was passed over.
+    /// If clients were passed over too often.
     pub fn is_fair(&self) {
         let mut holds: Vec<_> = self.history.holds().iter().collect();
         holds.sort_by_key(|hold| hold.token);

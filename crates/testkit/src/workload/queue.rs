@@ -1,4 +1,4 @@
-//! Waiters that came one after the other, and must be served so.
+//! Waiters that arrived one after the other, and must be granted the lock in that order.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ pub struct WaiterQueue {
 }
 
 impl WaiterQueue {
-    /// Lets these clients queue behind the holder, each when the observer sees the one before it in the queue.
+    /// Makes these clients wait behind the holder, each when the observer sees the one before it in the
+    /// queue.
     pub async fn up(
         harness: &FaultHarness,
         observer: &RecordedClient,
@@ -35,12 +36,13 @@ impl WaiterQueue {
         self.waiting.iter().all(|waiter| !waiter.is_finished())
     }
 
-    /// The first of them, which the others stand behind.
+    /// Takes the first waiter out, which the others are behind.
     pub fn first(&mut self) -> JoinHandle<Result<RecordedGuard>> {
         self.waiting.remove(0)
     }
 
-    /// Releases the lock, and has them served one after the other, each with a greater token.
+    /// Releases the lock, and waits until the waiters have held it one after the other, each with a greater
+    /// token.
     ///
     /// # Panics
     /// If they are not.
@@ -51,7 +53,7 @@ impl WaiterQueue {
         self.served(newest).await;
     }
 
-    /// Has them served one after the other.
+    /// Waits until the waiters have held the lock one after the other.
     ///
     /// # Panics
     /// If they are not.
@@ -66,10 +68,10 @@ impl WaiterQueue {
     }
 }
 
-/// Whose turn it is gets the lock.
+/// Waits for the waiter's turn.
 ///
 /// # Panics
-/// If it does not.
+/// If it does not come in time.
 pub async fn served(waiter: JoinHandle<Result<RecordedGuard>>) -> RecordedGuard {
     let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
     guard.expect("no panic").expect("its turn comes")

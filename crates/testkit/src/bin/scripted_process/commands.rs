@@ -1,14 +1,14 @@
-//! What a subject can be told. LOCK is a name; every answer is one line.
+//! The commands of a scripted process. LOCK is a name; every answer is one line.
 //!
-//! - `hold LOCK MILLIS`: takes it if it is free, with that ttl; `held TOKEN`, `busy`, or an error.
-//! - `certain LOCK`, `remaining LOCK`: what is known of it, without waiting for anything.
-//! - `lost LOCK MILLIS`: waits for its loss that long; the reason and whether the lease still ran, or `no`.
-//! - `write LOCK STORE`, `overwrite STORE`: to a store, with the token and without.
+//! - `hold LOCK MILLIS`: acquires the lock if it is free, with that ttl; `held TOKEN`, `busy`, or an error.
+//! - `certain LOCK`, `remaining LOCK`: the local state of the guard, without waiting.
+//! - `lost LOCK MILLIS`: waits for the loss that long; the reason and whether the lease still ran, or `no`.
+//! - `write LOCK STORE`, `overwrite STORE`: writes to a store, with the token and without.
 //! - `release LOCK`, `drop LOCK`, `leak LOCK`, `close`, `inspect`, `disconnect`, `connect`.
 //! - `clocks`: monotonic, since boot, wall, in milliseconds.
 //! - `fork SOCKET`: forks; the parent answers `parent`, the fork goes on at the socket. `reap`: how the fork ended.
-//! - `thread LOCK`: a thread takes it into a variable of its own, and ends.
-//! - `return`, `exit`, `panic`: ends with whatever it has.
+//! - `thread LOCK`: a thread acquires the lock into a thread-local variable, and ends.
+//! - `return`, `exit`, `panic`: ends the process with all its guards.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ use testkit::store::Store;
 use super::channel::CommandChannel;
 use super::either_client::{EitherClient, EitherGuard};
 
-/// In seconds; longer than any test.
+/// Longer than any test.
 const FORK_LIFETIME_SECONDS: u32 = 60;
 
-/// One subject's state.
+/// The state of one process.
 pub(super) struct CommandLoop {
     url: String,
     client: Option<EitherClient>,
@@ -40,7 +40,7 @@ impl CommandLoop {
         Self { url: url.to_owned(), client: Some(client), guards: HashMap::new(), channel }
     }
 
-    /// Does what it is told until it is told to end, or nothing more.
+    /// Executes commands until the input or the process ends.
     pub(super) async fn run(mut self) {
         while let Some(command) = self.channel.read_command() {
             let words: Vec<&str> = command.split(' ').collect();
@@ -69,7 +69,8 @@ impl CommandLoop {
                 Err(error) => return report(Err(error)),
             },
             "disconnect" => self.client = None,
-            // Not in the runtime it had: a fork's shares its descriptors with the parent's.
+            // Not in the runtime of the former client: a fork shares that runtime's descriptors with its
+            // parent.
             "connect" => self.client = Some(EitherClient::connect_blocking(&self.url).await),
             _ => unknown(verb),
         }
@@ -121,7 +122,7 @@ impl CommandLoop {
         }
     }
 
-    /// In time is before the lease can end.
+    /// "In time" means before the lease can end.
     async fn lost(&self, name: &str, within: Duration) -> String {
         let guard = &self.guards[name];
         let loss = guard.lost(within).await;
@@ -133,20 +134,21 @@ impl CommandLoop {
         }
     }
 
-    /// The one place where two processes come out.
+    /// The one call that returns in two processes.
     fn fork(&mut self, socket: &str) -> String {
         let parent = std::process::id();
         nix::unistd::sync();
         if std::process::id() == parent {
             return "parent".to_owned();
         }
-        // Nobody kills a fork whose test has failed, and one that hangs does not hear that its test has ended.
+        // No test kills the fork if it has failed, and a fork that hangs does not notice the end of its test.
         nix::unistd::alarm::set(FORK_LIFETIME_SECONDS);
         self.channel = CommandChannel::of_a_fork(socket);
         "fork".to_owned()
     }
 
-    /// The variable is made before the lock is taken, so it is dropped after what the runtime keeps for the thread.
+    /// The variable is created before the lock is acquired, so it is dropped after the runtime's own
+    /// thread-local state.
     fn in_a_thread(&self, name: &str) -> String {
         thread_local!(static HELD: RefCell<Option<blocking::Guard>> = const { RefCell::new(None) });
         let (url, name) = (self.url.clone(), name.to_owned());

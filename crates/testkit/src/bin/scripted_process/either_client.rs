@@ -1,4 +1,4 @@
-//! One way of locking, blocking or not.
+//! Clients and guards of either API, blocking or async.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use latchwork::{Held, Loss, Result, blocking};
 pub(super) enum EitherClient {
     /// Inside a runtime.
     Async(latchwork::Client),
-    /// In none.
+    /// Outside a runtime.
     Blocking(blocking::Client),
 }
 
@@ -17,7 +17,7 @@ pub(super) enum EitherClient {
 pub(super) enum EitherGuard {
     /// Inside a runtime.
     Async(latchwork::Guard),
-    /// In none.
+    /// Outside a runtime.
     Blocking(blocking::Guard),
 }
 
@@ -27,12 +27,12 @@ impl EitherClient {
         Self::Async(latchwork::connect(url).await.expect("the engine is there"))
     }
 
-    /// Connects without one.
+    /// Connects outside a runtime.
     pub(super) async fn connect_blocking(url: &str) -> Self {
         Self::Blocking(blocking::connect(url).expect("the engine is there"))
     }
 
-    /// Takes a lock if it is free.
+    /// Acquires a lock if it is free.
     pub(super) async fn take(&self, name: &str, ttl: Duration) -> Result<Option<EitherGuard>> {
         match self {
             Self::Async(client) => {
@@ -44,7 +44,7 @@ impl EitherClient {
         }
     }
 
-    /// Who holds and who waits, of all locks.
+    /// The holders and waiters of all locks.
     pub(super) async fn inspect(&self) -> Result<Vec<LockState>> {
         let all = Filter::Prefix(String::new());
         match self {
@@ -53,7 +53,7 @@ impl EitherClient {
         }
     }
 
-    /// Waits for what goes on in the background.
+    /// Waits for background work.
     pub(super) async fn close(&self) -> Result<()> {
         match self {
             Self::Async(client) => client.close().await,
@@ -63,7 +63,7 @@ impl EitherClient {
 }
 
 impl EitherGuard {
-    /// What can be known of it.
+    /// The state of the guard.
     pub(super) fn held(&self) -> &Held {
         match self {
             Self::Async(guard) => guard,
@@ -79,7 +79,7 @@ impl EitherGuard {
         }
     }
 
-    /// Gives it back.
+    /// Releases the lock.
     pub(super) async fn release(self) -> Result<()> {
         match self {
             Self::Async(guard) => guard.release().await,

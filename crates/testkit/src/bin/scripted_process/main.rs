@@ -1,6 +1,7 @@
-//! A process for tests to experiment on, driven by [`testkit::scripted_process::ScriptedProcess`].
+//! A process that tests drive through [`testkit::scripted_process::ScriptedProcess`].
 //!
-//! `subject URL blocking|async` connects, and then does what it is told: one line in, one line out. See `commands.rs`.
+//! `scripted_process URL blocking|async` connects, and then executes commands: one line in, one line out. See
+//! `commands.rs`.
 
 mod channel;
 mod commands;
@@ -30,7 +31,7 @@ async fn serve(url: &str, connect: impl AsyncFnOnce(&str) -> EitherClient) {
     CommandLoop::new(url, client, CommandChannel::of_this_process()).run().await;
 }
 
-/// Nothing of the blocking kind ever waits for a waker.
+/// The blocking API never waits for a waker.
 fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,

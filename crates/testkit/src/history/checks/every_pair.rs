@@ -1,4 +1,4 @@
-//! The checks against slow ones that look at every pair, on random histories.
+//! Compares the checks with slow ones that look at every pair, on random histories.
 
 use latchwork::engine::Mode;
 
@@ -10,7 +10,7 @@ use crate::seed::Seed;
 
 const MODES: [&str; 4] = ["exclusive", "read", "write", "permit/2"];
 
-/// A few clients that take one lock at times and with tokens that are often wrong.
+/// A few clients that acquire one lock at times and with tokens that are often wrong.
 fn random(seed: &mut Seed, modes: &[&str]) -> History {
     let mut lines = String::new();
     for attempt in 1..=seed.below(7) + 2 {
@@ -18,7 +18,7 @@ fn random(seed: &mut Seed, modes: &[&str]) -> History {
         let mode = modes[seed.below(modes.len() as u64) as usize];
         let invoked = seed.below(30);
         let acquired = invoked + seed.below(6);
-        // In order for the most part, or no history would be without a violation.
+        // Mostly in order, or no history would be without a violation.
         let token = (acquired * 3 + seed.below(4)) * 256;
         lines += &format!("{invoked}.0 {who} invoked {mode}\n{invoked}.0 {who} queued\n");
         lines += &format!("{acquired}.5 {who} acquired token={token} until=99.0\n");
@@ -46,7 +46,7 @@ fn overlaps(one: &Hold, other: &Hold) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Asserts that both find the same histories wrong.
+/// Asserts that both checks reject the same histories.
 fn agree(modes: &[&str], quick: impl Fn(&History) -> bool, slow: impl Fn(&History) -> bool) {
     let mut seed = Seed::new(42);
     let wrong = |_: &u32| {

@@ -1,4 +1,4 @@
-//! No two guards that exclude each other are certain at the same instant.
+//! No two guards that exclude each other are certain at the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +10,10 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "exclusion";
 
-/// Checks that no hold begins while others are certain beside which it may not hold.
+/// Checks that no hold begins while an incompatible hold is certain.
 ///
-/// Certain means from the return of acquire until the first of: release called, loss told, process killed, end of the
-/// lease as last known.
+/// Certain means from the return of acquire until the first of: a call of release, a reported loss, a kill of
+/// the process, or the last known end of the lease.
 ///
 /// # Errors
 /// The two holds that were certain at once.
@@ -28,7 +28,7 @@ pub fn exclusion(history: &History, excuses: &Excuses) -> Result<Stats, Violatio
                 continue;
             }
             present.leave_until(hold.start, history);
-            // A guard whose lease was over when it was returned was never certain.
+            // A guard whose lease had ended when it was returned was never certain.
             if hold.lease_end > hold.start.at {
                 stats.judged += 1;
                 if let Some(other) = present.conflict(hold, history) {
@@ -41,12 +41,12 @@ pub fn exclusion(history: &History, excuses: &Excuses) -> Result<Stats, Violatio
     Ok(stats)
 }
 
-/// May these two hold at the same time, as far as the two are concerned?
+/// Whether these two modes may be held at the same time.
 pub(super) fn compatible(one: Mode, other: Mode) -> bool {
     matches!((one, other), (Mode::Read, Mode::Read) | (Mode::Permit { .. }, Mode::Permit { .. }))
 }
 
-/// Who is certain right now, the first to end on top.
+/// The holds that are certain right now, with the first to end on top.
 #[derive(Default)]
 struct Present {
     ends: BinaryHeap<Reverse<(Point, usize)>>,
@@ -67,7 +67,8 @@ impl Present {
         self.ends.push(Reverse((hold.end, index)));
     }
 
-    /// Those present get along with each other, so one of them speaks for all, and permits only have to be counted.
+    /// The present holds are compatible with each other, so one of them stands for all, and permits only have
+    /// to be counted.
     fn conflict<'a>(&self, hold: &Hold, history: &'a History) -> Option<&'a Hold> {
         let Reverse((_, index)) = self.ends.peek()?;
         let other = &history.holds()[*index];

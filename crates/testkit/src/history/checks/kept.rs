@@ -1,4 +1,4 @@
-//! Each has a lease of its own: nobody loses a lock because others died.
+//! Every hold has a lease of its own: no client loses a lock because others died.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,9 +8,10 @@ use crate::history::{History, Hold, Point, Violation, What};
 
 const CHECK: &str = "kept";
 
-/// Checks that no hold was lost whose process was neither killed nor stopped, and that no fault struck.
+/// Checks that no hold was lost unless its process was killed or stopped, or a fault was active.
 ///
-/// Only of those whose lease was at least `long` when they began: a shorter one may end because the machine is busy.
+/// Covers only holds whose lease was at least `long` at the start: a shorter one may end because the machine
+/// is busy.
 ///
 /// # Errors
 /// The hold that was lost for no reason.
@@ -48,7 +49,7 @@ mod tests {
     use crate::history::tests::script;
 
     const LONG: Duration = Duration::from_secs(5);
-    /// Two have a permit each; then one is lost.
+    /// Two clients have a permit each; then one is lost.
     const LOST: &str = "1.0 1.1 #1 a invoked permit/2
          1.0 1.1 #1 a acquired token=256 until=31.0
          2.0 2.1 #1 a invoked permit/2

@@ -1,7 +1,8 @@
-//! Everybody can know who leads.
+//! Every client can learn the current leader.
 //!
-//! That there is one leader at a time, and that terms rise, `exclusion` and `tokens` say: to lead is to hold the lock of the
-//! election's name, and the term is its token. This is about those who ask, and those who follow.
+//! The checks `exclusion` and `tokens` cover that there is one leader at a time and that terms rise: a leader
+//! holds the lock of the election's name, and its term is the token. This check is about queries for the
+//! leader, and about observers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -15,12 +16,13 @@ use crate::history::{History, Hold, Point, Tag, Violation, What};
 const CHECK: &str = "leaders";
 
 /// Checks that
-/// - observers see terms rise, and none that nobody campaigned for;
-/// - an observer has seen whoever has led for `told_within` without a fault, or a later one;
-/// - whoever asks is told the leader that led all the time meanwhile, and never one that had resigned or was replaced before.
+/// - observers see terms rise, and no term without a campaign;
+/// - an observer has seen every leader that led for `told_within` without a fault, or a later one;
+/// - a query returns the leader that led during the whole query, and never one that had resigned or was
+///   replaced before.
 ///
 /// # Errors
-/// What was seen or said, and the leader that it should have been.
+/// What was observed or answered, and the leader that it should have been.
 pub fn leaders(history: &History, told_within: Duration, excuses: &Excuses) -> Result<Stats, Violation> {
     let mut stats = Stats::new(CHECK);
     let (observers, answers) = collect(history);
@@ -42,7 +44,7 @@ pub fn leaders(history: &History, told_within: Duration, excuses: &Excuses) -> R
     Ok(stats)
 }
 
-/// One that follows who leads.
+/// An observer of the leaders.
 struct Observer {
     who: Tag,
     lock: LockName,
@@ -51,7 +53,7 @@ struct Observer {
     seen: Vec<(Point, u64)>,
 }
 
-/// What somebody who asked was told.
+/// The answer to a query for the leader.
 struct LeaderAnswer {
     who: Tag,
     term: Option<u64>,
@@ -90,11 +92,11 @@ fn collect(history: &History) -> (Vec<Observer>, Answers<'_>) {
     (observers, answers)
 }
 
-/// Who led, by term; and when the first campaigned of whose outcome nothing is known.
+/// The leaders by term; and the time of the first campaign with an unknown outcome.
 struct Led<'a> {
     by_term: BTreeMap<u64, &'a Hold>,
     perhaps: Option<Point>,
-    /// The greatest term that had begun, in the order of their beginnings.
+    /// The greatest term that had begun, in the order of the starts.
     begun: Vec<(Point, u64)>,
 }
 
@@ -114,7 +116,7 @@ impl<'a> Led<'a> {
         Self { by_term, perhaps: unknown.map(|attempt| attempt.invoked).min(), begun }
     }
 
-    /// Whether somebody may have led by this term at that point.
+    /// Whether a client may have led in this term at that point.
     fn is_known(&self, term: u64, at: Point) -> bool {
         match self.by_term.get(&term) {
             Some(hold) => hold.invoked < at,
@@ -122,7 +124,7 @@ impl<'a> Led<'a> {
         }
     }
 
-    /// How many leaders were judged.
+    /// Returns the number of leaders that were judged.
     fn seen_by(
         &self,
         history: &History,
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
     use crate::history::tests::script;
 
-    /// Two lead, one after the other, and somebody follows them.
+    /// Two clients lead, one after the other, and an observer follows them.
     const TURNS: &str = "0.5 9.1 #7 a watching
          1.0 1.1 #1 a invoked exclusive
          2.0 1.1 #1 a acquired token=256 until=99.0

@@ -1,4 +1,4 @@
-//! When nobody wants anything any more, the engine keeps nothing.
+//! At rest, the engine keeps nothing.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use crate::history::{History, Violation, What};
 
 const CHECK: &str = "nothing left";
 
-/// Checks that an inspection after [`What::Quiesced`] shows no holder and no waiter of the recorded clients: on a
-/// recorded lock, by a process of the history (its note says which) or of unknown origin.
+/// Checks that an inspection after [`What::Quiesced`] shows no holder and no waiter of the recorded clients:
+/// on a recorded lock, by a process of the history (identified by its note) or of unknown origin.
 ///
 /// # Errors
-/// What is left. Also if the history never came to rest: then the inspection shows nothing.
+/// The state that is left; also if the history never came to rest, because then the inspection shows nothing.
 pub fn nothing_left(history: &History, seen: &[LockState]) -> Result<Stats, Violation> {
     let mut stats = Stats::new(CHECK);
     if !history.events().iter().any(|event| event.what == What::Quiesced) {
@@ -38,7 +38,7 @@ pub fn nothing_left(history: &History, seen: &[LockState]) -> Result<Stats, Viol
     Ok(stats)
 }
 
-/// `pid 4242 on host: note`, as clients introduce themselves.
+/// The process id in `pid 4242 on host: note`, the form in which clients describe themselves.
 fn process_of(claim: &ClaimState) -> Option<u32> {
     claim.note.as_str().strip_prefix("pid ")?.split(' ').next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Once faults are over, whoever wants a lock gets an answer, and no lock lies idle while it is wanted.
+//! Once faults are over, every attempt is answered, and no lock is idle while it is wanted.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::history::{Attempt, History, Point, Violation, What};
 
 const CHECK: &str = "progress";
 
-/// Checks that, from the end of the last fault on, every attempt was answered within `answer_within`, and no lock was
-/// wanted for longer than `idle_at_most` without being held; nor a permit, while there were any left.
+/// Checks that, from the end of the last fault on, every attempt was answered within `answer_within`, and
+/// that no lock was wanted for longer than `idle_at_most` without being held, nor a semaphore with permits
+/// left.
 ///
-/// Attempts of killed processes want nothing. While an attempt with an unknown outcome may count as a holder, the lock
-/// is not idle.
+/// Attempts of killed processes do not count. While an attempt with an unknown outcome may count as a holder,
+/// the lock is not idle.
 ///
 /// # Errors
-/// The attempt that got no answer in time, or the two events between which the lock lay idle.
+/// The attempt that got no answer in time, or the two events between which the lock was idle.
 pub fn progress(
     history: &History,
     answer_within: Duration,
@@ -49,7 +50,7 @@ pub fn progress(
     Ok(stats)
 }
 
-/// The end of the last fault; the beginning, if there was none; never, if one is still going on.
+/// The end of the last fault; the start if there was none; never if one is still active.
 fn calm_since(history: &History) -> Point {
     let (mut running, mut calm) = (0_i64, Point::before_events_at(Moment::from_micros(0)));
     for (index, event) in history.events().iter().enumerate() {
@@ -79,7 +80,7 @@ enum Change {
     GivenUp,
 }
 
-/// How many can hold it at once: all its permits, if nobody wants anything else.
+/// The number of clients that can hold the lock at once: all permits, if no attempt has another mode.
 fn places(attempts: &[&Attempt]) -> i64 {
     let permits = attempts.iter().map(|attempt| match attempt.mode {
         Mode::Permit { of } => i64::from(of),
@@ -88,7 +89,7 @@ fn places(attempts: &[&Attempt]) -> i64 {
     permits.min().unwrap_or(1)
 }
 
-/// Sweeps over everything that changes whether a lock is wanted or held.
+/// Sweeps over every event that changes whether a lock is wanted or held.
 fn gaps(history: &History, attempts: &[&Attempt], places: i64, calm: Point) -> Vec<Gap> {
     let mut changes = Vec::new();
     for attempt in attempts {

@@ -8,15 +8,16 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "tokens";
 
-/// Checks that no two grants of a lock share a token, and that no hold with a greater token was over before one with a
-/// lower token began.
+/// Checks that no two grants of a lock share a token, and that no hold with a greater token had ended before
+/// one with a lower token began.
 ///
-/// For holds that may share the lock, for those that a fault excuses from exclusion, and for those that were over when their
-/// process came to know of them (it was stopped in between, and never certain), acquires may return in another
-/// order than the locks were granted in; there, the lower token must at least have been asked for before the greater
-/// one was held. Readers of one client may hold one grant together, with one token; those that join it may be asked for
-/// later, but not after somebody who excludes them held the lock with a greater one. So may readers that take over what
-/// another task of their client had asked for before it gave up.
+/// Acquires may return in another order than the locks were granted in three cases: for holds that may share
+/// the lock, for holds that a fault excuses from exclusion, and for holds that had ended when their process
+/// learned of them (it was stopped in between, and never certain). There, the lower token must at least have
+/// been requested before the greater one was held. Readers of one client may hold one grant together, with
+/// one token. Readers that join it may have been called later, but not after an excluding client held the
+/// lock with a greater token. The same applies to readers that take over the claim of another task of their
+/// client that gave up.
 ///
 /// # Errors
 /// The two holds whose tokens are equal or out of order.
@@ -59,7 +60,7 @@ fn unique(history: &History, by_token: &[(u64, &Hold)]) -> Result<(), Violation>
     })
 }
 
-/// Of the holds with greater tokens, those that were over (or held) first.
+/// Of the holds with greater tokens, the first to end (or to start).
 #[derive(Default)]
 struct Greater<'a> {
     held: First<'a>,

@@ -1,4 +1,4 @@
-//! A holder is told of its loss before anybody else can hold, and before its lease ends.
+//! A holder is told of its loss before another client can hold the lock, and before its lease ends.
 
 use latchwork::clock::Moment;
 
@@ -8,10 +8,10 @@ use crate::history::{History, Hold, Point, Violation};
 
 const CHECK: &str = "told";
 
-/// Checks that whoever listens for a loss is told no later than the end of its lease, and that a hold which was not
-/// released was told of its loss, or no longer certain, before the next one began.
+/// Checks that a listening holder is told of a loss no later than the end of its lease. Also checks that a
+/// hold that was not released was told of its loss, or was no longer certain, before the next one began.
 ///
-/// Who does not listen is not told, and a killed process needs no telling.
+/// A holder that does not listen is not told, and a killed process need not be told.
 ///
 /// # Errors
 /// The hold that was told late or never, or the hold and its successor.

@@ -1,4 +1,4 @@
-//! A proxy that tells its clients apart, and treats each in its own way.
+//! A proxy that distinguishes its clients and treats each separately.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use super::stream::{ProxyListener, Stream};
 use super::switches::{Board, Entry};
 use super::{Endpoint, Thread};
 
-/// Who a connection comes from, by the addresses of its client and of the junction; `None` if that cannot be found out,
-/// and it is closed.
+/// Finds the client that a connection belongs to, by the addresses of the client and of the junction. `None`
+/// if it cannot be determined; then the connection is closed.
 type Recognise = dyn Fn([SocketAddr; 2]) -> Option<usize> + Send + Sync;
 
-/// In front of one server that several others talk to, each on a lane of its own.
+/// A proxy in front of one server that several other servers connect to, each on a lane of its own.
 pub struct Junction {
     lanes: Vec<Arc<Board>>,
     thread: Thread,
 }
 
 impl Junction {
-    /// Listens on a free port of 127.0.0.1 for the server at `address`. `recognise` says on which of the `lanes` a
-    /// connection is, by the addresses of its client and of the junction; it may take its time.
+    /// Listens on a free port of 127.0.0.1 for the server at `address`. `recognise` returns the lane of a
+    /// connection, below `lanes`, by the addresses of its client and of the junction. It may block.
     pub fn to(
         address: SocketAddr,
         lanes: usize,
@@ -37,7 +37,7 @@ impl Junction {
         Self { lanes, thread }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.thread.address()
     }
@@ -60,10 +60,11 @@ impl Sorted {
         Board::enter(&self.lanes[lane])
     }
 
-    /// Clients of a server that is down come again and again: they are not recognised before it has answered.
+    /// Clients of a server that is down reconnect again and again: they are not recognised before the server
+    /// has answered.
     async fn pass(self: Arc<Self>, client: Stream) {
         let Ok(server) = self.back.connect().await else { return };
-        // Aside, so that what others say is not held up.
+        // On another thread, so that the traffic of other connections is not delayed.
         let recognised = tokio::task::spawn_blocking(move || Some((self.enter(&client)?, client)));
         if let Some((entry, client)) = recognised.await.expect("it does not panic") {
             Link::new(client, server, entry).run().await;

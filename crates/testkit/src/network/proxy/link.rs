@@ -20,28 +20,29 @@ pub(super) struct Link {
     client: Stream,
     server: Stream,
     entry: Entry,
-    /// The next reply is lost: its request said so.
+    /// Whether the next reply is dropped, as its request matched.
     doomed: AtomicBool,
-    /// All that the server sends is lost: a request said so.
+    /// Whether everything that the server sends is dropped, as a request matched.
     silent: AtomicBool,
 }
 
-/// From client to server, or back.
+/// The direction of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Request,
     Reply,
 }
 
-/// Bytes on their way. None at all are the end of what one side has to say.
+/// Bytes in transit. An empty chunk is the end of the stream.
 struct Chunk {
     bytes: Vec<u8>,
     arrived: Moment,
-    /// What was written of it. Nothing before the switches were asked whether it is lost.
+    /// How much of the chunk was written; `None` until the switches have decided whether the chunk is
+    /// dropped.
     sent: Option<usize>,
 }
 
-/// What a chunk waits for.
+/// The condition that a chunk waits for.
 enum Wait {
     Nothing,
     Change,
@@ -49,7 +50,7 @@ enum Wait {
     Room,
 }
 
-/// The connection must not be used any more.
+/// The connection was cut.
 struct Cut;
 
 impl Link {
@@ -57,7 +58,7 @@ impl Link {
         Self { client, server, entry, doomed: AtomicBool::new(false), silent: AtomicBool::new(false) }
     }
 
-    /// Passes on what both sides send, until both have ended or the connection is cut.
+    /// Forwards what both sides send, until both have ended or the connection is cut.
     pub(super) async fn run(self) {
         let passed = tokio::select! {
             biased;
@@ -69,8 +70,8 @@ impl Link {
         }
     }
 
-    /// Closes both ends, and reads what still comes: a socket that is closed with bytes unread resets its connection,
-    /// and the server might not see the last request that was passed on.
+    /// Closes both ends, and reads the remaining bytes: a socket that is closed with unread bytes resets its
+    /// connection, and the server might not see the last request that was forwarded.
     async fn close(self) {
         let Self { client, server, entry, .. } = self;
         client.finish();
@@ -92,7 +93,7 @@ impl Link {
         tokio::try_join!(read, self.write(direction, receiver)).map(drop)
     }
 
-    /// Reads until the end, without waiting for what was read before to be passed on.
+    /// Reads until the end, without waiting for earlier chunks to be written.
     async fn read(&self, direction: Direction, chunks: &UnboundedSender<Chunk>) {
         let source = if direction == Direction::Request { &self.client } else { &self.server };
         let mut buffer = vec![0; CHUNK];
@@ -112,7 +113,7 @@ impl Link {
     async fn write(&self, direction: Direction, mut chunks: UnboundedReceiver<Chunk>) -> Result<(), Cut> {
         let target = if direction == Direction::Request { &self.server } else { &self.client };
         while let Some(mut chunk) = chunks.recv().await {
-            // Listens before it looks, or a change in between would be missed.
+            // Subscribes before it looks, or a change in between would be missed.
             let mut news = self.entry.board().news();
             loop {
                 match self.offer(direction, target, &mut chunk)? {
@@ -129,7 +130,7 @@ impl Link {
         Ok(())
     }
 
-    /// Writes what the switches allow now.
+    /// Writes as much as the switches allow now.
     fn offer(&self, direction: Direction, target: &Stream, chunk: &mut Chunk) -> Result<Wait, Cut> {
         let mut switches = self.entry.board().switches();
         if self.entry.is_cut(&switches) {
@@ -165,7 +166,7 @@ impl Link {
         Ok(if sent == chunk.bytes.len() { Wait::Nothing } else { Wait::Room })
     }
 
-    /// Whether a chunk that nothing holds back is lost.
+    /// Whether a chunk that is not held back is dropped.
     fn loses(&self, direction: Direction, bytes: &[u8], switches: &mut Switches) -> bool {
         match direction {
             Direction::Request if switches.loses_request() => true,
@@ -179,7 +180,7 @@ impl Link {
     }
 }
 
-/// The next bytes; none at the end, and none if the connection broke.
+/// The next bytes; zero at the end of the stream, or if the connection broke.
 async fn read(source: &Stream, buffer: &mut [u8]) -> usize {
     loop {
         if source.readable().await.is_err() {

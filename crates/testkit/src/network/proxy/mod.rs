@@ -1,7 +1,7 @@
-//! A bad network between a client and a server, for the engines that have a wire.
+//! A bad network between a client and a server, for engines that use one.
 //!
-//! Bytes travel in chunks: what one read of a socket returns. A client that writes each request in one piece and waits
-//! for its reply sends one chunk per request. A switch counts from the moment its call returns.
+//! Bytes travel in chunks: the result of one read of a socket. A client that writes each request in one piece
+//! and waits for its reply sends one chunk per request. A switch takes effect before its call returns.
 
 mod junction;
 mod link;
@@ -27,11 +27,11 @@ use link::Link;
 use stream::{Endpoint, ProxyListener, Stream};
 use switches::{Board, Entry, Switches};
 
-/// How long a server is awaited, and how often.
+/// How long, and how often, the proxy retries to connect to a server.
 const AWAITED: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// A running proxy, on a thread of its own: what a test does to its own runtime does not touch it.
+/// A running proxy, on a thread of its own: a test that blocks its own runtime does not affect it.
 pub struct Proxy {
     board: Arc<Board>,
     thread: Thread,
@@ -44,7 +44,8 @@ impl Proxy {
         Self::between(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), Endpoint::Tcp(address), None)
     }
 
-    /// The same for a server that may begin to listen a moment after its clients come: who comes early waits for it.
+    /// Listens for a server that may start to listen a moment after its clients connect: early clients wait
+    /// for it.
     pub fn awaiting(address: SocketAddr) -> Self {
         let proxy = Self::to(address);
         proxy.board.change(|switches| switches.patience = AWAITED);
@@ -67,7 +68,7 @@ impl Proxy {
         Self { board, thread, _folder: folder }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     ///
     /// # Panics
     /// If it listens on a Unix socket.
@@ -75,7 +76,7 @@ impl Proxy {
         self.thread.address()
     }
 
-    /// The Unix socket where clients connect.
+    /// The Unix socket for clients.
     ///
     /// # Panics
     /// If it listens on a port.
@@ -86,18 +87,18 @@ impl Proxy {
         }
     }
 
-    /// Holds back every chunk from client to server until so long after it came; they keep their order. Counts also for
-    /// what is held back already: zero sends it on at once.
+    /// Delays every chunk from client to server by this much after its arrival; their order is kept. The
+    /// delay also applies to chunks that are held back already: zero sends them at once.
     pub fn delay(&self, span: Duration) {
         self.board.change(|switches| switches.delay = span);
     }
 
-    /// Closes all connections now. What was on its way is lost.
+    /// Closes all connections now. Bytes in transit are lost.
     pub fn cut(&self) {
         self.board.change(Switches::cut);
     }
 
-    /// Closes new connections at once, and those that exist when this begins.
+    /// Closes the existing connections, and new connections at once.
     pub fn refuse(&self, refused: bool) {
         self.board.change(|switches| {
             switches.refusing = refused;
@@ -107,87 +108,89 @@ impl Proxy {
         });
     }
 
-    /// Nothing goes through in either direction, while all connections stay open and new ones can be made. What was sent
-    /// meanwhile arrives when it ends, as in a network that heals.
+    /// Forwards nothing in either direction, while all connections stay open and new ones can be made. Bytes
+    /// sent meanwhile arrive when it ends, as in a network that heals.
     pub fn black_hole(&self, holding: bool) {
         self.board.change(|switches| switches.holding = holding);
     }
 
-    /// Nothing goes through any more on the connections that there are, though they stay open; new ones are as good as
-    /// ever. As when a router on the way restarts.
+    /// Forwards nothing any more on the existing connections, though they stay open; new ones work. This is
+    /// the effect of a router that restarts.
     pub fn forget_connections(&self) {
         self.board.change(Switches::forget);
     }
 
-    /// Swallows each of the next `count` chunks from server to client, and closes the connection on which it came: the
-    /// server acted, and the client never hears of it.
+    /// Drops each of the next `count` chunks from server to client, and closes the connection on which it
+    /// arrived: the server acted, and the client gets no reply.
     pub fn lose_replies(&self, count: u32) {
         self.board.change(|switches| switches.replies_to_lose = count);
     }
 
-    /// Swallows the next chunk from server to client, and closes its connection.
+    /// Drops the next chunk from server to client, and closes its connection.
     pub fn lose_next_reply(&self) {
         self.lose_replies(1);
     }
 
-    /// Lets the next chunk from client to server that contains `needle` (the name of a command, the digest of a script)
-    /// through, swallows what the server sends next on that connection, and closes it. Each call counts for one request.
-    /// Nothing is found inside TLS.
+    /// Forwards the next chunk from client to server that contains `needle` (the name of a command, the
+    /// digest of a script), drops the server's next chunk on that connection, and closes it. Each call
+    /// applies to one request. Nothing is found inside TLS.
     pub fn lose_reply_to(&self, needle: &[u8]) {
         self.board.change(|switches| switches.needles.push(needle.to_owned()));
     }
 
-    /// Lets the next chunk from client to server that contains `needle` through, and swallows all that the server sends
-    /// on that connection from then on; it stays open until [`Proxy::cut`]. For servers that send other things before
-    /// the reply: when it is cut, what the server did can have been looked at.
+    /// Forwards the next chunk from client to server that contains `needle`, and drops everything that the
+    /// server sends on that connection from then on. The connection stays open until [`Proxy::cut`]. This is
+    /// for servers that send other messages before the reply: a test can check the server's state before it
+    /// cuts the connection.
     pub fn silence_after(&self, needle: &[u8]) {
         self.board.change(|switches| switches.last_words.push(needle.to_owned()));
     }
 
-    /// From now on `new` stands where a client said `old`, once in each chunk: a client that tells the server where it is
-    /// found is found elsewhere.
+    /// Replaces `old` by `new` in each chunk from a client, once per chunk: a client that tells the server
+    /// its own address becomes reachable elsewhere.
     ///
     /// # Panics
-    /// If they differ in length, which may stand in front of them.
+    /// If they differ in length, because a length may precede them.
     pub fn replace(&self, old: &str, new: &str) {
         assert_eq!(old.len(), new.len(), "{old} and {new}");
         let both = [old, new].map(|text| text.as_bytes().to_owned());
         self.board.change(|switches| switches.replaced = Some(both));
     }
 
-    /// Drops the next chunk from client to server, and closes its connection: the server never sees it.
+    /// Drops the next chunk from client to server, and closes its connection: the server never sees the
+    /// request.
     pub fn cut_before_next_request(&self) {
         self.board.change(|switches| switches.request_to_lose = true);
     }
 
-    /// How many connections clients have open.
+    /// The number of open client connections.
     pub fn connections(&self) -> usize {
         self.board.switches().connections
     }
 
-    /// How many chunks came from clients so far.
+    /// The number of chunks from clients so far.
     pub fn requests(&self) -> u64 {
         self.board.switches().requests
     }
 
-    /// How many replies were swallowed so far: whether a fault that was ordered has happened.
+    /// The number of dropped replies so far: whether an ordered fault has happened.
     pub fn lost_replies(&self) -> u64 {
         self.board.switches().lost_replies
     }
 
-    /// Waits until no client has a connection open: after [`Proxy::cut`] or [`Proxy::refuse`], until each has noticed
-    /// and has closed its end, too.
+    /// Waits until no client connection is open. After [`Proxy::cut`] or [`Proxy::refuse`], that is when each
+    /// client has noticed and has closed its end, too.
     pub async fn until_closed(&self) {
         self.board.until(|switches| switches.connections == 0).await;
     }
 
-    /// Waits until this many replies were swallowed since the proxy began.
+    /// Waits until this many replies have been dropped since the proxy started.
     pub async fn until_lost_replies(&self, count: u64) {
         self.board.until(|switches| switches.lost_replies >= count).await;
     }
 }
 
-/// Where a proxy listens, and the thread that does.
+/// The proxy's address and thread.
 struct Thread {
     place: Endpoint,
     stop: Option<oneshot::Sender<()>>,
@@ -195,7 +198,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Listens, and serves who comes until it is dropped.
+    /// Listens, and serves connections until it is dropped.
     fn start<F: Future<Output = ()>>(
         front: Endpoint,
         serve: impl FnOnce(ProxyListener) -> F + Send + 'static,
@@ -225,7 +228,7 @@ impl Drop for Thread {
     }
 }
 
-/// The proxy's thread.
+/// The main function of the proxy's thread.
 fn run<F: Future<Output = ()>>(
     front: &Endpoint,
     serve: impl FnOnce(ProxyListener) -> F,
@@ -246,7 +249,8 @@ fn run<F: Future<Output = ()>>(
 async fn accept(board: Arc<Board>, listener: ProxyListener, back: Endpoint) {
     loop {
         let client = listener.accept().await;
-        // Whether it is refused and which cuts it has not seen are one look, so that no cut falls in between.
+        // Whether the connection is refused, and which cuts it has not seen, is read in one step, so that no
+        // cut falls in between.
         let Some(entry) = Board::enter(&board) else { continue };
         let back = back.clone();
         tokio::spawn(async move {
@@ -257,7 +261,7 @@ async fn accept(board: Arc<Board>, listener: ProxyListener, back: Endpoint) {
     }
 }
 
-/// The server, as soon as it listens; `None` if it does not in time.
+/// Connects to the server as soon as it listens; `None` if it does not in time.
 async fn reach(back: &Endpoint, entry: &Entry) -> Option<Stream> {
     let (clock, patience) = (Clock::boottime(), entry.board().switches().patience);
     let end = clock.now().after(patience);

@@ -1,4 +1,4 @@
-//! Sockets of both kinds.
+//! TCP and Unix sockets.
 
 use std::io::Result;
 use std::net::{Shutdown, SocketAddr};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// Where a socket is.
+/// The address of a socket.
 #[derive(Clone, Debug)]
 pub(super) enum Endpoint {
     Tcp(SocketAddr),
@@ -24,14 +24,14 @@ impl Endpoint {
     }
 }
 
-/// Where connections come in.
+/// A listening socket.
 pub(super) enum ProxyListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl ProxyListener {
-    /// Listens, and says where: the port may have been left open.
+    /// Listens, and returns the actual address: the port may have been left open.
     pub(super) fn bind(place: &Endpoint) -> (Self, Endpoint) {
         match place {
             Endpoint::Tcp(address) => {
@@ -55,21 +55,22 @@ impl ProxyListener {
             };
             match accepted {
                 Ok(stream) => return stream,
-                // The client is gone already, or this process has too many files open, which may pass.
+                // The client has disconnected already, or this process has too many open files, which may be
+                // temporary.
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
     }
 }
 
-/// A connected socket, to be read and written through a shared reference.
+/// A connected socket that is read and written through a shared reference.
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Small chunks go out at once.
+    /// Without Nagle's algorithm, so that small chunks are sent at once.
     fn tcp(stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))
@@ -103,7 +104,7 @@ impl Stream {
         }
     }
 
-    /// The addresses of the other end and of this one, if it is TCP and still connected.
+    /// The peer's address and the local one, for a TCP socket that is still connected.
     pub(super) fn ends(&self) -> Option<[SocketAddr; 2]> {
         match self {
             Self::Tcp(stream) => Some([stream.peer_addr().ok()?, stream.local_addr().ok()?]),
@@ -111,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// Tells the other end that nothing more comes. It may be gone already.
+    /// Shuts the sending side down. The peer may be gone already.
     pub(super) fn finish(&self) {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),

@@ -1,15 +1,15 @@
-//! What is done to the bytes, and the board on which it is set.
+//! The switches of a proxy, and the board that holds them.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Every switch, and what was counted.
+/// The switches and counters.
 #[derive(Default)]
 pub(super) struct Switches {
     pub(super) delay: Duration,
-    /// How long a server that does not listen is tried.
+    /// How long connecting to a server that does not listen is retried.
     pub(super) patience: Duration,
     pub(super) refusing: bool,
     pub(super) holding: bool,
@@ -17,23 +17,23 @@ pub(super) struct Switches {
     pub(super) request_to_lose: bool,
     pub(super) needles: Vec<Vec<u8>>,
     pub(super) last_words: Vec<Vec<u8>>,
-    /// What stands in requests, and what takes its place.
+    /// The text to replace in requests, and its replacement.
     pub(super) replaced: Option<[Vec<u8>; 2]>,
     pub(super) connections: usize,
     pub(super) requests: u64,
     pub(super) lost_replies: u64,
     cuts: u64,
-    /// How often all connections that there were have been forgotten.
+    /// How often all existing connections have been forgotten.
     forgotten: u64,
 }
 
 impl Switches {
-    /// Ends every connection that there is.
+    /// Cuts every existing connection.
     pub(super) fn cut(&mut self) {
         self.cuts += 1;
     }
 
-    /// Passes nothing more on any connection that there is, and closes none.
+    /// Stops forwarding on every existing connection, and closes none.
     pub(super) fn forget(&mut self) {
         self.forgotten += 1;
     }
@@ -43,7 +43,7 @@ impl Switches {
         std::mem::take(&mut self.request_to_lose)
     }
 
-    /// Counts a request that came, and changes what is to be changed in it.
+    /// Counts an incoming request, and applies the replacement to it.
     pub(super) fn take_in(&mut self, request: &mut [u8]) {
         self.requests += 1;
         let Some([old, new]) = &self.replaced else { return };
@@ -52,17 +52,17 @@ impl Switches {
         }
     }
 
-    /// Takes the order to lose the reply to this request, if there is one.
+    /// Takes the order to drop the reply to this request, if there is one.
     pub(super) fn loses_reply_to(&mut self, request: &[u8]) -> bool {
         takes(&mut self.needles, request)
     }
 
-    /// Takes the order to lose all that comes after this request, if there is one.
+    /// Takes the order to drop everything after this request, if there is one.
     pub(super) fn falls_silent_after(&mut self, request: &[u8]) -> bool {
         takes(&mut self.last_words, request)
     }
 
-    /// Takes the order to lose a reply, if there is one; `doomed` if it was ordered for its request.
+    /// Takes the order to drop a reply, if there is one; `doomed` if it was ordered for the reply's request.
     pub(super) fn loses_reply(&mut self, doomed: bool) -> bool {
         let ordered = self.replies_to_lose > 0;
         self.replies_to_lose -= u32::from(ordered && !doomed);
@@ -81,7 +81,7 @@ fn takes(needles: &mut Vec<Vec<u8>>, request: &[u8]) -> bool {
     found.map(|at| needles.remove(at)).is_some()
 }
 
-/// The switches, and news of their changes.
+/// The switches, and notifications of their changes.
 #[derive(Default)]
 pub(super) struct Board {
     switches: Mutex<Switches>,
@@ -93,18 +93,19 @@ impl Board {
         self.switches.lock().expect("no panic while switching")
     }
 
-    /// Changes them. Bytes are written under the same lock, so that the change counts when this returns.
+    /// Changes the switches. Bytes are written under the same lock, so that the change is effective when this
+    /// returns.
     pub(super) fn change(&self, change: impl FnOnce(&mut Switches)) {
         change(&mut self.switches());
         self.news.send_replace(());
     }
 
-    /// News of changes from now on.
+    /// A receiver for changes from now on.
     pub(super) fn news(&self) -> watch::Receiver<()> {
         self.news.subscribe()
     }
 
-    /// Waits until the switches are so.
+    /// Waits until the switches satisfy a condition.
     pub(super) async fn until(&self, so: impl Fn(&Switches) -> bool) {
         let mut news = self.news();
         while !so(&self.switches()) {
@@ -123,7 +124,7 @@ impl Board {
     }
 }
 
-/// A connection, as long as it is counted.
+/// A connection, which is counted until it is dropped.
 pub(super) struct Entry {
     board: Arc<Board>,
     cuts: u64,
@@ -135,12 +136,12 @@ impl Entry {
         &self.board
     }
 
-    /// Whether it was cut since it began.
+    /// Whether the connection was cut since it began.
     pub(super) fn is_cut(&self, switches: &Switches) -> bool {
         switches.cuts != self.cuts
     }
 
-    /// Whether it was forgotten since it began.
+    /// Whether the connection was forgotten since it began.
     pub(super) fn is_forgotten(&self, switches: &Switches) -> bool {
         switches.forgotten != self.forgotten
     }

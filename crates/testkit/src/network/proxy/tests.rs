@@ -9,7 +9,7 @@ use super::*;
 use crate::servers::{RedisOptions, RedisServer, Reply, Resp};
 
 const SHORT: Duration = Duration::from_millis(50);
-/// Longer than a machine stands still: five of them together are not taken for one.
+/// Longer than a machine stalls: five such delays cannot be mistaken for one.
 const DELAY: Duration = Duration::from_millis(600);
 
 fn harness() -> (RedisServer, Proxy) {
@@ -22,7 +22,7 @@ fn client(proxy: &Proxy) -> Resp {
     Resp::tcp(proxy.address()).expect("the proxy listens")
 }
 
-/// A client that has been answered, so that its connection is a whole one.
+/// A client that has received a reply, so that its connection is fully established.
 fn greeted(proxy: &Proxy) -> Resp {
     let mut client = client(proxy);
     assert!(client.ask(&["PING"]).expect("nothing is switched").is("PONG"));
@@ -40,7 +40,7 @@ fn wait(future: impl Future<Output = ()>) {
     waited.expect("it comes to that");
 }
 
-/// Whoever leaves the proxy leaves the server.
+/// Waits until every client that disconnected from the proxy has disconnected from the server.
 fn until_nobody_is_connected_to(server: &RedisServer) {
     let begun = Clock::boottime().now();
     while server.command(&["CLIENT", "LIST", "TYPE", "normal"]).text().contains(" laddr=127.0.0.1:") {
@@ -262,7 +262,7 @@ fn connections_and_requests_are_counted() {
 fn at_a_junction_each_client_is_held_up_for_itself_and_a_stranger_is_sent_away() {
     let server = RedisServer::start(RedisOptions::default());
     let came = AtomicUsize::new(0);
-    // Who comes first is on the first lane, then on the second; there is no third.
+    // The first client is on the first lane, the next one on the second; there is no third.
     let lane = move |_| Some(came.fetch_add(1, Ordering::Relaxed)).filter(|lane| *lane < 2);
     let junction = Junction::to(server.address(), 2, lane);
     let connect = || Resp::tcp_within(junction.address(), DELAY).expect("it listens");

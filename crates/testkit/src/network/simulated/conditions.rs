@@ -1,27 +1,27 @@
-//! How bad a network is.
+//! The conditions of a simulated network.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// How long requests take, and how often they go wrong. Chances are percentages; the first four exclude each other, so
-/// their sum is at most 100.
+/// The latencies of requests, and the chances of faults. Chances are percentages; the first four exclude each
+/// other, so their sum is at most 100.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// The request fails before it has an effect, and says so.
+    /// The request fails before it takes effect, and the error says so.
     pub refused: u8,
-    /// The request fails after it had its effect, and the caller cannot know.
+    /// The request fails after it took effect, and the caller cannot know.
     pub broken: u8,
     /// The request never arrives and is never answered.
     pub vanished: u8,
-    /// The request has its effect and is never answered.
+    /// The request takes effect and is never answered.
     pub silent: u8,
     /// The request arrives a second time.
     pub duplicated: u8,
-    /// The server forgets who holds the lock, after the request had its effect.
+    /// The server forgets the lock's holder after the request took effect.
     pub forgets: u8,
-    /// How long a request is under way.
+    /// The latency of a request.
     pub request: RangeInclusive<Duration>,
-    /// How long an answer, or a pushed grant, is under way.
+    /// The latency of an answer, or of a pushed grant.
     pub reply: RangeInclusive<Duration>,
     /// How much later a duplicate arrives.
     pub duplicate_after: RangeInclusive<Duration>,
@@ -45,7 +45,7 @@ impl Conditions {
         }
     }
 
-    /// Everything goes wrong now and then, and takes up to half a second. The server keeps what it knows.
+    /// Every fault happens now and then, and messages take up to half a second. The server keeps its state.
     pub const fn storm() -> Self {
         Self {
             refused: 5,

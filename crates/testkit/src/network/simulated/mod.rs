@@ -21,16 +21,16 @@ use latchwork::{Effect, Error, ErrorKind, Guarantees, LockName, Result};
 use network::{Fate, Outcome};
 use tokio::sync::oneshot;
 
-/// Carries every request to `inner` over a [`Network`]: late, twice, in vain or not at all. A request that was sent
-/// arrives whatever becomes of the caller, because a dropped future does not recall it.
+/// Forwards every request to `inner` over a [`Network`], which may delay, duplicate or lose it. A request
+/// that was sent arrives even if the caller is dropped, because a dropped future does not recall it.
 ///
-/// It speaks like a server with a clock of its own: where `inner` names the instant at which a lease ends, it names the
-/// span that was left of it on the server's clock when the request took effect.
+/// It behaves like a server with a clock of its own: where `inner` returns the time at which a lease ends, it
+/// returns the span that was left on the server's clock when the request took effect.
 pub struct RemoteEngine<E> {
     inner: Arc<E>,
     network: Network,
     forget: Arc<dyn Fn(&LockName) + Send + Sync>,
-    /// The client's, which need not agree with the server's.
+    /// The client's clock, which need not agree with the server's.
     clock: Clock,
 }
 
@@ -41,19 +41,19 @@ impl<E: Engine> RemoteEngine<E> {
         Self { inner: Arc::new(inner), network: network.clone(), forget: Arc::new(|_| {}), clock }
     }
 
-    /// The same for a client with a clock of its own.
+    /// Gives the client a clock of its own.
     pub fn on(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// How the server behind it forgets who holds a lock, for [`Conditions::forgets`].
+    /// Sets how the server forgets the holder of a lock, for [`Conditions::forgets`].
     pub fn forgetting(mut self, forget: impl Fn(&LockName) + Send + Sync + 'static) -> Self {
         self.forget = Arc::new(forget);
         self
     }
 
-    /// Sends a request; the answer is `act`'s, if it comes.
+    /// Sends a request; the answer is that of `act`, if it arrives.
     async fn carry<T, F>(&self, verb: &str, lock: &LockName, act: impl Fn(Arc<E>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -80,7 +80,7 @@ impl<E: Engine> RemoteEngine<E> {
 
 type Forget = (Arc<dyn Fn(&LockName) + Send + Sync>, LockName);
 
-/// One request on its way, and its answer on its way back. Without an answer, `sender` is just dropped.
+/// Delivers one request and its answer. Without an answer, `sender` is dropped.
 async fn deliver<T>(
     clock: Clock,
     fate: Fate,
@@ -115,7 +115,7 @@ fn failure(message: &'static str, effect: Effect) -> Error {
     Error::new(ErrorKind::Unreachable, message).with_effect(effect)
 }
 
-/// The same validity as a span from `now` on. A claim without an end has none on any clock.
+/// Converts the validity to a span from `now` on. A claim without an end has none on any clock.
 fn left_of(valid: Valid, now: Moment) -> Valid {
     match valid {
         Valid::Until(Moment::NEVER) | Valid::For(_) => valid,

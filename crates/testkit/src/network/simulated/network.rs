@@ -1,4 +1,4 @@
-//! What decides the fate of every request.
+//! The network that decides the fate of every request.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use latchwork::clock::{Clock, Moment};
 use super::conditions::Conditions;
 use crate::seed::Seed;
 
-/// A network that clients share. Everything it decides comes from one seed and is written down, so that two runs can be
-/// compared. Clones are the same network.
+/// A network that clients share. Every decision comes from one seed and is recorded, so that two runs can be
+/// compared. Clones share the same network.
 #[derive(Clone)]
 pub struct Network(Arc<Mutex<State>>);
 
@@ -22,13 +22,13 @@ struct State {
     trace: Vec<String>,
 }
 
-/// What becomes of one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     pub(super) outcome: Outcome,
     pub(super) request: Duration,
     pub(super) reply: Duration,
-    /// When it arrives once more, counted from its sending.
+    /// When the duplicate arrives, counted from the sending of the request.
     pub(super) duplicate: Option<Duration>,
     pub(super) forgets: bool,
 }
@@ -59,12 +59,12 @@ impl Network {
         self.state().trace.clone()
     }
 
-    /// Decides about a request when it is sent.
+    /// Decides the fate of a request when it is sent.
     pub(super) fn decide(&self, verb: &str, lock: &LockName) -> Fate {
         self.state().decide(verb, lock)
     }
 
-    /// Decides how long a pushed grant is under way; `None` if it is lost.
+    /// Decides the latency of a pushed grant; `None` if it is lost.
     pub(super) fn decide_push(&self, lock: &LockName) -> Option<Duration> {
         self.state().decide_push(lock)
     }
@@ -75,7 +75,7 @@ impl Network {
 }
 
 impl State {
-    /// Draws the same number of times for every request, whatever the conditions.
+    /// Draws the same number of random values for every request under all conditions.
     fn decide(&mut self, verb: &str, lock: &LockName) -> Fate {
         let (seed, conditions) = (&mut self.seed, &self.conditions);
         let outcome = outcome(conditions, seed.below(100));

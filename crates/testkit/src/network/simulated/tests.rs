@@ -20,7 +20,8 @@ struct Setting {
     clock: Clock,
 }
 
-/// A network that takes exactly 100 ms there and 30 ms back, with the faults that `change` adds.
+/// A network with latencies of exactly 100 ms for requests and 30 ms for replies, and with the faults that
+/// `change` adds.
 fn setting(change: impl FnOnce(&mut Conditions)) -> Setting {
     let memory = Memory::new();
     let network = Network::new(1, memory.clock());
@@ -172,7 +173,7 @@ async fn a_lost_push_leaves_the_waiter_to_ask_again() {
     assert!(matches!(remote.claim(&waiter).await.unwrap(), Verdict::Granted(_)));
 }
 
-/// What a few requests look like on a network with this seed.
+/// The trace of a few requests on a network with this seed.
 async fn trace(seed: u64) -> Vec<String> {
     let memory = Memory::new();
     let network = Network::new(seed, memory.clock());
@@ -194,7 +195,8 @@ async fn the_same_seed_gives_the_same_trace_and_another_one_does_not() {
     assert_ne!(first, trace(8).await);
 }
 
-/// The core on top of it, in a storm and after it: nobody is ever held twice, and everybody is told in time.
+/// The core on top of the network, in a storm and after it: no two clients hold the lock at once, and every
+/// holder is told of its loss in time.
 #[tokio::test(start_paused = true)]
 async fn clients_keep_their_promises_in_a_storm() {
     let mut judged = 0;

@@ -1,4 +1,4 @@
-//! Another transaction locks rows or tables of ours for a long time.
+//! Another transaction locks our rows or tables for a long time.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::shared::TABLE;
 use crate::harness::{LOCK, LONG, SOON, clock, connect, now, pause, take, told};
 use crate::servers::SqlSession;
 
-/// The documented 3 s, plus time to notice it on a busy machine.
+/// The documented 3 s, plus the time to notice it on a busy machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(2);
-/// The holder is told in time, also on a machine that stands still for half a second.
+/// The stop margin, long enough for a machine that stalls for half a second.
 const MARGIN: Duration = Duration::from_millis(700);
 /// The ttl of the abandoned claim.
 const SHORT: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ fn keep_rows(harness: &impl SqlHarness, names: &[&str]) -> SqlSession {
     other
 }
 
-/// Which of the two depends on whether a renewal has failed yet, or is still waiting for the row.
+/// The loss depends on whether a renewal has already failed, or is still waiting for the row.
 fn is_not_renewed(loss: Loss) {
     assert!(matches!(loss, Loss::Unreachable | Loss::Expired), "{loss:?}");
 }
@@ -63,7 +63,7 @@ pub async fn no_claim_waits_for_longer_than_three_seconds(
     harness.judge(&[client], LONG).await;
 }
 
-/// Runs it with only the row locked.
+/// Runs the scenario with only the row locked.
 pub async fn no_claim_waits_for_a_row_for_longer_than_three_seconds(harness: &impl SqlHarness) {
     no_claim_waits_for_longer_than_three_seconds(harness, || keep_rows(harness, &[LOCK])).await;
 }
@@ -98,7 +98,8 @@ pub async fn a_kept_row_costs_no_other_lock(harness: &impl SqlHarness) {
     a_kept_row_costs_none_of_these(harness, &url, || keep_rows(harness, &[LOCK, WANTED])).await;
 }
 
-/// Runs it with `scheme=insert`. There the transaction of a service also locks a row that it is inserting.
+/// Runs the scenario with `scheme=insert`. There the transaction of a service also locks a row that it is
+/// inserting.
 pub async fn a_kept_row_costs_no_other_lock_in_a_shared_table(harness: &impl SqlHarness, url: &str) {
     let keep = || {
         let mut other = harness.session();

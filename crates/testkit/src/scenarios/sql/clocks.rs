@@ -1,4 +1,4 @@
-//! Clocks that are wrong.
+//! Wrong clocks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::harness::{LOCK, LONG, SOON, take};
 
 const HOUR: i64 = 3_600_000;
 
-/// Only the database's clock says who holds.
+/// Only the database's clock decides which client holds a lock.
 pub async fn clients_whose_clocks_differ_by_an_hour_agree_on_who_holds(harness: &impl SqlHarness) {
     let client = harness.observer().await;
     for offset in [HOUR, -HOUR] {

@@ -1,4 +1,4 @@
-//! Names that are not used any more.
+//! Unused names are forgotten.
 
 use latchwork::Lock;
 use latchwork::engine::Filter;
@@ -9,7 +9,7 @@ use crate::shim::Clocks;
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
-/// More than one transaction of a sweep checks.
+/// More names than one transaction of a sweep checks.
 const NAMES: usize = 1_201;
 
 /// The number of names in the table, without the row of the floor.
@@ -132,7 +132,7 @@ pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(harness: &impl
     }
 }
 
-/// `url`: of a user with every right except deleting locks.
+/// `url` belongs to a user with every right except deleting locks.
 pub async fn who_may_not_delete_locks_all_the_same(harness: &impl SqlHarness, url: &str) {
     let client = connect(url).await;
     client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");

@@ -1,4 +1,4 @@
-//! Names whose tokens are not drawn any more, in the two tables that only tokens are in.
+//! Tokens of unused names are forgotten, in the two tables that contain only tokens.
 
 use latchwork::engine::Filter;
 use latchwork::{Client, Guard, LockName};
@@ -9,7 +9,7 @@ use crate::shim::Clocks;
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
-/// More than a sweep deletes in four transactions.
+/// More names than a sweep deletes in four transactions.
 const NAMES: usize = 2_001;
 
 /// A table of tokens.
@@ -101,7 +101,7 @@ fn stored(guard: &Guard) -> i64 {
     (guard.token().expect("a token").get() >> 8) as i64
 }
 
-/// Takes the lock and gives it back.
+/// Acquires and releases the lock, and returns its token.
 async fn token_of(client: &Client, name: &str) -> i64 {
     let guard = client.lock(name).ttl(LONG).acquire().await.expect("free");
     let token = stored(&guard);
@@ -109,7 +109,7 @@ async fn token_of(client: &Client, name: &str) -> i64 {
     token
 }
 
-/// A new client, which looks for old names.
+/// A new client, which sweeps old names.
 async fn sweeper(url: &str) -> Client {
     let client = connect(url).await;
     token_of(&client, "kept").await;
@@ -153,7 +153,7 @@ pub async fn a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
     let _second = sweeper(url).await;
     tokens.until_names(harness, kept).await;
     assert_eq!(tokens.in_use.map(rows), rows_before, "a sweep only deletes tokens");
-    // The holder still has its lock, and everybody can see its token.
+    // The holder still has its lock, and every client can see its token.
     assert!(held.is_certain());
     assert!(client.lock("held").try_acquire().await.expect("an answer").is_none());
     let filter = Filter::Name(LockName::new("held").expect("a good name"));
@@ -212,7 +212,7 @@ pub async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(
     }
 }
 
-/// `url`: of a user with every right except deleting tokens.
+/// `url` belongs to a user with every right except deleting tokens.
 pub async fn who_may_not_delete_tokens_locks_all_the_same(
     harness: &impl SqlHarness,
     tokens: Tokens,
@@ -224,7 +224,7 @@ pub async fn who_may_not_delete_tokens_locks_all_the_same(
     harness.sql(&format!("UPDATE {} SET token = 1", tokens.table));
     tokens.set_floor(harness, "max(token) + 1");
     let sweeper = sweeper(url).await;
-    // Others are spared for an hour: the floor is as if a sweep had ended.
+    // The next sweep is an hour away: the floor looks as if a sweep had just ended.
     tokens.until_floor(harness, |floor| floor > 2).await;
     assert_eq!(tokens.names(harness), NAMES + 2);
     for (client, name) in [(&client, LOCK), (&sweeper, "another")] {

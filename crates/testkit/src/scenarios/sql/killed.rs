@@ -1,4 +1,4 @@
-//! The server is killed (`kill -9`) and started again with what it had on disk; or it ends connections.
+//! The server is killed (`kill -9`) and restarted with its data on disk, or it ends connections.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::workload::contenders::Contenders;
 use super::SqlHarness;
 use crate::harness::SOON;
 
-/// Both are rows.
+/// The holder and the queue are both rows.
 pub async fn a_server_comes_back_with_holder_and_queue(harness: &impl SqlHarness) {
     let clients = harness.recorded_clients(4).await;
     outlives_a_restart(harness, &clients, || harness.restart()).await;

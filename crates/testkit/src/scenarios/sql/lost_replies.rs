@@ -8,24 +8,24 @@ use latchwork::{Effect, ErrorKind};
 use super::SqlHarness;
 use crate::harness::{LOCK, LONG, SOON, connect, now, renewed, take};
 
-/// Stands in claims, and in nothing else that goes over the wire.
+/// This text is part of claims and of no other message on the wire.
 const NOTE: &str = "the client under test";
 const TTL: Duration = Duration::from_secs(3);
 
-/// The client whose requests are lost. Others go past the proxy.
+/// The client whose replies are lost. Other clients bypass the proxy.
 async fn victim(harness: &impl SqlHarness) -> RecordedClient {
     let client = connect(&harness.url()).await;
     harness.recorder.client(client.with_note(NOTE))
 }
 
-/// Has the next lock with nobody waiting for a lease to end: it waits for a sixth of one.
+/// Acquires the lock without waiting for a lease to end: that would take a sixth of a lease.
 async fn is_free_at_once(client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     println!("free after {:?}", now().since(begun));
 }
 
-/// It is repeated with the same id, and is answered in the same way.
+/// The claim is repeated with the same id, and gets the same answer.
 pub async fn a_claim_whose_reply_is_lost_after_the_commit_is_its_own(harness: &impl SqlHarness) {
     let (client, other) = (victim(harness).await, harness.observer().await);
     harness.strike(Fault::Partition, || harness.proxy().lose_reply_to(NOTE.as_bytes()));
@@ -38,10 +38,11 @@ pub async fn a_claim_whose_reply_is_lost_after_the_commit_is_its_own(harness: &i
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
 }
 
-/// The reply is lost after the commit, or the request never arrives: the caller is told, and the janitor sees to it.
+/// The reply is lost after the commit, or the request never arrives: the caller gets an error, and the
+/// janitor repeats the release.
 pub async fn a_release_without_an_answer_says_so_and_the_lock_is_free(harness: &impl SqlHarness) {
     let (client, other) = (victim(harness).await, harness.observer().await);
-    // The first use is a transaction, with answers that nobody waits for.
+    // The first use is a transaction whose replies are not awaited.
     is_free_at_once(&other).await;
     for is_sent in [true, false] {
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
@@ -56,7 +57,7 @@ pub async fn a_release_without_an_answer_says_so_and_the_lock_is_free(harness: &
     harness.judge(&[client, other], SOON).await;
 }
 
-/// To a waiter whose entry is written, and to a holder that hands over.
+/// For a waiter whose entry is written, and for a holder that hands the lock over.
 pub async fn what_is_lost_in_a_contended_transaction_costs_nobody_a_turn(harness: &impl SqlHarness) {
     let (client, other) = (victim(harness).await, harness.observer().await);
     let held = take(&other.lock(LOCK).ttl(LONG)).await;

@@ -1,4 +1,4 @@
-//! What must not harm locks that are rows, on whatever database: faults that are played on PostgreSQL and on MariaDB.
+//! Faults that locks in database rows must survive, run on PostgreSQL and on MariaDB.
 
 pub mod blocked;
 pub mod clocks;
@@ -17,25 +17,25 @@ use crate::history::RecordedClient;
 use crate::network::proxy::Proxy;
 use crate::servers::SqlSession;
 
-/// A database with everything around it.
+/// A database with a fault harness around it.
 #[allow(async_fn_in_trait)]
 pub trait SqlHarness: Deref<Target = FaultHarness> {
-    /// What stands between the server and its clients.
+    /// The proxy between the server and its clients.
     fn proxy(&self) -> &Proxy;
 
-    /// The way through the proxy.
+    /// The URL through the proxy.
     fn url(&self) -> String;
 
-    /// The way past the proxy.
+    /// The URL that bypasses the proxy.
     fn direct_url(&self) -> String;
 
-    /// Kills the server, and starts it again with what it had on disk.
+    /// Kills the server, and restarts it with its data on disk.
     fn restart(&self);
 
     /// Ends the connections of all clients, as an operator would.
     fn end_connections(&self);
 
-    /// What the server says to this, asked by one who may do everything.
+    /// Executes SQL as the database owner and returns the output.
     fn sql(&self, text: &str) -> String;
 
     /// A session of a user with all rights.

@@ -1,9 +1,9 @@
-//! Names that try to be more than names.
+//! Names with special characters.
 
 use super::SqlHarness;
 use crate::harness::{SOON, take};
 
-/// Names, notes and owners are values: none of these is anything but a lock of its own.
+/// Names, notes and owners are values: each of these names is only a lock of its own.
 pub async fn hostile_names_are_names(harness: &impl SqlHarness) {
     let client = latchwork::connect(&harness.url())
         .await

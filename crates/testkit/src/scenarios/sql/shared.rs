@@ -1,4 +1,4 @@
-//! `scheme=insert`: beside services that use the same table by plain SQL.
+//! `scheme=insert` beside services that use the same table by plain SQL.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use super::SqlHarness;
 use crate::harness::{ANSWERED, LOCK, LONG, SOON, now, pause, take};
 use crate::plain_sql_client::{PlainSqlClient, SqlServer};
 
-/// The table that they share.
+/// The shared table.
 pub const TABLE: &str = "distributed_lock";
-/// What all agree on, in milliseconds.
+/// The maximum age that all agree on, in milliseconds.
 pub const AGE: u64 = 3_000;
-/// How many turns everybody takes.
+/// The number of turns of each participant.
 const TURNS: u64 = 8;
 
-/// What a URL of ours says.
+/// The options of our URL.
 pub fn options() -> String {
     format!("scheme=insert&table={TABLE}&max-age={AGE}ms")
 }
 
-/// A service of this name.
+/// A service with this holder name.
 pub fn service<'a, S>(server: &'a S, holder: &'a str) -> PlainSqlClient<'a, S> {
     PlainSqlClient { server, table: TABLE, mutex: LOCK, holder, age: AGE }
 }
 
-/// However old the row is: it is renewed.
+/// The row is renewed, so its age does not matter.
 pub async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold(
     harness: &impl SqlHarness,
     server: &impl SqlServer,
@@ -49,7 +49,7 @@ pub async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold(
     harness.judge(&[client], SOON).await;
 }
 
-/// And what it deletes late is not ours.
+/// A late delete by the service does not remove our row.
 pub async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old(
     harness: &impl SqlHarness,
     server: &impl SqlServer,
@@ -70,7 +70,7 @@ pub async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old
     assert!(!waiting.is_finished());
     service.release();
     waiting.await.expect("no panic").release().await.expect("held");
-    // It dies with the lock.
+    // The service dies with the lock.
     let taken = now();
     assert!(service.take());
     let guard = take(&lock).await;
@@ -81,7 +81,7 @@ pub async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old
     harness.judge(&[client], SOON).await;
 }
 
-/// Two services and two clients of ours, and a count that each of them reads and writes.
+/// Two services and two of our clients, and a counter that each of them reads and writes.
 pub async fn services_and_clients_take_turns_one_at_a_time(server: &(impl SqlServer + Sync), url: &str) {
     let counter = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(counter.path(), "0").expect("the file is ours");
@@ -97,7 +97,7 @@ pub async fn services_and_clients_take_turns_one_at_a_time(server: &(impl SqlSer
             }
         }));
     }
-    // The clients go on meanwhile, on their own workers.
+    // The clients continue meanwhile, on their own worker threads.
     tokio::task::block_in_place(|| {
         std::thread::scope(|scope| {
             for holder in ["host-0", "host-1"] {
@@ -122,7 +122,7 @@ fn turns_of(service: &PlainSqlClient<'_, impl SqlServer>, counter: &Path) {
     }
 }
 
-/// Two at once would lose a count.
+/// Two concurrent holders would lose a count.
 fn add(path: &Path) {
     let count: u64 = std::fs::read_to_string(path).expect("readable").parse().expect("a number");
     std::fs::write(path, (count + 1).to_string()).expect("the file is ours");

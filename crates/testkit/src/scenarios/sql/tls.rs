@@ -1,11 +1,11 @@
-//! Servers and clients that do not trust each other, and what they say about it.
+//! Servers and clients that do not trust each other, and their errors.
 
 use latchwork::{Effect, ErrorKind, connect};
 
-/// Not trusted, or not let in, for a reason that is said; `secret` is not.
+/// Checks that the connection is refused for a stated reason, and that the error does not contain `secret`.
 ///
 /// # Panics
-/// If it is let in, or for another reason.
+/// If it succeeds, or fails for another reason.
 pub async fn is_refused(url: &str, kind: ErrorKind, reasons: &[&str], secret: &str) {
     let error = connect(url).await.expect_err("it must not be");
     println!("{error}");

@@ -1,4 +1,4 @@
-//! Where a member is found.
+//! The addresses of a member.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -11,16 +11,16 @@ pub(super) struct MemberAddress {
     pub(super) client: u16,
     pub(super) peer: u16,
     pub(super) figures: u16,
-    /// Where other members find it: its own port for them, or a proxy's.
+    /// The port on which other members find it: its own peer port, or a proxy's.
     pub(super) advertised: u16,
-    /// All members and where they find each other.
+    /// All members and their peer addresses, in the form of `--initial-cluster`.
     pub(super) cluster: String,
-    /// The id of its process; zero if there is none.
+    /// The id of its process; zero if it does not run.
     pub(super) pid: Arc<AtomicU32>,
 }
 
 impl MemberAddress {
-    /// Free ports. Nobody knows of it yet but itself.
+    /// A member on free ports that knows only itself so far.
     pub(super) fn new(name: String) -> Self {
         let [client, peer, figures] = [(); 3].map(|()| free_port());
         let cluster = format!("{name}=http://127.0.0.1:{peer}");
@@ -32,7 +32,7 @@ impl MemberAddress {
         !self.cluster.contains(',')
     }
 
-    /// Its part in [`MemberAddress::cluster`].
+    /// The member's part in [`MemberAddress::cluster`].
     pub(super) fn introduction(&self) -> String {
         format!("{}=http://127.0.0.1:{}", self.name, self.advertised)
     }

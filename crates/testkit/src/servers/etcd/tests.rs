@@ -8,7 +8,7 @@ fn put(server: &EtcdServer) {
     server.etcdctl(&["put", "key", "value"]);
 }
 
-/// The value of the key, or nothing.
+/// The value of the key, or an empty string.
 fn got(server: &EtcdServer) -> String {
     server.etcdctl(&["get", "--print-value-only", "key"]).trim_end().to_owned()
 }

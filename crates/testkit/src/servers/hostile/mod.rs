@@ -1,5 +1,5 @@
-//! A hostile server for every engine: it stands in front of a real server, and sends replies that no server
-//! should send.
+//! A hostile server for every engine: it is placed in front of a real server, and sends replies that no
+//! server should send.
 
 mod attacks;
 

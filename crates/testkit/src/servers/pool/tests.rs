@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::servers::process::Process;
 
-/// A process that does nothing, and can be said to be sick.
+/// A process that does nothing, and can be marked unhealthy.
 struct Sleeper {
     process: Process,
     sick: AtomicBool,
@@ -28,7 +28,7 @@ impl Pooled for Sleeper {
     }
 }
 
-/// Starting a server in one pool, and ending all, reaches into the others: one test at a time.
+/// The tests run one at a time: starting a server in one pool, and ending all, affects the others.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     lock(&ALONE)
@@ -91,7 +91,7 @@ fn in_the_end_no_process_of_any_pool_is_left() {
     static FIRST: Pool<Sleeper> = Pool::new(Sleeper::start);
     static SECOND: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
-    // The second is used while the first starts and the other way round, so neither ends the other.
+    // The second is in use while the first starts and vice versa, so neither ends the other.
     let servers = [FIRST.lease(), SECOND.lease(), FIRST.lease()];
     let pids: Vec<_> = servers.iter().map(|server| server.pid()).collect();
     drop(servers);
@@ -134,7 +134,7 @@ fn kinds_that_start_at_the_same_time_do_not_wait_for_each_other() {
     end_all();
 }
 
-/// Starts while the other does as well.
+/// Starts while the other pool starts as well.
 fn slowly(other: &'static Pool<Sleeper>) -> Sleeper {
     while other.server.try_lock().is_ok_and(|server| server.is_none()) {
         std::thread::yield_now();

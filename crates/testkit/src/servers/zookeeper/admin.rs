@@ -1,5 +1,5 @@
-//! Another client of the same servers: what an operator or somebody else's program does. It shares no code with the
-//! engine, so that both cannot be wrong in the same way.
+//! An independent client of the same servers, for the actions of an operator or of another program. It shares
+//! no code with the engine, so that both cannot be wrong in the same way.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,21 +13,21 @@ const DELETE: i32 = 2;
 const EXISTS: i32 = 3;
 const CHILDREN: i32 = 8;
 
-/// Everything is allowed.
+/// All permissions.
 const ALL: i32 = 31;
 const ANY_VERSION: i32 = -1;
 
-/// How long a node stays.
+/// The mode of a node.
 #[derive(Clone, Copy)]
 enum Stay {
     Always = 0,
-    /// Under exactly its name.
+    /// Ephemeral, with exactly its name.
     WhileThere = 1,
-    /// With ten digits behind its name.
+    /// Ephemeral and sequential: ten digits are appended to its name.
     WithSession = 3,
 }
 
-/// A session of its own, for as long as it lives.
+/// A session of its own, which ends when this is dropped.
 pub struct ZooKeeperAdmin {
     connection: Arc<Mutex<AdminConnection>>,
     places: Vec<SocketAddr>,
@@ -35,7 +35,7 @@ pub struct ZooKeeperAdmin {
 }
 
 impl ZooKeeperAdmin {
-    /// Connects; as a user, if `digest` (`user:password`) says so.
+    /// Connects; as a user, if `digest` (`user:password`) is given.
     pub async fn connect(server: &ZooKeeperServer, digest: Option<&str>) -> Self {
         Self::of(&server.members().iter().collect::<Vec<_>>(), digest).await
     }
@@ -50,7 +50,7 @@ impl ZooKeeperAdmin {
         admin
     }
 
-    /// Asks where blocking disturbs nobody.
+    /// Sends requests on a thread that may block.
     async fn ask<T: Send + 'static>(
         &self,
         what: impl FnOnce(&mut AdminConnection) -> T + Send + 'static,
@@ -60,17 +60,17 @@ impl ZooKeeperAdmin {
         tokio::task::spawn_blocking(asking).await.expect("the servers answer")
     }
 
-    /// Makes a node that stays, for everybody or for the user alone.
+    /// Creates a persistent node, with access for everyone or for the user alone.
     pub async fn make(&self, path: &str) {
         self.create(path, Stay::Always).await;
     }
 
-    /// Makes a node that ends with this session, with ten digits behind its name.
+    /// Creates an ephemeral sequential node, and returns its path with the ten digits.
     pub async fn enrol(&self, path: &str) -> String {
         self.create(path, Stay::WithSession).await
     }
 
-    /// Makes a node of this very name that ends with this session.
+    /// Creates an ephemeral node with exactly this name.
     pub async fn hold(&self, path: &str) {
         self.create(path, Stay::WhileThere).await;
     }
@@ -92,7 +92,7 @@ impl ZooKeeperAdmin {
         self.ask(move |connection| connection.write(DELETE, &words)).await.map(drop)
     }
 
-    /// The children of a node, none if it is not there.
+    /// The children of a node; empty if the node does not exist.
     pub async fn children(&self, path: &str) -> Vec<String> {
         let words = JuteWriter::default().text(path).flag(false);
         match self.ask(move |connection| connection.read(CHILDREN, &words)).await {
@@ -101,12 +101,12 @@ impl ZooKeeperAdmin {
         }
     }
 
-    /// The transaction that made a node, if it is there.
+    /// The transaction that created a node, if it exists.
     pub async fn czxid(&self, path: &str) -> Option<i64> {
         self.owner_and_birth(path).await.map(|(_, birth)| birth)
     }
 
-    /// The session that a node ends with, or zero, and the transaction that made it.
+    /// The session that owns a node, or zero, and the transaction that created it.
     async fn owner_and_birth(&self, path: &str) -> Option<(i64, i64)> {
         let words = JuteWriter::default().text(path).flag(false);
         let mut stat = match self.ask(move |connection| connection.read(EXISTS, &words)).await {
@@ -118,18 +118,18 @@ impl ZooKeeperAdmin {
         Some((stat.long(), birth))
     }
 
-    /// Ends the session that a node ends with, as the server does when it hears nothing of it for too long.
+    /// Ends the session that owns a node, as the server does after a session timeout.
     pub async fn end_session_of(&self, path: &str) {
         while let Some((session, _)) = self.owner_and_birth(path).await {
             assert_ne!(session, 0, "it ends with no session");
-            // Its owner may be back in between; then it is tried again.
+            // The owner may reconnect in between; then it is tried again.
             let places = self.places.clone();
             let ending = move || places.iter().any(|place| thief::end_session(*place, session).is_ok());
             assert!(tokio::task::spawn_blocking(ending).await.expect("no panic"), "no server answers");
         }
     }
 
-    /// Removes everything below a node. What comes while it does may stay.
+    /// Removes everything below a node. Nodes created meanwhile may stay.
     pub async fn delete_below(&self, path: &str) {
         for child in self.children(path).await {
             let child = format!("{path}/{child}");

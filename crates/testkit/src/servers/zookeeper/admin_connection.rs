@@ -1,4 +1,5 @@
-//! The few words of ZooKeeper's protocol that tests need: one request after the other, each answered before the next.
+//! The few requests of ZooKeeper's protocol that tests need, one after the other, each answered before the
+//! next.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,24 +7,24 @@ use std::time::Duration;
 
 use super::jute::{JuteReader, JuteWriter};
 
-/// As long as servers allow: every request is a sign of life, and tests make no others.
+/// The longest session that servers allow: every request is a heartbeat, and tests send no others.
 const SESSION_MS: i32 = 60_000;
-/// What a server that runs needs for an answer at the most.
+/// The limit for an answer of a running server.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often all servers are tried, with a pause in between: they may just elect a leader.
+/// How often all servers are tried, with a pause in between: they may be electing a leader.
 const ROUNDS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server refuses with.
+/// The error codes of a server.
 pub(super) const NO_NODE: i32 = -101;
 pub(super) const NOT_EMPTY: i32 = -111;
 
 const CLOSE: i32 = -11;
 const AUTH: i32 = 100;
-/// The number of a request to let a user in.
+/// The xid of an authentication request.
 const AUTH_NUMBER: i32 = -4;
 
-/// A session, through whichever server answers.
+/// A session through whichever server answers.
 pub(super) struct AdminConnection {
     places: Vec<SocketAddr>,
     digest: Option<String>,
@@ -38,7 +39,7 @@ impl AdminConnection {
         Self { places, digest, session: 0, password: vec![0; 16], stream: None, asked: 0 }
     }
 
-    /// Asks, and asks again through another server if this one does not answer.
+    /// Sends a read request, and sends it again through another server if this one does not answer.
     ///
     /// # Panics
     /// If no server answers for long.
@@ -52,10 +53,10 @@ impl AdminConnection {
         }
     }
 
-    /// The same for a request that changes something, and must not be made twice.
+    /// Sends a request that changes something, and must not be sent twice.
     ///
     /// # Panics
-    /// If the server does not answer: it may or may not have been carried out.
+    /// If the server does not answer: the request may or may not have been executed.
     pub(super) fn write(&mut self, what: i32, words: &JuteWriter) -> Result<JuteReader, i32> {
         self.connect();
         self.ask(what, words).expect("a server answers")
@@ -82,7 +83,7 @@ impl AdminConnection {
         panic!("none of {:?} can be reached: {why}", self.places);
     }
 
-    /// Begins the session, or goes on with it.
+    /// Starts the session, or resumes it.
     fn greet(&mut self, place: SocketAddr) -> io::Result<TcpStream> {
         let mut stream = open(place)?;
         send(&mut stream, &hello(self.session, &self.password))?;
@@ -99,14 +100,14 @@ impl AdminConnection {
     }
 }
 
-/// Ends the session: what ends with it must not outlive the test.
+/// Ends the session: its ephemeral nodes must not outlive the test.
 impl Drop for AdminConnection {
     fn drop(&mut self) {
         let _ = self.ask(CLOSE, &JuteWriter::default());
     }
 }
 
-/// Goes on with somebody else's session and ends it, in one write: its owner would be back at once.
+/// Resumes another client's session and ends it, in one write: its owner would reconnect at once.
 ///
 /// # Errors
 /// If the server does not answer.
@@ -114,7 +115,7 @@ pub(super) fn end_session(place: SocketAddr, session: i64, password: &[u8]) -> i
     let mut stream = open(place)?;
     let goodbye = JuteWriter::default().int(1).int(CLOSE);
     stream.write_all(&[hello(session, password).framed(), goodbye.framed()].concat())?;
-    // The server closes the connection when it is done.
+    // The server closes the connection when the session has ended.
     stream.read_to_end(&mut Vec::new()).map(drop)
 }
 
@@ -141,7 +142,7 @@ fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// What follows the header of an answer, or why there is nothing.
+/// The body of a reply, or its error code.
 fn receive(stream: &mut TcpStream) -> io::Result<Result<JuteReader, i32>> {
     let mut answer = JuteReader::new(frame(stream)?);
     let (_number, _transaction, refused) = (answer.int(), answer.long(), answer.int());

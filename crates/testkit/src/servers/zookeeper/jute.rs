@@ -1,6 +1,6 @@
-//! How ZooKeeper writes numbers and texts: big-endian, with the length before everything that has one.
+//! Jute, the serialization of ZooKeeper: big-endian numbers, and strings with their length in front.
 
-/// What is said to a server.
+/// A request under construction.
 #[derive(Clone, Default)]
 pub(super) struct JuteWriter(Vec<u8>);
 
@@ -40,7 +40,7 @@ impl JuteWriter {
     }
 }
 
-/// What a server said, read from its beginning. Panics where it says less than it should.
+/// A reply, read from its start. Panics if the reply is too short.
 #[derive(Debug)]
 pub(super) struct JuteReader {
     bytes: Vec<u8>,

@@ -1,12 +1,13 @@
-//! The ways between members that can be divided.
+//! The links between members that can be divided.
 
 use std::collections::HashMap;
 
 use super::Ports;
 use crate::network::proxy::Proxy;
 
-/// From each member to each other one, by who is at both ends. A member listens where it says that it is, so nothing can
-/// stand in front of it for everybody: each is told of other places where it finds the others.
+/// The links from each member to each other one, by their two ends. A member listens on the address that it
+/// announces, so there can be no common proxy in front of it: each member gets other addresses for the
+/// others.
 pub(super) struct MemberLinks(HashMap<(usize, usize), MemberLink>);
 
 struct MemberLink {
@@ -25,14 +26,15 @@ impl MemberLinks {
         let ways: HashMap<_, _> =
             pairs.filter(|(from, to)| from != to).map(|(from, to)| ((from, to), way(to))).collect();
         for ((from, to), way) in &ways {
-            // Who is asked to elect connects to where the other says that it is: that must be this way, too.
+            // A member that receives a vote connects to the address that the voter announces: that must be
+            // this link, too.
             let [real, told] = [Ports::address(all[*from].election), ways[&(*to, *from)].election.address()];
             way.election.replace(&real.to_string(), &told.to_string());
         }
         Self(ways)
     }
 
-    /// Where a member finds everybody.
+    /// The addresses that a member uses for all members.
     pub(super) fn seen_from(&self, number: usize, all: &[Ports]) -> Vec<Ports> {
         let seen = |(to, ports): (usize, &Ports)| match self.0.get(&(number, to)) {
             Some(way) => {
@@ -44,7 +46,7 @@ impl MemberLinks {
         all.iter().enumerate().map(seen).collect()
     }
 
-    /// Holds back what is sent on this way, or lets it go.
+    /// Holds back the traffic of a link, or lets it pass.
     pub(super) fn hold(&self, from: usize, to: usize, is_held: bool) {
         let way = &self.0[&(from, to)];
         [&way.peer, &way.election].into_iter().for_each(|proxy| proxy.black_hole(is_held));
