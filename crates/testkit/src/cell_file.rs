@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_begun_and_not_answered_may_have_acted() {
+    fn an_unanswered_call_may_have_taken_effect() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let record = CellFile::open(file.path());
         let wrote = |value: &str, ended: Moment, answer: Option<Written>| {

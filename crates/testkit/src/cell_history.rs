@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cell_could_have_answered_is_fine() {
+    fn answers_of_a_single_cell_pass() {
         let fine = [
             at(1, 9, Did::Read(CellState::ABSENT)),
             at(2, 3, write(0, "a", Some(5))),

@@ -78,7 +78,7 @@ impl FaultHarness {
     ///
     /// # Panics
     /// If their number does not appear in time.
-    pub async fn until_waiting(&self, client: &RecordedClient, count: usize) {
+    pub async fn wait_for_waiters(&self, client: &RecordedClient, count: usize) {
         let end = now().after(SOON);
         while self.state(client).await.map_or(0, |lock| lock.waiters.len()) != count {
             assert!(now() < end, "{count} waiters never came");
@@ -194,7 +194,7 @@ pub async fn renewed(guard: &RecordedGuard) {
 ///
 /// # Panics
 /// If the first attempt is answered, or the second one is not.
-pub async fn looks_in_vain_and_then_not(client: &Client) {
+pub async fn inspect_times_out_and_then_succeeds(client: &Client) {
     let this = Filter::Name(LockName::new(LOCK).expect("a good name"));
     let looked = tokio::time::timeout(Duration::from_secs(1), client.inspect(&this)).await;
     assert!(looked.is_err(), "nobody answers");

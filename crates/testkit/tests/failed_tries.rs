@@ -16,11 +16,11 @@ use testkit::servers::{
 
 /// The number of measured tries, unless the environment sets another.
 const TRIES: u64 = 1_500;
-/// Time limit for a round of tries on a busy machine, and for each of them: some open a connection.
+/// Time limit for a round of tries on a busy machine, and for each try: some open a connection.
 const PATIENCE: Duration = Duration::from_secs(600);
 const PATIENCE_EACH: Duration = Duration::from_millis(50);
 
-/// The victim's answer for a lock that is held by another client.
+/// The process's answer for a lock that is held by another client.
 const HELD: &str = "held by another";
 
 fn tries() -> u64 {
@@ -56,8 +56,8 @@ async fn leaves_nothing(what: &str, victim: &mut MemoryProbe, why: &str) {
 }
 
 async fn fails(what: &str, victim: &mut MemoryProbe, count: u64, why: &str) {
-    // If the server was late, a try may have got its lock. That lock cannot be tried until it is given back,
-    // so there are other names.
+    // If the server was late, a try may have got its lock. That lock cannot be tried until it is released, so
+    // there are other names.
     let (names, least) = if why == HELD { (4, 0) } else { (64, count / 2) };
     let limit = PATIENCE + PATIENCE_EACH * u32::try_from(count).expect("fewer");
     let answer = victim.ask(&format!("tries {count} {names} failing"), limit).await;
@@ -69,13 +69,13 @@ async fn fails(what: &str, victim: &mut MemoryProbe, count: u64, why: &str) {
     assert!(is_late || words.next().is_some_and(|last| last.contains(why)), "{what}: {answer}");
 }
 
-/// Makes the first tries after a server was lost. They may have reached it: their locks are given back in the
+/// Makes the first tries after a server was lost. They may have reached it: their locks are released in the
 /// background, and cannot be tried meanwhile.
 async fn notices(victim: &mut MemoryProbe) {
     victim.ask("tries 16 16 lost", PATIENCE).await;
 }
 
-/// The victim's allocated bytes when its background work is done.
+/// The allocated bytes of the process when its background work is done.
 async fn at_rest(victim: &MemoryProbe) -> i64 {
     let mut least = i64::MAX;
     for _ in 0..15 {
@@ -85,7 +85,7 @@ async fn at_rest(victim: &MemoryProbe) -> i64 {
     least
 }
 
-/// Holds the locks that the victims try to take.
+/// Holds the locks that the processes try to acquire.
 async fn hold(url: &str) -> (Client, Vec<Guard>) {
     let client = latchwork::connect(url).await.expect("the server is there");
     let mut guards = Vec::new();
@@ -115,14 +115,14 @@ async fn not_let_in(what: &str, servers: &[RedisServer], url: &str) {
     let tell = |words: &[&str]| servers.iter().for_each(|server| drop(server.command(words)));
     tell(&["ACL", "SETUSER", "victim", "on", ">secret", "~*", "&*", "+@all"]);
     let mut victim = victim(url).await;
-    // This closes the victim's connections.
+    // This closes the connections of the process.
     tell(&["ACL", "DELUSER", "victim"]);
     notices(&mut victim).await;
     leaves_nothing(&format!("{what}, not let in"), &mut victim, "Denied").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_keeps_nothing_of_failed_tries() {
+async fn redis_leaks_nothing_on_failed_tries() {
     let server = [RedisServer::start(RedisOptions::default())];
     for options in ["", "?scheme=setnx", "?scheme=getset"] {
         let (what, at) = (format!("redis{options}"), server[0].address());
@@ -133,7 +133,7 @@ async fn redis_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redlock_keeps_nothing_of_failed_tries() {
+async fn redlock_leaks_nothing_on_failed_tries() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
     let at = list(servers.iter().map(RedisServer::address));
     not_let_in("redlock", &servers, &format!("redlock://victim:secret@{at}?quarantine=off")).await;
@@ -142,14 +142,14 @@ async fn redlock_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memcached_keeps_nothing_of_failed_tries() {
+async fn memcached_leaks_nothing_on_failed_tries() {
     let server = MemcachedServer::start(MemcachedOptions::default());
     let url = format!("memcached://{}?quarantine=off", server.address());
     busy_and_down("memcached", &url, || server.kill()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_keeps_nothing_of_failed_tries() {
+async fn etcd_leaks_nothing_on_failed_tries() {
     let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
     let server = EtcdServer::start(options);
     let login = format!("etcd://app:s3cr%40t@{}", server.address());
@@ -159,7 +159,7 @@ async fn etcd_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn zookeeper_keeps_nothing_of_failed_tries() {
+async fn zookeeper_leaks_nothing_on_failed_tries() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::default());
     for options in ["", "?scheme=single"] {
         let member = &server.members()[0];
@@ -168,7 +168,7 @@ async fn zookeeper_keeps_nothing_of_failed_tries() {
             format!("zookeeper://two:2@{}{options}", member.address()),
         );
         if options.is_empty() {
-            // Creates nodes that another user may not touch.
+            // Creates nodes that another user may not access.
             for guard in hold(&one).await.1 {
                 guard.release().await.expect("held");
             }
@@ -181,7 +181,7 @@ async fn zookeeper_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_keeps_nothing_of_failed_tries() {
+async fn postgres_leaks_nothing_on_failed_tries() {
     let server = PostgresServer::start(PostgresOptions::default());
     let at = server.address();
     for scheme in ["row", "insert", "session"] {
@@ -203,7 +203,7 @@ async fn postgres_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mysql_keeps_nothing_of_failed_tries() {
+async fn mysql_leaks_nothing_on_failed_tries() {
     let server = MariadbServer::start(MariadbOptions::default());
     let at = server.address();
     for scheme in ["row", "insert", "session"] {
@@ -229,7 +229,7 @@ async fn mysql_keeps_nothing_of_failed_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_nothing_of_failed_tries() {
+async fn sqlite_leaks_nothing_on_failed_tries() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let url = format!("sqlite:{}", folder.path().join("locks.db").display());
     let (_held, mut victim) = (hold(&url).await, victim(&url).await);

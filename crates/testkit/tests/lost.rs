@@ -1,4 +1,5 @@
-//! The instant of a loss, to the millisecond of tokio's timers, on paused time and a network with known delays.
+//! The exact time of a loss, to the millisecond of tokio's timers, under paused time on a network with known
+//! latencies.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const REQUEST: Duration = Duration::from_millis(700);
 const REPLY: Duration = Duration::from_millis(900);
 /// A lease of 10 s counts from before its request was sent, less 1 % and 2 ms of drift, less a tenth of the rest.
 const STOP_AFTER: Duration = Duration::from_micros((10_000_000 - 100_000 - 2_000) / 10 * 9);
-/// tokio's timers tick so.
+/// The resolution of tokio's timers.
 const TICK: Duration = Duration::from_millis(1);
 
 struct Setting {
@@ -39,7 +40,7 @@ fn dead() -> Conditions {
 
 /// Fails if the deadline counts from the reply (1.6 s later), or without the stop margin (almost 1 s later).
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_cannot_be_renewed_is_lost_at_its_instant_and_not_before() {
+async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline_and_not_before() {
     let Setting { client, network, clock } = setting();
     let sent = clock.now();
     let guard = client.lock("a").ttl(TTL).acquire().await.expect("free");
@@ -51,9 +52,9 @@ async fn a_lock_that_cannot_be_renewed_is_lost_at_its_instant_and_not_before() {
     assert!(guard.lease_end() > clock.now(), "before the lease could run out");
 }
 
-/// The same after a renewal: it counts from when that was sent, not from when it was answered.
+/// After a renewal the lease counts from when the renewal was sent, not from when it was answered.
 #[tokio::test(start_paused = true)]
-async fn a_renewed_lock_is_lost_at_the_instant_that_follows_from_its_renewal() {
+async fn a_renewed_lock_is_lost_at_the_deadline_of_its_last_renewal() {
     let Setting { client, network, clock } = setting();
     let guard = client.lock("a").ttl(TTL).acquire().await.expect("free");
     let first = guard.lease_end();
@@ -83,7 +84,7 @@ async fn an_engine_that_comes_back_shortly_before_the_deadline_keeps_the_lock() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_no_loss() {
+async fn a_release_is_not_a_loss() {
     let Setting { client, network, .. } = setting();
     let guard = client.lock("a").ttl(TTL).acquire().await.expect("free");
     let held = guard.held();

@@ -1,4 +1,4 @@
-//! A thousand simulated days, each from its seed. `LATCH_SEEDS=N` lives through N of them, `LATCH_SEED=N` through one.
+//! A thousand simulated days, each from its seed. `LATCH_SEEDS=N` runs N of them, `LATCH_SEED=N` runs one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Random `kill -9`, and `SIGSTOP` where leases decide, under contention. Longer by hand: `LATCH_TORTURE_SECONDS=60 cargo test -p testkit --test torture`.
+//! Random `kill -9`, and `SIGSTOP` where leases decide, under contention. A longer run:
+//! `LATCH_TORTURE_SECONDS=60 cargo test -p testkit --test torture`.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use testkit::worker_process::WorkerProcess;
 use tokio::sync::Mutex;
 
 const WORKERS: usize = 6;
-/// One at a time: how long a lock lies idle is judged.
+/// One test at a time, because idle time of a lock is judged.
 static ALONE: Mutex<()> = Mutex::const_new(());
 /// The workers' ttl is the default of 30 s; a dead holder must be noticed within a tenth of it.
 const EXPECTED: Expectations = Expectations {
@@ -24,8 +25,9 @@ const EXPECTED: Expectations = Expectations {
     left: None,
 };
 
-/// Where leases decide, a dead holder costs its ttl, and a stopped one too; then a stopped waiter may be next, and keeps
-/// the lock for what is left of its place. `Guarantees` says four seconds on top of the ttl.
+/// Where leases decide, a dead holder costs its ttl, and a stopped one too. Then a stopped waiter may be
+/// next, and keeps the lock for the rest of its queue entry. `Guarantees` allows four seconds on top of the
+/// ttl.
 const TTL: Duration = Duration::from_secs(1);
 const EXPECTED_OF_LEASES: Expectations = Expectations {
     answer_within: Duration::from_secs(20),
@@ -38,7 +40,7 @@ fn seconds() -> u64 {
     std::env::var("LATCH_TORTURE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15)
 }
 
-/// Judges the record, and that enough happened: the lock went from process to process so often at the least.
+/// Judges the record, and that enough happened: the lock moved between processes at least this often.
 fn judge(history: &History, promised: &Guarantees, expected: &Expectations, least: usize) {
     let stats = check_all(history, promised, expected).unwrap_or_else(|violation| panic!("{violation}"));
     stats.iter().for_each(|stats| println!("{stats}"));
@@ -52,7 +54,7 @@ fn judge(history: &History, promised: &Guarantees, expected: &Expectations, leas
 }
 
 #[tokio::test]
-async fn random_kills_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
+async fn random_kills_never_cause_two_holders_or_a_falling_token_or_a_stall() {
     let _alone = ALONE.lock().await;
     let fixture = SqliteFixture::begin().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -89,10 +91,10 @@ async fn random_kills_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
     assert!(total > 1_000 && kills > 20, "too little happened to show anything");
 }
 
-/// No pause is written down as a fault: a guard knows by itself when its lease is over, and two must never be certain at
-/// once however long one of them was stopped.
+/// Pauses are not recorded as faults: a guard knows by itself when its lease has ended, and two guards must
+/// never be certain at once however long one of them was stopped.
 #[tokio::test]
-async fn random_kills_and_stops_on_redis_never_make_two_holders_nor_a_token_go_back_nor_a_stall() {
+async fn random_kills_and_stops_on_redis_never_cause_two_holders_or_a_falling_token_or_a_stall() {
     let _alone = ALONE.lock().await;
     let server = RedisServer::start(RedisOptions::default());
     let folder = tempfile::tempdir().expect("a temporary folder");

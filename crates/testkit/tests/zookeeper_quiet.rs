@@ -1,4 +1,5 @@
-//! A lock that one client takes over and over is not listed each time; and that never costs anybody the lock.
+//! A lock that one client acquires again and again is not listed each time, and this shortcut never costs
+//! another client the lock.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl FastPathHarness {
         connect(self.server.members()[0].address()).await
     }
 
-    /// Takes and gives back; returns the requests of each turn.
+    /// Acquires and releases; returns the requests of each turn.
     async fn turns(&self, count: usize) -> Vec<u64> {
         let mut requests = Vec::new();
         for _ in 0..count {
@@ -55,14 +56,14 @@ async fn take(client: &Client) -> Guard {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_only_one_client_wants_is_made_and_removed_and_no_more() {
+async fn a_lock_that_only_one_client_wants_costs_a_create_and_a_delete() {
     let harness = FastPathHarness::new().await;
     let requests = harness.turns(10).await;
     assert_eq!(requests[3..], [2; 7], "{requests:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_comes_in_between_is_seen() {
+async fn a_rival_that_claims_in_between_is_seen() {
     let harness = FastPathHarness::new().await;
     let rival = harness.rival().await;
     for _ in 0..3 {
@@ -80,9 +81,9 @@ async fn whoever_comes_in_between_is_seen() {
     }
 }
 
-/// The client gets the very number that it expects, and is the fifth.
+/// The client gets exactly the sequence number that it expects, but is fifth in the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_whose_own_node_was_made_anew_is_not_taken_for_free_by_its_numbers() {
+async fn a_lock_whose_own_node_was_recreated_is_not_taken_for_free_by_its_numbers() {
     let harness = FastPathHarness::new().await;
     harness.turns(4).await;
     // The numbers 0 to 3 are used, so that 4 is expected.
@@ -101,7 +102,7 @@ async fn a_lock_whose_own_node_was_made_anew_is_not_taken_for_free_by_its_number
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_of_one_client_that_do_not_pass_the_lock_exclude_each_other() {
+async fn tasks_of_one_client_without_local_handoff_exclude_each_other() {
     let harness = FastPathHarness::new().await;
     harness.turns(4).await;
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));

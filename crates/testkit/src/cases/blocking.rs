@@ -74,7 +74,7 @@ pub(super) async fn a_thread_is_told_of_a_loss<F: Fixture>(fixture: Arc<F>) {
     .await;
 }
 
-pub(super) async fn what_is_built_on_locks_works_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn recipes_work_without_a_runtime<F: Fixture>(fixture: Arc<F>) {
     let client = client(&*fixture).await;
     let promised = F::guarantees();
     outside(move || {

@@ -40,7 +40,7 @@ pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fix
         (Client::new(slow), Duration::ZERO),
     ] {
         for situation in SITUATIONS {
-            points += cut_everywhere(&*fixture, situation, &one, &two, delay).await;
+            points += drop_at_every_poll(&*fixture, situation, &one, &two, delay).await;
         }
     }
     println!("{}: acquire dropped at {points} points", fixture.kind().name);
@@ -48,7 +48,7 @@ pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fix
 }
 
 /// Runs a situation with one poll more each time, until the acquire gets the lock before it is dropped.
-async fn cut_everywhere<F: Fixture>(
+async fn drop_at_every_poll<F: Fixture>(
     fixture: &F,
     situation: Situation,
     one: &Client,

@@ -20,7 +20,7 @@ pub(super) async fn set(cell: &Cell, value: &str) -> CellState {
     cell.update(|_| value.into()).await.expect("the engine answers")
 }
 
-pub(super) async fn what_has_no_cells_says_so<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_engine_without_cells_reports_it<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let cell = client.cell("none");
     let error = cell.get().await.expect_err("refused");
@@ -33,7 +33,7 @@ pub(super) async fn what_has_no_cells_says_so<F: Fixture>(fixture: Arc<F>) {
     assert_eq!(cell.watch().next().await.expect_err("refused").kind(), ErrorKind::Unsupported);
 }
 
-pub(super) async fn of_all_who_saw_one_version_one_sets_the_cell<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn one_of_all_clients_that_saw_a_version_sets_the_cell<F: Fixture>(fixture: Arc<F>) {
     let clients = [fixture.client().await, fixture.client().await];
     let mut seen = Version::ABSENT;
     for round in 0..4 {
@@ -52,7 +52,7 @@ pub(super) async fn of_all_who_saw_one_version_one_sets_the_cell<F: Fixture>(fix
     }
 }
 
-pub(super) async fn a_cell_that_was_deleted_never_has_an_old_version_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_deleted_cell_never_has_an_old_version_again<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let (cell, same) = (client.cell("reborn"), other.cell("reborn"));
     let mut old = Vec::new();
@@ -76,7 +76,7 @@ pub(super) async fn a_cell_that_was_deleted_never_has_an_old_version_again<F: Fi
     assert_eq!(cell.delete_if(Version::ABSENT).await.expect_err("refused").kind(), ErrorKind::Invalid);
 }
 
-pub(super) async fn cells_answer_as_one_at_one_place_would<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn cells_are_linearizable<F: Fixture>(fixture: Arc<F>) {
     let clients = [fixture.client().await, fixture.client().await, fixture.client().await];
     let history = Arc::new(CellHistory::default());
     let mut tasks = JoinSet::new();
@@ -158,7 +158,7 @@ pub(super) async fn every_watcher_of_a_cell_is_told_of_the_latest_value<F: Fixtu
     assert_eq!(told, CellState::ABSENT);
 }
 
-pub(super) async fn a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_set_and_deleted<F: Fixture>(
+pub(super) async fn a_watcher_of_an_absent_cell_is_told_when_it_is_set_and_deleted<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let (writer, reader) = (fixture.client().await, fixture.client().await);
@@ -178,7 +178,7 @@ pub(super) async fn a_watcher_of_a_cell_that_nobody_has_set_is_told_when_it_is_s
     assert!(!cell.delete().await.expect("answers"), "it was not set any more");
 }
 
-pub(super) async fn a_cell_that_all_set_and_delete_without_looking_has_versions_that_only_rise<F: Fixture>(
+pub(super) async fn versions_of_a_cell_rise_under_unconditional_writes_and_deletions<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let clients = [fixture.client().await, fixture.client().await];
@@ -235,7 +235,7 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     assert!(told.version == found.version || told.version == after.version, "{told:?}");
 }
 
-pub(super) async fn a_cell_whose_write_was_not_answered_is_not_written_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_unanswered_write_of_a_cell_is_not_repeated<F: Fixture>(fixture: Arc<F>) {
     let cell = fixture.client().await.cell("unheard");
     let before = set(&cell, "before").await;
     let setting = cell.clone();

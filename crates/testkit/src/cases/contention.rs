@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::support::{LONG, hold, name, nothing_left, pause, token, waiters};
 use crate::Fixture;
 
-pub(super) async fn trying_a_held_lock_says_none_at_once<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_try_of_a_held_lock_returns_none_at_once<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let guard = hold(&one, "try").await;
     for client in [&one, &two] {
@@ -24,7 +24,7 @@ pub(super) async fn trying_a_held_lock_says_none_at_once<F: Fixture>(fixture: Ar
     nothing_left(&two, "try").await;
 }
 
-pub(super) async fn waiters_are_served_in_the_order_of_arrival<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn waiters_are_granted_the_lock_in_the_order_of_arrival<F: Fixture>(fixture: Arc<F>) {
     if !F::guarantees().fair {
         return;
     }
@@ -95,7 +95,9 @@ pub(super) async fn a_wait_that_times_out_names_the_holder_and_leaves_nothing<F:
     nothing_left(&two, "limit").await;
 }
 
-pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_no_other<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let (one, two, three) = (fixture.client().await, fixture.client().await, fixture.client().await);
     let guard = hold(&one, "middle").await;
     let middle = tokio::spawn(async move { two.lock("middle").wait(Duration::from_secs(2)).acquire().await });
@@ -110,7 +112,7 @@ pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_nobody<F
     nothing_left(&one, "middle").await;
 }
 
-pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_is_handed_from_task_to_task_with_rising_tokens<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for handoff in [true, false] {
         let lock = if handoff {
@@ -143,7 +145,7 @@ pub(super) async fn a_lock_is_passed_from_task_to_task_with_rising_tokens<F: Fix
     }
 }
 
-pub(super) async fn a_guard_that_must_not_be_passed_is_not<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_without_local_handoff_is_not_handed_over<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let first = client.lock("kept").pass_for(LONG).acquire().await.expect("free");
     let take = |lock: latchwork::Lock| {
@@ -160,7 +162,7 @@ pub(super) async fn a_guard_that_must_not_be_passed_is_not<F: Fixture>(fixture: 
     nothing_left(&client, "kept").await;
 }
 
-pub(super) async fn passing_ends_for_the_sake_of_other_clients<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn local_handoff_is_limited_in_favour_of_other_clients<F: Fixture>(fixture: Arc<F>) {
     let (greedy, other) = (fixture.client().await, fixture.client().await);
     let tasks = (0..4).map(|_| {
         let lock = greedy.lock("greedy");
@@ -197,7 +199,7 @@ pub(super) async fn an_engine_that_hangs_does_not_outlast_the_wait_limit<F: Fixt
     nothing_left(&client, "hung").await;
 }
 
-pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn the_holder_and_the_waiters_can_be_inspected<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await.with_note("first"), fixture.client().await.with_note("second"));
     let guard = hold(&one, "seen/a").await;
     let waiter = tokio::spawn(async move { hold(&two, "seen/a").await });
@@ -230,7 +232,7 @@ pub(super) async fn the_holder_and_the_waiters_can_be_seen<F: Fixture>(fixture: 
     nothing_left(&one, "seen/a").await;
 }
 
-pub(super) async fn tokens_rise_also_when_everything_stored_was_destroyed<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn tokens_rise_even_after_all_stored_data_was_destroyed<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guard = hold(&client, "precious").await;
     let before = guard.token().expect("tokens");
@@ -253,7 +255,7 @@ async fn undriven(lock: Lock) -> Runtime {
 }
 
 /// If a task does not take its turn, the turn passes to the next task, both with the lock and without it.
-pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_task_that_is_not_polled_does_not_keep_its_turn<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for (lock, pass_for) in [("undriven-duty", Duration::ZERO), ("undriven-pass", LONG)] {
         let lock = client.lock(lock).ttl(LONG).pass_for(pass_for);
@@ -277,7 +279,7 @@ pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_turn<F: Fixture>(f
 }
 
 /// The first task of a client claims the lock for all of them. If it is not polled, another task claims it.
-pub(super) async fn a_task_that_nobody_runs_does_not_ask_for_the_others<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_task_that_is_not_polled_does_not_claim_for_the_others<F: Fixture>(fixture: Arc<F>) {
     let (holder, client) = (fixture.client().await, fixture.client().await);
     let guard = hold(&holder, "undriven-asker").await;
     let lock = client.lock("undriven-asker").ttl(F::STEADY);
@@ -312,7 +314,7 @@ async fn undriven_release<F: Fixture>(fixture: &Arc<F>, lock: Lock) -> Runtime {
 }
 
 /// The server freed the lock long ago, but its client does not read the reply.
-pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_release_that_is_not_polled_does_not_keep_its_lock<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let lock = client.lock("undriven-release").ttl(LONG);
     let idle = undriven_release(&fixture, lock.clone()).await;
@@ -324,7 +326,7 @@ pub(super) async fn a_release_that_nobody_runs_does_not_keep_its_lock<F: Fixture
 }
 
 /// Tries need the lock as much as waiting tasks do. This case has only tries and short waits.
-pub(super) async fn a_task_that_nobody_runs_does_not_keep_its_lock_from_tries<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_task_that_is_not_polled_does_not_keep_its_lock_from_tries<F: Fixture>(fixture: Arc<F>) {
     const NAME: &str = "undriven-tries";
     let (holder, client) = (fixture.client().await, fixture.client().await);
     let lock = client.lock(NAME).ttl(F::STEADY);

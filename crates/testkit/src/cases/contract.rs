@@ -63,9 +63,9 @@ pub(super) async fn the_engine_reads_no_clock_of_its_own_and_never_sleeps<F: Fix
     }
 }
 
-pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn no_other_client_is_granted_before_the_reported_deadline<F: Fixture>(fixture: Arc<F>) {
     if F::guarantees().lives_with_session {
-        return nobody_else_is_granted_before_the_session_ends(&*fixture).await;
+        return no_other_client_is_granted_before_the_session_ends(&*fixture).await;
     }
     let (one, two) = (fixture.engine().await, fixture.engine().await);
     let clock = one.clock();
@@ -85,7 +85,7 @@ pub(super) async fn nobody_else_is_granted_before_the_deadline_that_was_told<F: 
 
 /// The case for claims that end with their session: the session is cut off while a rival reaches the server
 /// by another route.
-async fn nobody_else_is_granted_before_the_session_ends<F: Fixture>(fixture: &F) {
+async fn no_other_client_is_granted_before_the_session_ends<F: Fixture>(fixture: &F) {
     let one = fixture.engine().await;
     let rival = latchwork::connect(&fixture.url().expect("shared between processes")).await.expect("reached");
     let (clock, claim) = (one.clock(), Arc::new(trying("c4", F::SHORT)));
@@ -127,7 +127,7 @@ pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: 
     two.release(&waiter).await.expect("answers");
 }
 
-pub(super) async fn an_error_says_that_nothing_was_done_and_nothing_was<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_that_reports_no_effect_had_none<F: Fixture>(fixture: Arc<F>) {
     let engine = fixture.engine().await;
     let claim = trying("c5", LONG);
     let other = trying("c5 other", LONG);
@@ -230,7 +230,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     granted(&engine, &waiter).await;
 }
 
-pub(super) async fn a_removed_claim_is_told_long_before_its_next_renewal<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_removed_claim_is_reported_long_before_its_next_renewal<F: Fixture>(fixture: Arc<F>) {
     let ttl = Duration::from_secs(9);
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let guard = client.lock("c14").ttl(ttl).acquire().await.expect("free");

@@ -24,7 +24,7 @@ async fn start<F: Fixture>(fixture: &F, order: &[&str], lock: &str) -> WorkerPro
     worker
 }
 
-pub(super) async fn the_permit_of_a_dead_holder_comes_back_alone<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn only_the_permit_of_a_dead_holder_is_returned<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let permit = client.semaphore("dead", 3).ttl(LONG);
     let mine = permit.acquire().await.expect("free");
@@ -47,7 +47,7 @@ pub(super) async fn the_permit_of_a_dead_holder_comes_back_alone<F: Fixture>(fix
     nothing_left(&client, "dead").await;
 }
 
-pub(super) async fn dead_readers_and_writers_hold_nobody_up<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn dead_readers_and_writers_delay_no_other<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let both = client.rw_lock("dead");
     let (read, write) = (both.read().ttl(LONG), both.write().ttl(LONG));

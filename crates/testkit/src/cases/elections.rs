@@ -79,7 +79,9 @@ pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fix
     assert_eq!(told.term, next.term());
 }
 
-pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_foreign_value_in_an_elections_cell_is_not_taken_for_a_leader<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let client = fixture.client().await;
     client.cell("foreign").set_if(Version::ABSENT, "not a leader").await.expect("answers");
     let election = client.election("foreign").ttl(LONG);
@@ -102,7 +104,7 @@ pub(super) async fn what_is_in_an_elections_cell_is_not_taken_for_a_leader<F: Fi
 
 /// The server has published the leader, but the leader did not get the answer: it resigns, and no observer
 /// believes the published value.
-pub(super) async fn who_cannot_tell_that_it_leads_does_not_lead<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_candidate_that_cannot_publish_its_value_does_not_lead<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     set(&client.cell("mute"), "0\nnobody").await;
     let election = client.election("mute").ttl(LONG);

@@ -8,7 +8,7 @@ use latchwork::{Effect, ErrorKind};
 use super::support::{LONG, hold, name, nothing_left};
 use crate::Fixture;
 
-pub(super) async fn a_foreign_holder_is_not_touched_unless_asked_for<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_foreign_holder_is_not_revoked_by_default<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     // The first use creates everything that the other program relies on.
     hold(&client, "foreign").await.release().await.expect("held");

@@ -15,7 +15,7 @@ async fn take_away(client: &Client, lock: &str) {
     client.revoke(&state, Revoke::Now).await.expect("answers");
 }
 
-pub(super) async fn a_view_knows_what_its_guard_knows_and_no_more<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_view_reports_the_state_of_its_guard_and_no_more<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guard = hold(&client, "seen").await;
     let (view, next) = (guard.held(), client.clone());
@@ -64,7 +64,7 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     nothing_left(&client, "work").await;
 }
 
-pub(super) async fn work_gives_its_own_result_and_the_lock_back<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn work_returns_its_result_and_releases_the_lock<F: Fixture>(fixture: Arc<F>) {
     #[derive(Debug, PartialEq)]
     enum Mine {
         Lock(ErrorKind),
@@ -96,7 +96,7 @@ pub(super) async fn work_gives_its_own_result_and_the_lock_back<F: Fixture>(fixt
     assert_eq!(taken, Err(Mine::Lock(ErrorKind::Lost)));
 }
 
-pub(super) async fn nobody_holds_longer_than_max_hold<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn no_client_holds_longer_than_max_hold<F: Fixture>(fixture: Arc<F>) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
     let lock = client.lock("bounded").ttl(F::STEADY).max_hold(F::STEADY * 3 / 2);
     let guard = lock.acquire().await.expect("free");

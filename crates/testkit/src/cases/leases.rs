@@ -65,7 +65,7 @@ pub(super) async fn a_holder_whose_claim_was_removed_is_told_at_the_next_renewal
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
-pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_revoked_lock_is_reported_and_becomes_free<F: Fixture>(fixture: Arc<F>) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
     let guard = holder.lock("stuck").ttl(F::STEADY).acquire().await.expect("free");
     let state = operator.inspect(&Filter::Name(name("stuck"))).await.expect("answers").remove(0);
@@ -92,7 +92,7 @@ pub(super) async fn a_revoked_lock_is_told_and_comes_free<F: Fixture>(fixture: A
     next.release().await.expect("held");
 }
 
-pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_revoked_at_once_is_free_at_once<F: Fixture>(fixture: Arc<F>) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
     for contended in [false, true] {
         let guard = hold(&holder, "urgent").await;
@@ -116,7 +116,7 @@ pub(super) async fn a_lock_revoked_now_is_free_at_once<F: Fixture>(fixture: Arc<
 }
 
 /// Also if another client has acquired the lock since, and if the holder has not renewed before.
-pub(super) async fn a_holder_whose_lock_was_revoked_now_hears_that_it_was_revoked<F: Fixture>(
+pub(super) async fn a_holder_whose_lock_was_revoked_at_once_is_told_of_the_revocation<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let (holder, operator) = (fixture.client().await, fixture.client().await);
@@ -188,7 +188,7 @@ pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fi
     nothing_left(&two, "outside").await;
 }
 
-pub(super) async fn a_failed_release_is_repeated_in_the_background<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_failed_release_is_retried_in_the_background<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guard = hold(&client, "stubborn").await;
     fixture.breaks().await;
@@ -245,7 +245,9 @@ pub(super) async fn a_client_outlives_the_runtime_it_was_used_in<F: Fixture>(fix
         .expect("held");
 }
 
-pub(super) async fn a_runtime_that_nobody_drives_keeps_no_news_from_others<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_runtime_that_is_not_driven_withholds_no_notification_from_others<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let (holder, waiter) = (fixture.client().await, fixture.client().await);
     let (asleep, awake) = (hold(&holder, "asleep").await, hold(&holder, "awake").await);
     let sleepy = waiter.clone();

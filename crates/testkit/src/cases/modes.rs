@@ -49,7 +49,7 @@ pub(super) async fn a_waiting_writer_is_not_overtaken_by_readers<F: Fixture>(fix
 
 /// Every order in which one of three claims dies, each in a session of its own: every remaining claim is
 /// granted, and woken.
-pub(super) async fn whoever_dies_the_others_move_up<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn the_other_claims_advance_whichever_claim_dies<F: Fixture>(fixture: Arc<F>) {
     if !F::guarantees().read_write || !F::guarantees().permits {
         return;
     }

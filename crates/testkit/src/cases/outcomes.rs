@@ -29,7 +29,7 @@ async fn mend_after_one_claim(faults: &EngineFaults) {
     faults.claim(None);
 }
 
-pub(super) async fn a_claim_whose_reply_is_lost_is_asked_for_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_claim_whose_reply_is_lost_is_retried<F: Fixture>(fixture: Arc<F>) {
     for wait in [Duration::ZERO, LONG] {
         let (engine, faults) = FaultyEngine::new(fixture.engine().await);
         let recorder = RecordingEngine::new(engine);
@@ -66,7 +66,7 @@ pub(super) async fn a_claim_that_stays_unanswered_is_undone<F: Fixture>(fixture:
     }
 }
 
-pub(super) async fn an_error_says_until_when_the_lock_may_be_held<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_tells_until_when_the_lock_may_be_held<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let clock = latchwork::engine::Engine::clock(&fixture.engine().await);
     faults.claim(Some(ClaimFault::ReplyLost));
@@ -107,7 +107,7 @@ pub(super) async fn an_outage_costs_a_waiter_nothing_but_time<F: Fixture>(fixtur
     newcomer.await.expect("no panic").release().await.expect("held");
 }
 
-pub(super) async fn an_outage_longer_than_the_wait_limit_is_told_as_one<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_outage_longer_than_the_wait_limit_is_reported_as_one<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     faults.claim(Some(ClaimFault::Refused));
     let error = client.lock("gone").wait(A_WHILE).acquire().await.expect_err("refused");
@@ -119,7 +119,7 @@ pub(super) async fn an_outage_longer_than_the_wait_limit_is_told_as_one<F: Fixtu
     assert_eq!(faults.claims(), before + 1, "there was nothing to find out");
 }
 
-pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_claim_that_arrives_after_its_release_is_released_again<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let rival = fixture.client().await;
     faults.claim(Some(ClaimFault::ArrivesLate(Duration::from_millis(300))));
@@ -135,7 +135,7 @@ pub(super) async fn a_claim_that_arrives_after_its_release_is_given_back<F: Fixt
     next.await.expect("long before its lease ends").release().await.expect("held");
 }
 
-pub(super) async fn closing_waits_for_what_goes_on_in_the_background<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn closing_a_client_waits_for_background_work<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guards = [hold(&client, "close a").await, hold(&client, "close b").await];
     fixture.hinder(Duration::from_millis(50));
@@ -160,7 +160,7 @@ fn is_of_the_engine(error: &Error) -> bool {
     !is_answer && !text.contains("another task of this client") && text.matches("may have acted").count() <= 1
 }
 
-pub(super) async fn an_error_before_anything_was_sent_says_so<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_before_anything_was_sent_reports_no_effect<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     hold(&client, "unsent").await.release().await.expect("held");
     fixture.breaks().await;
@@ -226,9 +226,7 @@ pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>
     }
 }
 
-pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_once<F: Fixture>(
-    fixture: Arc<F>,
-) {
+pub(super) async fn a_try_reports_a_failed_release_and_has_it_retried_at_once<F: Fixture>(fixture: Arc<F>) {
     let (client, faults) = flaky(&*fixture).await;
     let lock = client.lock("not given back").ttl(LONG);
     for round in 0..2 {
@@ -273,7 +271,7 @@ pub(super) async fn a_try_reports_a_release_that_failed_and_has_it_repeated_at_o
     nothing_left(&client, "not given back").await;
 }
 
-pub(super) async fn a_try_on_a_thread_reports_a_release_that_failed<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_blocking_try_reports_a_failed_release<F: Fixture>(fixture: Arc<F>) {
     let (engine, faults) = FaultyEngine::new(fixture.engine().await);
     let on_a_thread = move || {
         let client = blocking::Client::new(engine).expect("a thread");
@@ -293,7 +291,9 @@ pub(super) async fn a_try_on_a_thread_reports_a_release_that_failed<F: Fixture>(
     tokio::task::spawn_blocking(on_a_thread).await.expect("no panic");
 }
 
-pub(super) async fn a_lock_is_called_held_by_another_task_only_if_one_holds_it<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_error_names_another_task_as_holder_only_if_one_holds_the_lock<F: Fixture>(
+    fixture: Arc<F>,
+) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
     let lock = client.lock("whose").ttl(LONG);
     let wait = [Wait::Never, Wait::UpTo(Duration::from_millis(30))];

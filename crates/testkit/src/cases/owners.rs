@@ -49,7 +49,7 @@ pub(super) async fn an_owner_takes_over_from_itself_past_the_queue<F: Fixture>(f
     nothing_left(&fixture.client().await, "ledger").await;
 }
 
-pub(super) async fn an_owner_that_waits_takes_over_when_it_asks_again<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_waiting_owner_takes_over_when_it_claims_again<F: Fixture>(fixture: Arc<F>) {
     let (one, two, three) = (fixture.engine().await, fixture.engine().await, fixture.engine().await);
     let holder = waiting("relay", LONG);
     let (first, second) = (owned(waiting("relay", LONG), "writer"), owned(waiting("relay", LONG), "writer"));
@@ -88,7 +88,7 @@ pub(super) async fn guards_of_one_owner_hold_together<F: Fixture>(fixture: Arc<F
 }
 
 /// The holder may be waiting for the very task that arrived while the holder was still waiting itself.
-pub(super) async fn guards_of_one_owner_that_wait_are_let_in_together<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn waiting_guards_of_one_owner_are_granted_together<F: Fixture>(fixture: Arc<F>) {
     let (client, rival) = (fixture.client().await, fixture.client().await);
     let held = hold(&rival, "family").await;
     let member = |_| {
@@ -108,7 +108,7 @@ pub(super) async fn guards_of_one_owner_that_wait_are_let_in_together<F: Fixture
     nothing_left(&rival, "family").await;
 }
 
-pub(super) async fn a_guard_that_was_taken_over_is_told_and_harmless<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_guard_that_was_taken_over_is_told_and_does_no_harm<F: Fixture>(fixture: Arc<F>) {
     let (before, after) = (fixture.client().await, fixture.client().await);
     let stale = before.lock("restart").ttl(F::STEADY).owner("writer").acquire().await.expect("free");
     let fresh = hold_as(&after, "restart", "writer").await;
@@ -124,7 +124,7 @@ pub(super) async fn a_guard_that_was_taken_over_is_told_and_harmless<F: Fixture>
     fresh.release().await.expect("held");
 }
 
-pub(super) async fn a_bad_owner_is_refused_with_the_limit<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_invalid_owner_is_refused_with_the_limit<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     for (owner, says) in [("", "empty"), ("two\nlines", "U+000A"), (&"x".repeat(129), "128")] {
         let error = client.lock("a").owner(owner).try_acquire().await.expect_err("refused");

@@ -21,7 +21,7 @@ fn url<F: Fixture>(fixture: &F) -> String {
 }
 
 /// Checks a history in which every process ended by itself, and returns the number of its holds.
-fn all_is_well<F: Fixture>(path: &Path) -> usize {
+fn check_everything<F: Fixture>(path: &Path) -> usize {
     let history = History::read(path);
     let expected =
         Expectations { answer_within: CASE_LIMIT, idle_at_most: CASE_LIMIT, queued_after: None, left: None };
@@ -40,7 +40,7 @@ pub(super) async fn four_processes_count_to_ten_thousand<F: Fixture>(fixture: Ar
         worker.done().await;
     }
     assert_eq!(std::fs::read_to_string(&file).expect("counted"), "10000");
-    assert_eq!(all_is_well::<F>(history.as_ref()), 10_000);
+    assert_eq!(check_everything::<F>(history.as_ref()), 10_000);
     nothing_left(&fixture.client().await, "count").await;
 }
 
@@ -177,6 +177,6 @@ pub(super) async fn two_hundred_processes_all_get_their_turn<F: Fixture>(fixture
         worker.done().await;
     }
     assert_eq!(std::fs::read_to_string(&file).expect("counted"), "200");
-    assert_eq!(all_is_well::<F>(history.as_ref()), 200);
+    assert_eq!(check_everything::<F>(history.as_ref()), 200);
     nothing_left(&fixture.client().await, "crowd").await;
 }

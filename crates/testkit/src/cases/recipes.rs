@@ -43,7 +43,7 @@ pub(super) async fn fifty_tasks_in_opposite_orders_never_wait_for_each_other<F: 
     }
 }
 
-pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn several_locks_are_held_together_or_not_at_all<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let names = ["all 1", "all 2", "all 3"];
     let all = client.multi_lock(names).ttl(LONG);
@@ -83,7 +83,7 @@ pub(super) async fn of_several_locks_all_are_held_or_none<F: Fixture>(fixture: A
     nothing_left(&other, "all 1").await;
 }
 
-pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn the_loss_of_one_of_several_locks_is_the_loss_of_all<F: Fixture>(fixture: Arc<F>) {
     let (client, operator) = (fixture.client().await, fixture.client().await);
     let take_away = async |lock: &str| {
         let filter = Filter::Name(name(lock));
@@ -110,7 +110,7 @@ pub(super) async fn of_several_locks_the_loss_of_one_is_the_loss_of_all<F: Fixtu
     nothing_left(&operator, "any 2").await;
 }
 
-pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn no_waiter_waits_for_a_busy_segment_while_another_is_free<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let [here, there] = [&client, &other].map(|client| client.striped_lock("cut", 3).ttl(LONG));
     let mut held = Vec::new();
@@ -158,7 +158,7 @@ pub(super) async fn nobody_waits_behind_a_busy_segment_while_another_is_free<F: 
     }
 }
 
-pub(super) async fn a_lock_is_held_at_least_as_long_as_it_was_asked_to_be<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_lock_is_held_at_least_for_its_minimum_time<F: Fixture>(fixture: Arc<F>) {
     const LEAST: Duration = Duration::from_millis(700);
     let (client, other) = (fixture.client().await, fixture.client().await);
     let clock = Clock::boottime();

@@ -57,7 +57,7 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
 
 /// Readers of one client come and go so that one always reads: without a limit they would share one claim for
 /// ever.
-pub(super) async fn a_writer_elsewhere_waits_for_no_more_than_a_read_and_the_time_to_pass<F: Fixture>(
+pub(super) async fn a_writer_of_another_client_waits_for_no_more_than_a_read_and_the_join_time<F: Fixture>(
     fixture: Arc<F>,
 ) {
     const PASS_FOR: Duration = Duration::from_millis(400);
@@ -124,7 +124,7 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     last.await.expect("no panic").release().await.expect("held");
 }
 
-pub(super) async fn a_waiting_writer_holds_back_readers_and_readers_go_in_together<F: Fixture>(
+pub(super) async fn a_waiting_writer_holds_back_readers_and_readers_are_admitted_together<F: Fixture>(
     fixture: Arc<F>,
 ) {
     let mut clients = Vec::new();
@@ -137,7 +137,7 @@ pub(super) async fn a_waiting_writer_holds_back_readers_and_readers_go_in_togeth
     nothing_left(first, "line").await;
 }
 
-pub(super) async fn a_writer_that_gives_up_lets_the_readers_behind_it_in<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_writer_that_gives_up_admits_the_readers_behind_it<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let reads = reader(&client, "gives up").acquire().await.expect("free");
     let gives_up = {
@@ -216,9 +216,7 @@ pub(super) async fn permits_keep_every_promise<F: Fixture>(fixture: Arc<F>) {
     crowd(&fixture, "permits", [Mode::Permit { of: 3 }; 4]).await;
 }
 
-pub(super) async fn one_client_may_have_every_permit_and_its_tasks_share_what_there_is<F: Fixture>(
-    fixture: Arc<F>,
-) {
+pub(super) async fn one_client_may_have_every_permit_and_its_tasks_share_them<F: Fixture>(fixture: Arc<F>) {
     let (client, other) = (fixture.client().await, fixture.client().await);
     let permit = client.semaphore("all of them", 3).ttl(LONG);
     let mut guards = Vec::new();
@@ -281,9 +279,7 @@ pub(super) async fn another_number_of_permits_is_refused<F: Fixture>(fixture: Ar
     other.semaphore("number", 4).acquire().await.expect("free").release().await.expect("held");
 }
 
-pub(super) async fn what_an_engine_cannot_share_is_refused_before_anything_is_sent<F: Fixture>(
-    fixture: Arc<F>,
-) {
+pub(super) async fn an_unsupported_mode_is_refused_before_anything_is_sent<F: Fixture>(fixture: Arc<F>) {
     let promised = F::guarantees();
     let recorder = RecordingEngine::new(fixture.engine().await);
     let events = recorder.events();
@@ -312,7 +308,7 @@ pub(super) async fn what_an_engine_cannot_share_is_refused_before_anything_is_se
     }
 }
 
-pub(super) async fn a_permit_that_is_not_to_be_had_says_how_many_are_held<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn an_unavailable_permit_reports_how_many_are_held<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let permit = |client: &Client| client.semaphore("counted", 2).ttl(LONG);
     let guards = [permit(&one).acquire().await.expect("free"), permit(&one).acquire().await.expect("free")];

@@ -88,7 +88,7 @@ async fn start<F: Fixture>(fixture: &F, folder: &Path, ttl: Duration) -> WorkerP
     worker
 }
 
-pub(super) async fn those_who_are_cut_off_break_no_promise<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn clients_that_are_cut_off_break_no_promise<F: Fixture>(fixture: Arc<F>) {
     let (recorder, cells) = (Recorder::in_memory(crate::harness::clock()), Arc::new(CellHistory::default()));
     let cut_off = recorder.client(fixture.client().await);
     let url = fixture.url().expect("this engine is reached by others in another way");
@@ -97,7 +97,7 @@ pub(super) async fn those_who_are_cut_off_break_no_promise<F: Fixture>(fixture: 
     let ttl = TTL.max(cut_off.client().guarantees().min_ttl);
     let workloads = [&cut_off, &beside].map(|client| MixedWorkload::start(client, ttl, &cells));
     workloads[0].wait_for_turns(2).await;
-    let holders = hold_what_can_be_held(&cut_off, ttl).await;
+    let holders = hold_every_kind(&cut_off, ttl).await;
     recorder.fault_began(Fault::Partition);
     fixture.breaks().await;
     for holder in holders {
@@ -116,7 +116,7 @@ pub(super) async fn those_who_are_cut_off_break_no_promise<F: Fixture>(fixture: 
 }
 
 /// Holds one lock of each kind until its loss is reported.
-async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<JoinHandle<()>> {
+async fn hold_every_kind(client: &RecordedClient, ttl: Duration) -> Vec<JoinHandle<()>> {
     let promised = client.client().guarantees();
     let mut held = Vec::new();
     for (lock, mode, can) in
@@ -142,10 +142,10 @@ async fn hold_what_can_be_held(client: &RecordedClient, ttl: Duration) -> Vec<Jo
 /// Observes the leaders until the last one.
 fn follow(client: &RecordedClient) -> Option<JoinHandle<()>> {
     let observer = client.client().guarantees().cells.then(|| client.election(SERVICE).observe())?;
-    Some(tokio::spawn(until_the_last(observer)))
+    Some(tokio::spawn(observe_until_the_last_leader(observer)))
 }
 
-async fn until_the_last(mut observer: RecordedObserver) {
+async fn observe_until_the_last_leader(mut observer: RecordedObserver) {
     loop {
         match observer.next().await {
             Ok(leader) if leader.value == b"last" => return,

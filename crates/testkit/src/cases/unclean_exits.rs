@@ -27,7 +27,7 @@ pub(super) async fn a_guard_dropped_at_the_end_of_a_process_leaves_nothing_held<
     assert!(stuck.is_empty(), "still held after the process ended: {stuck:?}");
 }
 
-pub(super) async fn the_last_of_a_client_and_its_guards_waits_once_for_a_dead_server<F: Fixture>(
+pub(super) async fn the_last_drop_of_a_client_and_its_guards_waits_once_for_a_dead_server<F: Fixture>(
     fixture: Arc<F>,
 ) {
     // If each lock needs a connection, the server has room for fewer.

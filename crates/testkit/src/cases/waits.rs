@@ -45,7 +45,7 @@ fn waits(lock: Lock, told: &Told) -> tokio::task::JoinHandle<()> {
     })
 }
 
-pub(super) async fn a_free_lock_and_one_that_is_only_tried_tell_of_no_wait<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_free_lock_and_a_try_report_no_wait<F: Fixture>(fixture: Arc<F>) {
     let (one, two, told) = (fixture.client().await, fixture.client().await, Told::default());
     let lock = told.listen(one.lock("unwaited").ttl(LONG));
     let guard = lock.acquire().await.expect("free");
@@ -59,7 +59,7 @@ pub(super) async fn a_free_lock_and_one_that_is_only_tried_tell_of_no_wait<F: Fi
     assert!(told.all().is_empty(), "{:?}", told.all());
 }
 
-pub(super) async fn a_waiter_is_told_who_holds_the_lock_and_when_that_changes<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_waiter_is_told_the_holder_and_its_changes<F: Fixture>(fixture: Arc<F>) {
     let first = fixture.client().await.with_note("the first holder");
     let guard = hold(&first, "told").await;
     let told = Told::default();
@@ -79,7 +79,7 @@ pub(super) async fn a_waiter_is_told_who_holds_the_lock_and_when_that_changes<F:
     nothing_left(&first, "told").await;
 }
 
-pub(super) async fn a_task_behind_another_of_its_client_is_told_so<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_task_behind_another_of_its_client_is_told_of_it<F: Fixture>(fixture: Arc<F>) {
     let client = fixture.client().await;
     let guard = hold(&client, "behind").await;
     let told = Told::default();
@@ -110,7 +110,7 @@ pub(super) async fn a_waiter_is_told_of_an_outage_and_of_its_end<F: Fixture>(fix
     nothing_left(&rival, "outage").await;
 }
 
-pub(super) async fn a_panic_in_what_is_told_leaves_nothing_behind<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_panic_in_the_waiting_callback_leaves_nothing_behind<F: Fixture>(fixture: Arc<F>) {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let guard = hold(&one, "panics").await;
     for client in [&one, &two] {
@@ -127,7 +127,7 @@ pub(super) async fn a_panic_in_what_is_told_leaves_nothing_behind<F: Fixture>(fi
 }
 
 /// The callback runs on the thread that blocks, not on the one that drives the engine.
-pub(super) async fn a_thread_that_waits_is_told_on_that_thread<F: Fixture>(fixture: Arc<F>) {
+pub(super) async fn a_blocking_waiter_is_told_on_its_own_thread<F: Fixture>(fixture: Arc<F>) {
     let rival = fixture.client().await;
     let guard = hold(&rival, "thread").await;
     let engine = fixture.engine().await;

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loss_is_recorded_when_it_is_told_and_only_to_who_listens() {
+    async fn a_loss_is_recorded_when_it_is_reported_and_only_for_a_listener() {
         let (memory, recorder, client) = setting();
         let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
         memory.lose(&LockName::new("a").unwrap());

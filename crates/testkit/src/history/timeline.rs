@@ -56,7 +56,7 @@ mod tests {
     use crate::history::tests::orderly;
 
     #[test]
-    fn it_shows_both_events_and_what_lies_near_them_on_the_same_lock() {
+    fn a_timeline_shows_both_events_and_their_neighbours_on_the_same_lock() {
         let history = orderly(4_000);
         let point = |index: usize| Point { at: history.events()[index].at, index };
         let text = around(&history, point(800), point(1600));

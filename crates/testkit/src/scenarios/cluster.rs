@@ -19,7 +19,7 @@ const TURN: Duration = Duration::from_millis(3);
 
 /// Restarts a server that keeps its data under a holder and its queue: the holder and every waiter are still
 /// there after the restart, and the waiters are granted in order.
-pub async fn outlives_a_restart(harness: &FaultHarness, clients: &[RecordedClient], restart: impl FnOnce()) {
+pub async fn survives_a_restart(harness: &FaultHarness, clients: &[RecordedClient], restart: impl FnOnce()) {
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     let mut store = harness.store();
     assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
@@ -27,13 +27,13 @@ pub async fn outlives_a_restart(harness: &FaultHarness, clients: &[RecordedClien
     for (number, client) in clients[1..].iter().enumerate() {
         let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
         waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        harness.until_waiting(&clients[0], number + 1).await;
+        harness.wait_for_waiters(&clients[0], number + 1).await;
     }
     harness.strike(Fault::Trouble, restart);
     renewed(&guard).await;
     renewed(&guard).await;
     assert!(guard.is_certain(), "held all the time");
-    harness.until_waiting(&clients[0], clients.len() - 1).await;
+    harness.wait_for_waiters(&clients[0], clients.len() - 1).await;
     assert_eq!(store.write(guard.token().expect("certain"), "after"), Written::Accepted);
     let mut newest = guard.token().expect("certain");
     guard.release().await.expect("held");

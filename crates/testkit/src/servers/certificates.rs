@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_ours_is_trusted_by_who_knows_our_authority() {
+    fn a_server_is_trusted_by_clients_that_know_its_authority() {
         let certificates = Certificates::make();
         let (ca, server) = (certificates.ca(), server(&certificates, certificates.server(), false));
         for host in HERE {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_needs_a_certificate_of_ours_where_one_is_needed() {
+    fn a_client_needs_a_certificate_of_the_servers_authority() {
         let certificates = Certificates::make();
         let (ca, server) = (certificates.ca(), server(&certificates, certificates.server(), true));
         assert_eq!(ping(&server, &ca, Some(certificates.client()), "localhost").unwrap(), "+PONG\r\n");

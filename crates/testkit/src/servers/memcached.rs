@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_answers_forgets_when_it_restarts_and_is_gone_when_dropped() {
+    fn a_server_answers_loses_its_data_on_restart_and_ends_when_dropped() {
         let server = MemcachedServer::start(MemcachedOptions::default());
         assert_eq!(server.command("ms a 1 T0 c\r\nx"), "HD c1\r\n");
         assert!(server.item("a").is_some() && server.stat("cmd_set") == 1);

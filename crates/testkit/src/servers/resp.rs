@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_reply_is_none() {
+    fn half_a_reply_is_an_error() {
         for half in [&b""[..], b"+O", b"$4\r\nab", b"*2\r\n+OK\r\n"] {
             assert_eq!(read(half).unwrap_err().kind(), ErrorKind::UnexpectedEof, "{half:?}");
         }

@@ -26,7 +26,7 @@ impl WaiterQueue {
         for (number, client) in clients.iter().enumerate() {
             let lock = client.lock(LOCK).ttl(ttl).wait(LONG);
             waiting.push(tokio::spawn(async move { lock.acquire().await }));
-            harness.until_waiting(observer, number + 1).await;
+            harness.wait_for_waiters(observer, number + 1).await;
         }
         Self { waiting }
     }

@@ -1,6 +1,6 @@
-//! One lock, wanted by ours and by `etcdctl lock`.
+//! One lock, contended by our clients and by `etcdctl lock`.
 //!
-//! More turns by hand: `LATCH_TURNS=500 cargo test -p testkit --test etcd_faults turns -- --nocapture`.
+//! A longer run: `LATCH_TURNS=500 cargo test -p testkit --test etcd_faults turns -- --nocapture`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::harness::{EtcdHarness, LOCK, LONG, SOON, pause, take};
 
-/// `etcdctl`, with `lock` or `elect`, which prints its key when it has what it wants, and gives it back when it is interrupted.
+/// `etcdctl lock` or `etcdctl elect`, which prints its key when it has the lock, and releases it when it is
+/// interrupted.
 pub(crate) struct Theirs {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -36,7 +37,7 @@ impl Theirs {
         self.line().await
     }
 
-    /// The next line that it prints.
+    /// The next line of its output.
     pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("its turn comes");
         line.expect("the pipe works").expect("it prints a line")
@@ -69,7 +70,7 @@ async fn wait_for(client: &RecordedClient) -> tokio::task::JoinHandle<testkit::h
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_waits_for_the_other() {
+async fn our_client_and_etcdctl_wait_for_each_other() {
     let harness = EtcdHarness::one();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK)).await;
@@ -90,8 +91,8 @@ async fn each_waits_for_the_other() {
     harness.judge(&[client], SOON).await;
 }
 
-/// A line in which both kinds stand by turns; as soon as one was served, another of its kind joins at the end.
-async fn are_served_in_the_order_of_arrival(
+/// A queue of alternating kinds; whenever a waiter was granted, another of its kind joins at the end.
+async fn turns_are_granted_in_the_order_of_arrival(
     harness: &EtcdHarness<EtcdServer>,
     client: [RecordedClient; 2],
     name: &str,
@@ -108,7 +109,7 @@ async fn are_served_in_the_order_of_arrival(
     let (mut line, mut last) = (std::collections::VecDeque::new(), 0);
     for turn in 0..turns() {
         line.push_back(match turn % 4 {
-            // Two different clients of ours: one would pass the lock on to itself.
+            // Two different clients of ours: a single one would hand the lock over locally.
             0 | 1 => Turn::Ours(wait_for(&client[turn % 2]).await),
             _ => Turn::Theirs(Box::new(Theirs::start(harness, name))),
         });
@@ -146,19 +147,19 @@ async fn are_served_in_the_order_of_arrival(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_kinds_are_served_in_the_order_of_arrival() {
+async fn turns_of_both_kinds_are_granted_in_the_order_of_arrival() {
     let harness = EtcdHarness::one();
     let clients = [harness.client().await, harness.client().await];
-    are_served_in_the_order_of_arrival(&harness, clients.clone(), LOCK, LOCK).await;
+    turns_are_granted_in_the_order_of_arrival(&harness, clients.clone(), LOCK, LOCK).await;
     harness.judge(&clients, 10 * SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_in_a_namespace_are_served_in_the_order_of_arrival() {
+async fn turns_in_a_namespace_are_granted_in_the_order_of_arrival() {
     let harness = EtcdHarness::one();
     let url = format!("{}/?namespace=app/", harness.url());
     let clients = [harness.connect(&url).await, harness.connect(&url).await];
     let name = format!("app/{LOCK}");
-    are_served_in_the_order_of_arrival(&harness, clients.clone(), &name, &name).await;
+    turns_are_granted_in_the_order_of_arrival(&harness, clients.clone(), &name, &name).await;
     harness.judge(&clients, 10 * SOON).await;
 }

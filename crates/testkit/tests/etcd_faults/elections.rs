@@ -1,4 +1,4 @@
-//! One election, wanted by ours and by `etcdctl elect`.
+//! One election, contended by our clients and by `etcdctl elect`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn printed(theirs: &mut Theirs) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_waits_for_the_other_and_sees_who_leads() {
+async fn our_candidates_and_etcdctls_wait_for_each_other_and_see_the_leader() {
     let harness = EtcdHarness::one();
     let (ours, observing) = (election(&harness).await, election(&harness).await);
     let (mut leaders, mut listening) = (observing.observe(), Theirs::run(&harness, &["elect", "-l", LOCK]));
@@ -53,7 +53,7 @@ async fn each_waits_for_the_other_and_sees_who_leads() {
     let keys = harness.until_keys(2).await;
     pause(100).await;
     assert!(!campaigning.is_finished(), "theirs leads");
-    // Killed, it leads on until its lease ends, which would be a minute.
+    // After the kill it leads until its lease ends, which would be a minute.
     theirs.kill().await;
     pause(100).await;
     assert_eq!((leader(&observing).await, campaigning.is_finished()), (Some(second.clone()), false));
@@ -86,9 +86,9 @@ async fn etcdctl_takes_over_from_a_leader_of_ours_that_was_killed() {
     assert_eq!(leader(&observing).await, None);
 }
 
-/// In one client, one waits behind the other. What the first had asked for tells the first one's value.
+/// One candidate waits behind the other in one client. The claim of the first carries the first one's value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_up_leaves_its_place_but_not_its_value() {
+async fn a_candidate_that_gives_up_leaves_its_place_but_not_its_value() {
     let harness = EtcdHarness::one();
     let (ours, other) = (election(&harness).await, election(&harness).await);
     let leading = other.campaign("other").await.expect("nobody leads");
@@ -109,9 +109,9 @@ async fn who_gives_up_leaves_its_place_but_not_its_value() {
     assert_eq!(harness.until_keys(0).await, Vec::<String>::new());
 }
 
-/// The value is told as it is, whatever it looks like; a plain lock tells nothing, and neither does a cell.
+/// A leader publishes any bytes unchanged; neither a plain lock nor a cell publishes a leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_leaders_tell_and_any_bytes_are_a_value() {
+async fn only_leaders_publish_a_value_and_it_may_be_any_bytes() {
     let harness = EtcdHarness::one();
     let client = connect(&harness.direct_url()).await;
     let (election, lock) = (client.election(LOCK).ttl(LONG), client.lock(LOCK));
@@ -128,9 +128,9 @@ async fn only_leaders_tell_and_any_bytes_are_a_value() {
     }
 }
 
-/// An operator's word reaches the leader, and nobody sees another value because of it.
+/// The leader sees the operator's mark, and no observer sees another value because of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_is_revoked_is_told_and_its_value_stays_until_the_end() {
+async fn a_revoked_leader_is_told_and_its_value_stays_until_the_end() {
     let harness = EtcdHarness::one();
     let client = connect(&harness.direct_url()).await;
     let election = client.election(LOCK).ttl(Duration::from_secs(3));

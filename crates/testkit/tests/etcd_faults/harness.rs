@@ -1,4 +1,4 @@
-//! Servers of one test, a network that can be bad in front of each, a store that checks tokens, and a record.
+//! The harness: servers, a proxy in front of each, a store that checks tokens, and a record.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use testkit::network::proxy::Proxy;
 pub(crate) use testkit::scenarios::cluster::ClusterHarness;
 use testkit::servers::{EtcdCluster, EtcdOptions, EtcdServer, Etcdctl};
 
-/// One server, or the members of a cluster.
+/// A single server, or the members of a cluster.
 pub(crate) trait Servers {
     fn members(&self) -> &[EtcdServer];
     fn owner(&self) -> Etcdctl;
@@ -27,7 +27,7 @@ impl Servers for EtcdServer {
         Self::owner(self)
     }
 
-    /// One that is alone answers, or the next request fails.
+    /// A single server answers, or the next request fails.
     fn until_healthy(&self) {}
 }
 
@@ -45,7 +45,7 @@ impl Servers for EtcdCluster {
     }
 }
 
-/// Servers with everything around them.
+/// Servers with a fault harness around them.
 pub(crate) struct EtcdHarness<S> {
     harness: FaultHarness,
     /// In front of each member.
@@ -62,7 +62,7 @@ impl<S> Deref for EtcdHarness<S> {
 }
 
 impl EtcdHarness<EtcdServer> {
-    /// A server that is alone.
+    /// A single server.
     pub(crate) fn one() -> Self {
         Self::with(EtcdServer::start(EtcdOptions::default()))
     }
@@ -71,8 +71,8 @@ impl EtcdHarness<EtcdServer> {
         &self.proxies[0]
     }
 
-    /// Waits until the proxy has swallowed something that it was ordered to swallow.
-    pub(crate) async fn until_a_reply_is_lost(&self) {
+    /// Waits until the proxy has dropped a reply as ordered.
+    pub(crate) async fn wait_for_a_lost_reply(&self) {
         let lost = self.proxy().until_lost_replies(1);
         tokio::time::timeout(SOON, lost).await.expect("the request came by");
     }
@@ -89,7 +89,7 @@ impl EtcdHarness<EtcdCluster> {
         Self::with(EtcdCluster::start_divisible(EtcdOptions::default()))
     }
 
-    /// Clients that use this member for as long as it can be used, and know the others.
+    /// Clients that use this member for as long as it works, and know the others.
     pub(crate) async fn clients_of(&self, member: usize, count: usize) -> Vec<RecordedClient> {
         let addresses = (0..3).map(|turn| self.proxies[(member + turn) % 3].address());
         let url = url(addresses);
@@ -107,12 +107,12 @@ impl<S: Servers> EtcdHarness<S> {
         Self { harness: FaultHarness::new(), proxies, servers }
     }
 
-    /// The way through the proxies.
+    /// The URL through the proxies.
     pub(crate) fn url(&self) -> String {
         url(self.proxies.iter().map(Proxy::address))
     }
 
-    /// The way past the proxies.
+    /// The URL that bypasses the proxies.
     pub(crate) fn direct_url(&self) -> String {
         url(self.servers.members().iter().map(EtcdServer::address))
     }
@@ -122,7 +122,7 @@ impl<S: Servers> EtcdHarness<S> {
         self.connect(&self.url()).await
     }
 
-    /// A client that the proxies cannot harm.
+    /// A client that bypasses the proxies.
     pub(crate) async fn direct_client(&self) -> RecordedClient {
         self.connect(&self.direct_url()).await
     }
@@ -135,19 +135,19 @@ impl<S: Servers> EtcdHarness<S> {
         clients
     }
 
-    /// Runs `etcdctl`, past the proxies, as one who may do everything.
+    /// Runs `etcdctl`, without the proxies, with all rights.
     pub(crate) fn etcdctl(&self, words: &[&str]) -> String {
         self.servers.owner().run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// The keys of those who hold [`LOCK`] or wait for it, in the order in which they came.
+    /// The keys of the holders and waiters of [`LOCK`], in the order of their arrival.
     pub(crate) fn keys(&self) -> Vec<String> {
         let below = format!("{LOCK}/");
         let keys = self.etcdctl(&["get", "--prefix", "--keys-only", "--sort-by=CREATE", &below]);
         keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Waits until so many keys stand below [`LOCK`], and returns them.
+    /// Waits until there are this many keys below [`LOCK`], and returns them.
     pub(crate) async fn until_keys(&self, count: usize) -> Vec<String> {
         let end = now().after(SOON);
         loop {
@@ -160,7 +160,7 @@ impl<S: Servers> EtcdHarness<S> {
         }
     }
 
-    /// Ends the lease that a key stands under.
+    /// Revokes the lease of a key.
     pub(crate) fn revoke_lease_of(&self, key: &str) {
         self.etcdctl(&["lease", "revoke", &lease_of(key)]);
     }
@@ -195,7 +195,7 @@ impl<S: Servers> ClusterHarness for EtcdHarness<S> {
     }
 }
 
-/// The lease that a key stands under, in the digits that `etcdctl` takes.
+/// The lease of a key, in the digits that `etcdctl` takes.
 pub(crate) fn lease_of(key: &str) -> String {
     let last = key.rsplit('/').next().expect("a part");
     last.split('-').next().expect("a lease").to_owned()

@@ -1,4 +1,4 @@
-//! One member of several stops answering, and its connections stay open. The others work.
+//! One member of several hangs, and its connections stay open. The others work.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const HUNG: Duration = Duration::from_secs(7);
 
 /// A client whose claims go through the proxy, to the member that is going to hang. The two other members
 /// work.
-async fn client_of_it(harness: &EtcdHarness<EtcdServer>) -> RecordedClient {
+async fn client_of_the_hung_member(harness: &EtcdHarness<EtcdServer>) -> RecordedClient {
     let (proxy, direct) = (harness.proxy().address(), harness.servers.address());
     harness.connect(&format!("etcd://{proxy},{direct},{direct}")).await
 }
@@ -45,7 +45,7 @@ async fn waiters(
                 guard.release().await.expect("held");
             });
         }
-        // Spreads the waiters over the interval at which they look again.
+        // Spreads the waiters over the interval at which they poll.
         tokio::time::sleep(TTL / 3 / u32::try_from(count).expect("few")).await;
     }
     let (all, end) = (count * (1 + clients.len()), now().after(SOON));
@@ -64,12 +64,12 @@ async fn are_served(held: Vec<RecordedGuard>, mut waiting: JoinSet<()>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_at_it_cost_no_lock_that_is_renewed_elsewhere() {
+async fn waiters_at_a_hung_member_cost_no_lock_that_another_member_renews() {
     let harness = EtcdHarness::one();
     let other = harness.direct_client().await;
     let (mut clients, mut kept) = (Vec::new(), Vec::new());
     for number in 0..10 {
-        let client = client_of_it(&harness).await;
+        let client = client_of_the_hung_member(&harness).await;
         kept.push(take(&client.lock(&format!("kept/{number}")).ttl(TTL)).await);
         clients.push(client);
     }
@@ -95,9 +95,9 @@ async fn those_who_wait_at_it_cost_no_lock_that_is_renewed_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_at_it_keep_their_places() {
+async fn waiters_at_a_hung_member_keep_their_places() {
     let harness = EtcdHarness::one();
-    let (clients, other) = ([client_of_it(&harness).await], harness.direct_client().await);
+    let (clients, other) = ([client_of_the_hung_member(&harness).await], harness.direct_client().await);
     let (held, waiting) = waiters(&harness, &clients, &other, 30).await;
     let before = queues(&harness);
     harness.recorder.fault_began(Fault::Partition);
@@ -113,7 +113,7 @@ async fn those_who_wait_at_it_keep_their_places() {
 
 /// Abandoned connections are closed, even those that were not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_connection_is_left_of_those_that_were_given_up() {
+async fn no_abandoned_connection_stays_open() {
     let harness = EtcdHarness::three();
     let connections = || harness.proxies.iter().map(Proxy::connections).collect::<Vec<_>>();
     let client = harness.client().await;

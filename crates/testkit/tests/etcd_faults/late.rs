@@ -1,4 +1,4 @@
-//! Requests that were given up, and that the server carries out all the same.
+//! Abandoned requests that the server still executes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::harness::{EtcdHarness, SOON, now, pause, renewed, take};
 
 /// The client keeps its lease alive for a lock that it holds all the time.
 const TTL: Duration = Duration::from_secs(2);
-/// A request with this delay is given up (after 3 s), its claim is released, and a ttl has passed since.
+/// A request with this delay is abandoned (after 3 s), its claim is released, and a ttl has passed since.
 const LATE: Duration = Duration::from_millis(6_500);
 
 /// The ways to claim a lock and give up.
@@ -67,7 +67,7 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     while let Some(asked) = asking.join_next().await {
         asked.expect("no panic");
     }
-    // Each put arrives alone: the request that takes it back was sent three seconds later.
+    // Each put arrives alone: the request that undoes it was sent three seconds later.
     sleep(arrives.since(now()) + Duration::from_millis(500)).await;
     harness.proxy().delay(Duration::ZERO);
     harness.recorder.fault_ended(Fault::Partition);

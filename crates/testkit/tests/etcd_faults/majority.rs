@@ -1,4 +1,4 @@
-//! Without a majority nothing is granted, and whoever holds is told in time.
+//! Without a majority nothing is granted, and every holder is told in time.
 
 use latchwork::{ErrorKind, Loss};
 use testkit::history::Fault;
@@ -8,7 +8,7 @@ use testkit::workload::contenders::{MARGIN, TTL, UNRENEWED};
 
 use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, now, renewed, take, told};
 
-/// One holder, one who waits for it, and others who ask in vain while there is no majority.
+/// One holder, one waiter, and other clients that try while there is no majority.
 async fn nothing_is_granted(harness: &EtcdHarness<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
     let clients = harness.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
@@ -24,7 +24,7 @@ async fn nothing_is_granted(harness: &EtcdHarness<EtcdCluster>, strike: impl FnO
     assert!(!early.is_zero(), "told after its lease had ended");
     println!("told {early:?} before the end");
     let error = in_vain.refused().await;
-    // Whether the member knew already when it was asked.
+    // Depending on whether the member knew already when it was asked.
     let says = ["is a majority of its members running?", "is it hung, or cut off?"];
     assert!(says.iter().any(|hint| error.to_string().contains(hint)), "{error}");
     assert!(line.stands(), "no false grant");
@@ -35,14 +35,14 @@ async fn nothing_is_granted(harness: &EtcdHarness<EtcdCluster>, strike: impl FnO
     drop(guard);
     line.served(patient.token().expect("certain")).await;
     patient.release().await.expect("held throughout");
-    // Its connection to a member that still hangs is given up after three seconds.
+    // A connection to a member that still hangs is retired after three seconds.
     let free = clients[2].lock("free").ttl(TTL).wait(LONG).acquire().await;
     free.expect("it comes free").release().await.expect("held");
     harness.judge(&clients, LONG).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_of_three_are_killed() {
+async fn without_a_majority_after_two_kills_nothing_is_granted() {
     let harness = EtcdHarness::three();
     let gone = [1, 2].map(|turn| (harness.servers.leader() + turn) % 3);
     let kill = || gone.iter().for_each(|member| harness.servers.member(*member).kill());
@@ -51,16 +51,17 @@ async fn two_of_three_are_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_are_cut_off_from_each_other() {
+async fn without_a_majority_in_a_divided_network_nothing_is_granted() {
     let harness = EtcdHarness::divisible();
     let divide = || (0..2).for_each(|member| harness.servers.cut_off(member));
     let heal = || (0..2).for_each(|member| harness.servers.heal(member));
     nothing_is_granted(&harness, divide, heal).await;
 }
 
-/// The lease begins anew with the new leader, and is kept alive for another lock: the key would never go by itself.
+/// The new leader restarts the lease's time, and the lease is kept alive for another lock: the key would
+/// never expire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_no_majority_heard_is_made_up_for() {
+async fn a_release_without_a_majority_is_retried() {
     let harness = EtcdHarness::three();
     let clients = harness.clients(2).await;
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
@@ -68,7 +69,7 @@ async fn a_release_that_no_majority_heard_is_made_up_for() {
     harness.servers.members()[1..].iter().for_each(|member| member.kill());
     let error = guard.release().await.expect_err("nobody can delete it");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    // Nobody repeats a release for longer than this.
+    // No release is retried for longer than this.
     tokio::time::sleep(TTL).await;
     harness.servers.members()[1..].iter().for_each(|member| member.restart());
     harness.servers.until_healthy();

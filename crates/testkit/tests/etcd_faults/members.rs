@@ -1,4 +1,4 @@
-//! Something happens to one of three members in the middle of contention.
+//! Faults of one of three members in the middle of contention.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use testkit::store::Written;
 
 use super::harness::{EtcdHarness, LOCK, LONG, SOON, renewed, take};
 
-/// Outlives an election and the time it takes to turn to another member.
+/// Longer than an election and the time to switch to another member.
 const PATIENT: Duration = Duration::from_secs(8);
 
-/// Everybody uses this member first.
+/// All clients use this member first.
 async fn play_on(
     harness: EtcdHarness<EtcdCluster>,
     member: usize,
@@ -23,7 +23,7 @@ async fn play_on(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_is_killed() {
+async fn contention_survives_the_kill_of_the_leader() {
     let harness = EtcdHarness::three();
     let leader = harness.servers.leader();
     let play = play_on(harness, leader).await;
@@ -35,16 +35,16 @@ async fn the_leader_is_killed() {
     play.is_judged(&tally).await;
 }
 
-/// Connections stay open, and nobody answers: `SIGSTOP`, as a machine that is out of memory.
+/// Connections stay open, and nothing is answered: `SIGSTOP`, like a machine that is out of memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_all_clients_use_stands_still() {
+async fn contention_survives_a_stopped_follower_that_all_clients_use() {
     let harness = EtcdHarness::three();
     let follower = (harness.servers.leader() + 1) % 3;
     stands_still(harness, follower).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_that_all_clients_use_stands_still() {
+async fn contention_survives_a_stopped_leader_that_all_clients_use() {
     let harness = EtcdHarness::three();
     let leader = harness.servers.leader();
     stands_still(harness, leader).await;
@@ -57,14 +57,15 @@ async fn stands_still(harness: EtcdHarness<EtcdCluster>, member: usize) {
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         play.harness.servers.member(member).resume();
     };
-    // To those who lead no more, an election is a failover.
+    // For a holder under the former leader, an election is a failover.
     let tally = play.outlives(Fault::Failover, stand_still).await;
     play.is_judged(&tally).await;
 }
 
-/// The other two members can be reached: clients turn to these, and the fault is none to whoever waits or works.
+/// The other two members can be reached: clients switch to these, and neither holders nor waiters notice the
+/// fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_are_cut_off_from_their_member() {
+async fn contention_survives_a_partition_between_clients_and_their_member() {
     let play = play_on(EtcdHarness::three(), 0).await;
     let cut_off = async || play.harness.proxies[0].refuse(true);
     let tally = play.outlives(Fault::Partition, cut_off).await;
@@ -72,13 +73,13 @@ async fn clients_are_cut_off_from_their_member() {
     play.is_judged(&tally).await;
 }
 
-/// Nothing says that the connections are dead.
+/// No error tells the clients that the connections are dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_network_between_clients_and_their_member_falls_silent() {
+async fn contention_survives_a_black_hole_between_clients_and_their_member() {
     let play = play_on(EtcdHarness::three(), 0).await;
     let silence = async || {
         play.harness.proxies[0].black_hole(true);
-        // Until everybody who used it has turned to another.
+        // Until all its clients have switched to another member.
         tokio::time::sleep(Duration::from_secs(4)).await;
         play.harness.proxies[0].black_hole(false);
     };
@@ -87,7 +88,7 @@ async fn the_network_between_clients_and_their_member_falls_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_members_are_restarted_one_after_the_other() {
+async fn contention_survives_a_rolling_restart() {
     let play = play_on(EtcdHarness::three(), 0).await;
     let restart_all = async || {
         for member in play.harness.servers.members() {
@@ -99,7 +100,8 @@ async fn all_members_are_restarted_one_after_the_other() {
     play.is_judged(&tally).await;
 }
 
-/// Whoever holds when the leader is paused for longer than its lease, and is told so, is refused by the store.
+/// A holder whose leader is paused for longer than the lease is told of the loss, and the store refuses its
+/// writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_was_cut_off_for_longer_than_its_lease_is_refused_by_the_store() {
     let harness = EtcdHarness::divisible();
@@ -112,7 +114,7 @@ async fn a_holder_that_was_cut_off_for_longer_than_its_lease_is_refused_by_the_s
     assert_eq!(store.write(old, "before"), Written::Accepted);
     renewed(&guard).await;
     harness.recorder.fault_began(Fault::Partition);
-    // A leader that leads nobody, and the one client that knows only this member.
+    // A leader without followers, and the one client that knows only this member.
     harness.servers.cut_off(lonely);
     let rival = other.lock(LOCK).ttl(LONG).wait(LONG);
     let rival = tokio::spawn(async move { rival.acquire().await });
@@ -126,7 +128,7 @@ async fn a_holder_that_was_cut_off_for_longer_than_its_lease_is_refused_by_the_s
     harness.servers.heal(lonely);
     harness.servers.until_healthy();
     harness.recorder.fault_ended(Fault::Partition);
-    // What the former leader still wanted to say about leases arrives now.
+    // The former leader's late messages about leases arrive now.
     super::harness::pause(500).await;
     assert!(next.is_certain(), "what came late took the lock away");
     next.release().await.expect("held");

@@ -1,12 +1,13 @@
-//! Deleted keys slow every look at a queue, so the next claim stands where the last one stood, unless that is in doubt.
+//! Deleted keys slow every listing of a queue, so the next claim reuses the last one's key, unless that is
+//! unsafe.
 
 use super::harness::{EtcdHarness, LOCK, LONG, SOON, connect, take};
 
-/// Stands in claims, and in nothing else that goes over the wire.
+/// This text is part of claims and of no other message on the wire.
 const NOTE: &str = "the client under test";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_claim_stands_at_the_same_key_under_another_id() {
+async fn the_next_claim_reuses_the_key_under_another_id() {
     let harness = EtcdHarness::one();
     let client = harness.direct_client().await;
     let (mut keys, mut ids, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
@@ -26,7 +27,7 @@ async fn the_next_claim_stands_at_the_same_key_under_another_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_a_lost_request_may_still_touch_is_not_used_again() {
+async fn a_key_that_a_lost_request_may_still_change_is_not_reused() {
     let harness = EtcdHarness::one();
     let client = harness.recorder.client(connect(&harness.url()).await.with_note(NOTE));
     take(&client.lock("before").ttl(LONG)).await.release().await.expect("held");

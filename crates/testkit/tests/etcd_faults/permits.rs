@@ -1,4 +1,5 @@
-//! Permits: what they cost the server, who names another number, and `etcdctl lock` beside them.
+//! Permits: their cost for the server, clients with another number of permits, and `etcdctl lock` beside
+//! them.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ async fn permit(client: &RecordedClient) -> RecordedGuard {
     take(&client.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG)).await
 }
 
-/// What the server is asked when a permit comes back and this many wait, by as many clients.
+/// The requests for a returned permit, with this many waiters in as many clients.
 async fn requests_per_release(waiters: usize) -> u64 {
     let harness = EtcdHarness::one();
     let calls = || harness.servers.calls(&["Txn", "Range", "Put", "DeleteRange"]);
@@ -28,7 +29,7 @@ async fn requests_per_release(waiters: usize) -> u64 {
     for number in 0..waiters {
         let next = harness.direct_client().await;
         clients.push(next.clone());
-        // Its turn comes when all the others stand behind it, however long that takes.
+        // Its turn comes when all the others are behind it, however long that takes.
         let permit = next.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
         tasks.spawn(async move { permit.acquire().await.expect("its turn comes") });
         harness.until_keys(held.len() + number + 1).await;
@@ -42,7 +43,7 @@ async fn requests_per_release(waiters: usize) -> u64 {
     };
     let (mut most, mut before) = (0, settled().await);
     for _ in 0..4 {
-        // First the newest, which is among the nearest of as many waiters as can be; then the oldest.
+        // First the newest, which is among the nearest for the greatest number of waiters; then the oldest.
         held.pop().expect("two are out").release().await.expect("held");
         let next = tokio::time::timeout(SOON, tasks.join_next()).await.expect("served").expect("one waits");
         held.insert(0, next.expect("no panic"));
@@ -59,17 +60,18 @@ async fn requests_per_release(waiters: usize) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permit_that_comes_back_costs_the_same_however_many_wait() {
+async fn a_returned_permit_costs_the_same_for_any_number_of_waiters() {
     let (few, many) = (requests_per_release(5).await, requests_per_release(25).await);
     println!("at most {few} requests per release with 5 waiters, {many} with 25");
-    // As many wake as there are permits; each looks, watches, and looks again.
+    // As many waiters wake as there are permits; each lists, watches, and lists again.
     let most = 1 + 3 * u64::from(OF) + 2;
     assert!(few <= most && many <= most, "{few} and {many}, more than {most}");
 }
 
-/// Those who name another number come and go all the time, and are refused; nobody is refused because of them.
+/// Clients with another number of permits come and go all the time and are refused; no other client is
+/// refused because of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_names_another_number_is_in_nobodys_way() {
+async fn a_client_with_another_number_of_permits_blocks_no_other() {
     let harness = EtcdHarness::one();
     let keeper = connect(&harness.direct_url()).await;
     let mut tasks = JoinSet::new();
@@ -84,7 +86,7 @@ async fn who_names_another_number_is_in_nobodys_way() {
         }
         refused
     };
-    // One is always held, so that there is one right number.
+    // One permit is always held, so that one number is the right one.
     let held = keeper.semaphore(LOCK, 3).acquire().await.expect("free");
     for client in 0..4 {
         let of = [3, 4][client % 2];
@@ -98,7 +100,7 @@ async fn who_names_another_number_is_in_nobodys_way() {
     assert_eq!(harness.keys(), Vec::<String>::new());
 }
 
-/// A lock whose name is like the keys of permits is a lock, and stands in nobody's way.
+/// A lock whose name looks like the keys of permits is only a lock, and blocks no permit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_named_like_a_permit_is_unrelated() {
     let harness = EtcdHarness::one();

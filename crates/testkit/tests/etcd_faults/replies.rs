@@ -1,8 +1,8 @@
-//! The server acts, and its answer is lost.
+//! The server acts, and its reply is lost.
 //!
-//! What a client sends can be told apart by what must be in it: a note in a claim, the lock's name in a release, the id of
-//! a lease in a keep-alive. After that request the connection is silent, so that the server can be asked what it did, and
-//! then it is cut.
+//! Requests are recognized by their content: a note in a claim, the lock's name in a release, the id of a
+//! lease in a keep-alive. After that request the connection is silenced, so that the test can check the
+//! server's state, and then it is cut.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use testkit::servers::EtcdServer;
 
 use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, connect, lease_of, now, renewed, take};
 
-/// Stands in claims, and in nothing else that goes over the wire.
+/// This text is part of claims and of no other message on the wire.
 const NOTE: &str = "the client under test";
-/// Renewed often, and much longer than it takes to find a lost reply.
+/// Renewed often, and much longer than it takes to detect a lost reply.
 const TTL: Duration = Duration::from_secs(5);
 
 /// The client whose replies are lost. It has its lease, so that the next request is a claim.
@@ -24,8 +24,8 @@ async fn victim(harness: &EtcdHarness<EtcdServer>) -> RecordedClient {
     client
 }
 
-/// Has the lock with nobody waiting for a lease to end.
-async fn is_free_at_once(harness: &EtcdHarness<EtcdServer>, client: &RecordedClient) {
+/// Acquires the lock without waiting for a lease to end.
+async fn assert_free_at_once(harness: &EtcdHarness<EtcdServer>, client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     let waited = now().since(begun);
@@ -50,13 +50,13 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
     assert_eq!(Some(guard.token().expect("certain").engine_token()), holder.token);
     assert_eq!(harness.keys(), granted, "nothing beside it");
     guard.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
-/// The second of the same id finds what became of the first: a try is answered, and not by an error.
+/// The second request with the same id finds the outcome of the first: the try succeeds instead of failing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_try_whose_reply_is_lost_finds_out_what_became_of_it() {
+async fn a_try_whose_reply_is_lost_learns_its_outcome() {
     let harness = EtcdHarness::one();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
     harness.recorder.fault_began(Fault::Partition);
@@ -68,7 +68,7 @@ async fn a_try_whose_reply_is_lost_finds_out_what_became_of_it() {
     let guard = trying.await.expect("no panic").expect("an answer").expect("its own");
     harness.recorder.fault_ended(Fault::Partition);
     guard.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
@@ -86,13 +86,13 @@ async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
     harness.proxy().cut();
     harness.recorder.fault_ended(Fault::Partition);
     harness.until_keys(0).await;
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
-/// The release of one is the turn of the next, and repeated it harms nobody.
+/// The release of one holder is the turn of the next, and its retry harms no other client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_whose_reply_is_lost_is_repeated_and_harms_nobody() {
+async fn a_release_whose_reply_is_lost_is_retried_without_harm() {
     let harness = EtcdHarness::one();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
@@ -113,7 +113,7 @@ async fn a_release_whose_reply_is_lost_is_repeated_and_harms_nobody() {
         "the repeated release took the lock from the next"
     );
     next.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
@@ -125,22 +125,22 @@ async fn a_release_that_never_arrived_is_sent_again() {
     harness.strike(Fault::Partition, || harness.proxy().cut_before_next_request());
     let error = guard.release().await.expect_err("nobody said it was released");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
-/// No lease is left that nobody keeps and nobody uses.
+/// No lease is left without a keeper and without a user.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_whose_grant_is_lost_is_found_again() {
     let harness = EtcdHarness::one();
     let client = harness.client().await;
     let leases = || harness.etcdctl(&["lease", "list"]).lines().count() - 1;
     harness.recorder.fault_began(Fault::Partition);
-    // Its ttl, and the beginning of its id.
+    // The lease's ttl, and the beginning of its id.
     harness.proxy().silence_after(&[0x08, 30, 0x10]);
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     let end = now().after(SOON);
     while leases() == 0 {
         assert!(now() < end, "none is granted");
@@ -164,7 +164,7 @@ async fn a_keep_alive_whose_reply_is_lost_is_repeated_before_the_lease_ends() {
     let needle = [&[0x08][..], &varint(u64::from_str_radix(&lease, 16).expect("an id"))].concat();
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy().silence_after(&needle);
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     harness.proxy().cut();
     renewed(&guard).await;
     harness.recorder.fault_ended(Fault::Partition);
@@ -173,7 +173,7 @@ async fn a_keep_alive_whose_reply_is_lost_is_repeated_before_the_lease_ends() {
     assert!(harness.judge(&[client], SOON).await.exclusive() > 0);
 }
 
-/// As protocol buffers write a number.
+/// The varint encoding of protocol buffers.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {

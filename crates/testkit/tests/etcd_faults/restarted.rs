@@ -1,4 +1,4 @@
-//! A server that is alone is killed and comes back with its data; and one that forgets what it was.
+//! A single server is killed and restarts with its data; and one that compacts its history.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, renewed, tak
 const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_comes_back_with_holder_and_queue() {
+async fn a_killed_server_restarts_with_its_holder_and_queue() {
     let harness = EtcdHarness::one();
     let clients = harness.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
@@ -26,7 +26,7 @@ async fn a_server_that_is_killed_comes_back_with_holder_and_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_were_busy_go_on_after_the_kill_as_if_nothing_had_happened() {
+async fn busy_clients_continue_undisturbed_after_the_kill() {
     let harness = EtcdHarness::one();
     let clients = harness.clients(5).await;
     let contenders = Contenders::start(&harness, &clients, Duration::from_millis(3));
@@ -41,15 +41,15 @@ async fn clients_that_were_busy_go_on_after_the_kill_as_if_nothing_had_happened(
     assert!(judged.exclusive() >= 80 && judged.excused() == 0, "nobody is excused");
 }
 
-/// A watch that asked for what was forgotten is ended by the server.
+/// The server ends a watch that starts at a compacted revision.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_stuck_when_the_server_forgets_old_revisions() {
+async fn no_waiter_is_stuck_when_the_server_compacts_old_revisions() {
     let harness = EtcdHarness::one();
     let clients = harness.clients(9).await;
     let guard = take(&clients[0].lock("held").ttl(TTL)).await;
     let holder = take(&clients[1].lock(LOCK)).await;
     let line = harness.line_up(&clients[2..5], LONG).await;
-    // Behind the line, because the lock is the same.
+    // Behind the queue, because the lock is the same.
     let contenders = Contenders::start(&harness, &clients[5..], Duration::from_millis(2));
     harness.until_keys(8).await;
     for _ in 0..10 {

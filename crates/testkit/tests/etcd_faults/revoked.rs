@@ -1,4 +1,4 @@
-//! Leases end under those who hold and those who wait.
+//! Leases of holders and waiters are revoked.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use testkit::worker_process::WorkerProcess;
 
 use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, now, pause, renewed, take, told};
 
-/// A sixth of it is much longer than "at once", also on a machine that stands still for half a second.
+/// A sixth of it is much longer than "at once", even on a machine that stalls for half a second.
 const TTL: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,14 +38,14 @@ async fn a_holder_whose_lease_is_revoked_is_told_at_once_and_refused_by_the_stor
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert!(next.is_certain() && harness.keys().len() == 1, "the release did no harm");
     next.release().await.expect("held");
-    // The client goes on, under a new lease.
+    // The client continues under a new lease.
     take(&clients[0].lock(LOCK).ttl(TTL)).await.release().await.expect("held");
     harness.judge(&clients, SOON).await;
 }
 
-/// Its predecessor still holds: neither that its own key is gone nor that it is first in the queue now makes it a holder.
+/// Its predecessor still holds: neither the loss of its own key nor the front of the queue makes it a holder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_lease_is_revoked_queues_again_and_is_served() {
+async fn a_waiter_whose_lease_is_revoked_queues_again_and_is_granted_the_lock() {
     let harness = EtcdHarness::one();
     let clients = harness.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
@@ -72,7 +72,7 @@ async fn a_waiter_whose_lease_is_revoked_queues_again_and_is_served() {
     };
     guard.release().await.expect("held");
     let mut tokens = Vec::new();
-    // Who lost its place comes last.
+    // The waiter that lost its place comes last.
     for waiter in [first, third, second] {
         let (token, guard) = served(waiter).await;
         tokens.push(token);
@@ -83,7 +83,7 @@ async fn a_waiter_whose_lease_is_revoked_queues_again_and_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_dies_in_the_middle_of_the_queue_gives_its_successor_nothing() {
+async fn a_waiter_that_dies_in_the_middle_of_the_queue_does_not_promote_its_successor() {
     let harness = EtcdHarness::one();
     let clients = harness.clients(2).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
@@ -96,7 +96,7 @@ async fn a_waiter_that_dies_in_the_middle_of_the_queue_gives_its_successor_nothi
     doomed.kill().await;
     let after = harness.until_keys(2).await;
     assert_eq!(after, [before[0].clone(), before[2].clone()], "the dead one's key is gone");
-    // Whatever its death made of the one behind it would show by now.
+    // Any effect of its loss on the waiter behind it would show by now.
     pause(300).await;
     assert!(!waiter.is_finished() && guard.is_certain(), "it does not hold");
     guard.release().await.expect("held");
@@ -105,7 +105,7 @@ async fn a_waiter_that_dies_in_the_middle_of_the_queue_gives_its_successor_nothi
     harness.judge(&clients, SOON).await;
 }
 
-/// A key that is deleted by hand is as good as a lease that ended; so is one that somebody wrote again.
+/// A deleted key has the same effect as a lease that ended; so has a key that another client wrote again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_key_is_deleted_is_told_at_once() {
     let harness = EtcdHarness::one();

@@ -74,7 +74,7 @@ async fn ask_on(client: Client, grants: Arc<Grants>, mut seed: Seed) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
+async fn no_lock_is_lost_while_followers_are_stopped_one_at_a_time() {
     let harness = EtcdHarness::three();
     let (mut seed, soak) = (Seed::new(1), Duration::from_secs(number("LATCH_SOAK_SECONDS", 10)));
     let last = [(); LOCKS].map(|()| AtomicU64::new(now().as_micros()));
@@ -120,10 +120,9 @@ async fn followers_stand_still_one_at_a_time_and_no_lock_is_lost() {
     assert!(count > 100, "too little happened: {count}");
 }
 
-/// Tries, while their member is stopped. The member carries out the requests that it has read when it
-/// continues.
+/// Tries while their member is stopped. When it continues, the member executes the requests that it has read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tries_at_a_follower_that_stands_still_leave_nothing() {
+async fn tries_at_a_stopped_follower_leave_nothing_behind() {
     let harness = EtcdHarness::three();
     let (member, claims) = (follower(&harness), number("LATCH_CLAIMS", 200));
     let mut clients = Vec::new();

@@ -1,4 +1,5 @@
-//! Guards that go in unusual ways: with their thread, while panicking, with their runtime, with their process.
+//! Guards that are dropped in unusual ways: with their thread, while panicking, with their runtime, with
+//! their process.
 
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ async fn a_guard_in_a_thread_local_is_released_when_its_thread_ends() {
     assert!(subject.end("return").await.success());
 }
 
-/// How a process ended by `order` leaves a lock that it still holds: free, though its lease has long to go.
-async fn a_process_ended_by(order: &str, api: Api) -> Option<i32> {
+/// A process that is ended by `command` while it holds a lock leaves the lock free, long before the end of
+/// its lease.
+async fn process_ended_by(order: &str, api: Api) -> Option<i32> {
     let harness = MachineHarness::new().await;
     let mut subject = harness.subject(api);
     hold(&mut subject, LOCK, LONG).await;
@@ -33,21 +35,21 @@ async fn a_process_ended_by(order: &str, api: Api) -> Option<i32> {
 
 #[tokio::test]
 async fn a_process_that_returns_from_main_leaves_its_locks_free() {
-    assert_eq!(a_process_ended_by("return", Api::Blocking).await, Some(0));
-    assert_eq!(a_process_ended_by("return", Api::Async).await, Some(0));
+    assert_eq!(process_ended_by("return", Api::Blocking).await, Some(0));
+    assert_eq!(process_ended_by("return", Api::Async).await, Some(0));
 }
 
 #[tokio::test]
 async fn a_process_that_exits_leaves_its_locks_free() {
-    assert_eq!(a_process_ended_by("exit", Api::Blocking).await, Some(0));
-    assert_eq!(a_process_ended_by("exit", Api::Async).await, Some(0));
+    assert_eq!(process_ended_by("exit", Api::Blocking).await, Some(0));
+    assert_eq!(process_ended_by("exit", Api::Async).await, Some(0));
 }
 
 #[tokio::test]
 async fn a_process_that_panics_leaves_its_locks_free() {
     const PANICKED: i32 = 101;
-    assert_eq!(a_process_ended_by("panic", Api::Blocking).await, Some(PANICKED));
-    assert_eq!(a_process_ended_by("panic", Api::Async).await, Some(PANICKED));
+    assert_eq!(process_ended_by("panic", Api::Blocking).await, Some(PANICKED));
+    assert_eq!(process_ended_by("panic", Api::Async).await, Some(PANICKED));
 }
 
 #[tokio::test]
@@ -75,8 +77,8 @@ async fn a_guard_dropped_while_panicking_is_released() {
     harness.take_at_once(LOCK).await.release().await.expect("held");
 }
 
-/// Ends a runtime whose tasks hold locks, and whose main future's guard is dropped in no runtime at all.
-fn a_runtime_ended_by(end: impl FnOnce(tokio::runtime::Runtime)) {
+/// Ends a runtime whose tasks hold locks, and whose main future's guard is dropped outside any runtime.
+fn runtime_ended_by(end: impl FnOnce(tokio::runtime::Runtime)) {
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let harness = other.block_on(MachineHarness::new());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -98,10 +100,10 @@ fn a_runtime_ended_by(end: impl FnOnce(tokio::runtime::Runtime)) {
 
 #[test]
 fn guards_survive_and_are_released_after_a_runtime_that_was_dropped() {
-    a_runtime_ended_by(drop);
+    runtime_ended_by(drop);
 }
 
 #[test]
-fn guards_survive_and_are_released_after_a_runtime_that_was_left_behind() {
-    a_runtime_ended_by(tokio::runtime::Runtime::shutdown_background);
+fn guards_survive_and_are_released_after_a_runtime_that_was_shut_down_in_the_background() {
+    runtime_ended_by(tokio::runtime::Runtime::shutdown_background);
 }

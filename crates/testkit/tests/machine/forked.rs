@@ -5,11 +5,11 @@ use testkit::scripted_process::{Api, ScriptedProcess};
 use super::harness::{LOCK, LONG, MachineHarness, hold, pause};
 
 const TTL: u64 = 2_400;
-/// For those who must be told before the lease ends: its tenth is room enough on a busy machine.
+/// For holders that must be told before the lease ends: a tenth of it is enough time on a busy machine.
 const ROOMY: &str = "2500";
 
-/// What the fork of a holder sees of the inherited lock and client.
-async fn believes_nothing(fork: &mut ScriptedProcess) {
+/// The state of the inherited lock and client in the fork of a holder.
+async fn fork_holds_nothing(fork: &mut ScriptedProcess) {
     assert_eq!(fork.answer().await, "fork");
     assert_eq!(fork.ask(&format!("certain {LOCK}")).await, "false");
     assert_eq!(fork.ask(&format!("remaining {LOCK}")).await, "0");
@@ -20,8 +20,8 @@ async fn believes_nothing(fork: &mut ScriptedProcess) {
     }
 }
 
-/// Lets go of everything inherited, by `release` or `drop`.
-async fn lets_go(fork: &mut ScriptedProcess, order: &str) {
+/// Releases or drops everything inherited.
+async fn release_everything(fork: &mut ScriptedProcess, order: &str) {
     let answer = fork.ask(&format!("{order} {LOCK}")).await;
     match order {
         "release" => assert!(answer.starts_with("Lost: ") && answer.contains("copy"), "{answer}"),
@@ -30,8 +30,8 @@ async fn lets_go(fork: &mut ScriptedProcess, order: &str) {
     assert_eq!(fork.ask("disconnect").await, "ok");
 }
 
-/// The parent goes on for longer than a lease, whatever the fork did.
-async fn goes_on(harness: &MachineHarness, parent: &mut ScriptedProcess, sessions: usize) {
+/// The parent continues for longer than a lease, whatever the fork did.
+async fn parent_continues(harness: &MachineHarness, parent: &mut ScriptedProcess, sessions: usize) {
     assert_eq!(harness.sessions(), sessions, "the parent's session lives");
     for _ in 0..3 {
         pause(TTL / 2).await;
@@ -48,29 +48,29 @@ async fn a_fork_that(lets_go_by: &str, ends_by: &str, api: Api) {
     hold(&mut parent, LOCK, &TTL.to_string()).await;
     let sessions = harness.sessions();
     let mut fork = parent.fork().await;
-    believes_nothing(&mut fork).await;
-    lets_go(&mut fork, lets_go_by).await;
+    fork_holds_nothing(&mut fork).await;
+    release_everything(&mut fork, lets_go_by).await;
     fork.end_fork(ends_by).await;
     let ended = parent.ask("reap").await;
     assert!(ended.starts_with("Exited(") && ended.ends_with(", 0)"), "{ended}");
-    goes_on(&harness, &mut parent, sessions).await;
+    parent_continues(&harness, &mut parent, sessions).await;
 }
 
 #[tokio::test]
-async fn a_fork_that_lets_go_takes_nothing_from_its_parent() {
+async fn a_fork_that_releases_everything_takes_nothing_from_its_parent() {
     let released = a_fork_that("release", "return", Api::Blocking);
     let dropped = a_fork_that("drop", "exit", Api::Blocking);
     tokio::join!(released, dropped);
 }
 
 #[tokio::test]
-async fn a_fork_inside_a_runtime_that_lets_go_takes_nothing_from_its_parent() {
+async fn a_fork_inside_a_runtime_that_releases_everything_takes_nothing_from_its_parent() {
     let released = a_fork_that("release", "exit", Api::Async);
     let dropped = a_fork_that("drop", "return", Api::Async);
     tokio::join!(released, dropped);
 }
 
-/// The same with all it inherited dropped by the language, in whatever order.
+/// The fork ends, and the language drops everything inherited, in whatever order.
 #[tokio::test]
 async fn a_fork_that_just_ends_takes_nothing_from_its_parent() {
     let harness = MachineHarness::new().await;
@@ -83,10 +83,10 @@ async fn a_fork_that_just_ends_takes_nothing_from_its_parent() {
         fork.end_fork(ends_by).await;
         assert!(parent.ask("reap").await.ends_with(", 0)"));
     }
-    goes_on(&harness, &mut parent, sessions).await;
+    parent_continues(&harness, &mut parent, sessions).await;
 }
 
-/// Without a guard, which would keep the client: this one is really dropped.
+/// Without a guard, which would keep the client alive: this client is really dropped.
 #[tokio::test]
 async fn a_fork_that_drops_its_client_does_not_end_its_parents_session() {
     for api in [Api::Blocking, Api::Async] {
@@ -127,7 +127,8 @@ async fn a_fork_that_connects_again_is_another_client() {
     }
 }
 
-/// The fork inherits the alarm's timer and not its thread, and nothing but an alarm can tell when the engine is stuck.
+/// The fork inherits the alarm's state but not its thread, and nothing but an alarm can tell when the engine
+/// hangs.
 #[tokio::test]
 async fn a_fork_is_told_of_the_loss_of_its_own_locks() {
     let harness = MachineHarness::new().await;
@@ -144,7 +145,7 @@ async fn a_fork_is_told_of_the_loss_of_its_own_locks() {
     fork.end_fork("exit").await;
 }
 
-/// What the fork wants to be told of must not move the hour at which its parent is told.
+/// A listener in the fork must not change the time at which its parent is told.
 #[tokio::test]
 async fn a_fork_does_not_silence_its_parents_alarm() {
     let harness = MachineHarness::new().await;
@@ -179,7 +180,7 @@ async fn a_killed_holders_fork_does_not_keep_the_lock_alive() {
     let mut fork = parent.fork().await;
     assert_eq!(fork.answer().await, "fork");
     parent.kill().await;
-    // The fork has the parent's session open, so only the end of the lease can tell.
+    // The fork keeps the parent's session open, so only the end of the lease can tell.
     let next = harness.take_at_once(LOCK).await;
     assert_eq!(fork.ask(&format!("certain {LOCK}")).await, "false", "it lives, and holds nothing");
     pause(TTL).await;

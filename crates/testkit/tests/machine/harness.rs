@@ -1,4 +1,4 @@
-//! A lock database, and what tests ask of it.
+//! The harness: a lock database and helpers.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use testkit::Fixture;
 use testkit::fixtures::SqliteFixture;
 use testkit::scripted_process::{Api, ScriptedProcess};
 
-/// The one lock of most experiments.
+/// The lock that most tests use.
 pub(crate) const LOCK: &str = "subject-lock";
 /// Long enough for anything that is to happen at once, much shorter than [`LONG`].
 const AT_ONCE: Duration = Duration::from_secs(15);
-/// A lease that does not end during a test, in milliseconds as subjects want it.
+/// A lease that does not expire during a test, in milliseconds as the process's commands take it.
 pub(crate) const LONG: &str = "600000";
 
 /// One lock database, with a client of the test's own.
@@ -47,29 +47,29 @@ impl MachineHarness {
         self.beside("store")
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) fn sessions(&self) -> usize {
         std::fs::read_dir(self.beside("locks.db-sessions")).expect("the engine was opened").count()
     }
 
-    /// Keeps every request waiting for as long as this lives.
+    /// Blocks every request for as long as the returned file lives.
     pub(crate) fn halt(&self) -> File {
         let turn = File::open(self.beside("locks.db-sessions")).expect("the engine was opened");
         turn.lock().expect("the turn comes");
         turn
     }
 
-    /// Whether somebody else holds it.
+    /// Whether another client holds the lock.
     pub(crate) async fn is_held(&self, lock: &str) -> bool {
         self.client.lock(lock).try_acquire().await.expect("the engine answers").is_none()
     }
 
-    /// Takes it, though not by waiting for a long lease to end.
+    /// Acquires the lock, but not by waiting for a long lease to end.
     pub(crate) async fn take_at_once(&self, lock: &str) -> Guard {
         self.client.lock(lock).wait(AT_ONCE).acquire().await.expect("it is free at once")
     }
 
-    /// The tokens of those who hold it.
+    /// The tokens of the lock's holders.
     pub(crate) async fn holders(&self, lock: &str) -> Vec<u64> {
         let name = LockName::new(lock).expect("a good name");
         let found = self.client.inspect(&Filter::Name(name)).await.expect("the engine answers");
@@ -77,13 +77,13 @@ impl MachineHarness {
     }
 }
 
-/// Lets the subject take the lock, and returns its token.
+/// Makes the process acquire the lock, and returns its token.
 pub(crate) async fn hold(subject: &mut ScriptedProcess, lock: &str, ttl: &str) -> u64 {
     let answer = subject.ask(&format!("hold {lock} {ttl}")).await;
     token(&answer)
 }
 
-/// The token in a subject's answer, as the number it is.
+/// The token in a process's answer, as a number.
 pub(crate) fn token(answer: &str) -> u64 {
     let token = answer.strip_prefix("held ").unwrap_or_else(|| panic!("not held but {answer:?}"));
     token.parse().expect("a token is a number")

@@ -1,4 +1,5 @@
-//! What a machine does to processes that hold locks: it stops them, forks them, sleeps under them, starves and ends them.
+//! The effects of a machine on processes that hold locks: it stops them, forks them, sleeps, starves and ends
+//! them.
 //!
 //! On real processes and a real lock database.
 

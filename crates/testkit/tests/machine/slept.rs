@@ -15,14 +15,14 @@ async fn clocks(subject: &mut ScriptedProcess) -> [i64; 3] {
     times.try_into().expect("three clocks")
 }
 
-/// By how much time moved since `before` on each clock, to the minute: tests take seconds.
+/// How far each clock moved since `before`, to the minute: tests take seconds.
 async fn moved(subject: &mut ScriptedProcess, before: [i64; 3]) -> [i64; 3] {
     let after = clocks(subject).await;
     std::array::from_fn(|clock| (after[clock] - before[clock] + MINUTE / 2).div_euclid(MINUTE))
 }
 
 #[tokio::test]
-async fn a_machine_that_slept_has_lost_its_locks_and_knows_it_at_the_next_look() {
+async fn a_machine_that_slept_has_lost_its_locks_and_knows_it_at_the_next_check() {
     let (harness, shim) = (MachineHarness::new().await, Clocks::new());
     let mut subject = ScriptedProcess::with_clocks(&harness.url(), &shim);
     hold(&mut subject, LOCK, &(5 * MINUTE).to_string()).await;
@@ -41,7 +41,7 @@ async fn a_machine_that_slept_has_lost_its_locks_and_knows_it_at_the_next_look()
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_loss_is_told_after_the_sleep() {
+async fn a_listener_is_told_of_the_loss_after_the_sleep() {
     const TTL: i64 = 3_000;
     let (harness, shim) = (MachineHarness::new().await, Clocks::new());
     let mut subject = ScriptedProcess::with_clocks(&harness.url(), &shim);
@@ -82,7 +82,7 @@ async fn a_process_restored_on_another_boot_is_a_copy() {
     assert!(harness.is_held(LOCK).await, "it is the original's to give back");
 }
 
-/// Holder and rival disagree about the hour, and about nothing else.
+/// Holder and rival disagree about the wall-clock time, and about nothing else.
 async fn a_wall_clock_off_by(offset: i64) {
     const TTL: u64 = 2_000;
     let (harness, shim) = (MachineHarness::new().await, Clocks::new());
@@ -116,11 +116,11 @@ async fn a_wall_clock_off_by(offset: i64) {
 }
 
 #[tokio::test]
-async fn a_process_an_hour_ahead_agrees_with_others_on_who_holds() {
+async fn a_process_an_hour_ahead_agrees_with_others_on_the_holder() {
     a_wall_clock_off_by(HOUR).await;
 }
 
 #[tokio::test]
-async fn a_process_an_hour_behind_agrees_with_others_on_who_holds() {
+async fn a_process_an_hour_behind_agrees_with_others_on_the_holder() {
     a_wall_clock_off_by(-HOUR).await;
 }

@@ -1,4 +1,4 @@
-//! A holder that is stopped (`SIGSTOP`, a debugger, a hypervisor) and goes on as if nothing had happened.
+//! A holder that is stopped (`SIGSTOP`, a debugger, a hypervisor) and continues without noticing.
 
 use nix::sys::signal::Signal;
 use testkit::scripted_process::{Api, ScriptedProcess};
@@ -6,19 +6,19 @@ use testkit::store::{Store, Written};
 
 use super::harness::{LOCK, MachineHarness, hold, pause};
 
-/// Not over when the holder has written, on a machine that stands still for half a second.
+/// Has not ended when the holder has written, on a machine that stalls for half a second.
 const TTL: u64 = 1_500;
 
-/// Stops the subject, and has told it what to do first when it goes on.
+/// Stops the process, after sending it the first command for when it continues.
 async fn stop(subject: &mut ScriptedProcess, then: &str) {
     subject.signal(Signal::SIGSTOP);
     subject.tell(then).await;
 }
 
-/// How the next holder comes to the lock: the engine keeps the two in different places.
+/// How the next holder gets the lock: the engine stores the two in different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Straight after the stopped one, whose expired claim it clears away.
+    /// Directly after the stopped one, whose expired claim it removes.
     Follows,
     /// After another had it, when nothing is left of the stopped one.
     ComesLater,
@@ -63,21 +63,22 @@ async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
 }
 
 #[tokio::test]
-async fn a_holder_stopped_for_one_ttl_knows_at_its_first_look_and_can_harm_nobody() {
+async fn a_holder_stopped_for_one_ttl_knows_at_its_first_check_and_does_no_harm() {
     a_holder_stopped_for(TTL, Api::Blocking).await;
 }
 
 #[tokio::test]
-async fn a_holder_stopped_for_three_ttl_knows_at_its_first_look_and_can_harm_nobody() {
+async fn a_holder_stopped_for_three_ttl_knows_at_its_first_check_and_does_no_harm() {
     a_holder_stopped_for(3 * TTL, Api::Blocking).await;
 }
 
 #[tokio::test]
-async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_look_and_can_harm_nobody() {
+async fn a_holder_stopped_inside_a_runtime_knows_at_its_first_check_and_does_no_harm() {
     a_holder_stopped_for(TTL, Api::Async).await;
 }
 
-/// A quarter of the ttl: at least half of the lease is left whenever it begins, and room for a machine that stands still.
+/// A quarter of the ttl: at least half of the lease is left whenever the pause begins, with time for a
+/// machine that stalls.
 #[tokio::test]
 async fn a_holder_stopped_for_less_than_its_lease_loses_nothing() {
     const TTL: u64 = 4_000;

@@ -1,4 +1,4 @@
-//! Cells on a server that tells nobody, and that takes no more at once than it is set to.
+//! Cells on a server that pushes nothing, and that limits the size of packets.
 
 use latchwork::{Cell, Effect, ErrorKind, Version, Written, connect};
 use testkit::harness::{LOCK, LONG, now, pause};
@@ -8,14 +8,14 @@ use super::harness::MariadbHarness;
 
 const WATCHERS: usize = 20;
 
-/// A figure of the server's.
+/// A status variable of the server.
 fn figure(harness: &MariadbHarness, name: &str) -> u64 {
     let row = harness.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'"));
     row.split('\t').nth(1).expect("a figure").parse().expect("a number")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_read_and_to_write_a_cell_are_a_statement_each() {
+async fn a_read_and_a_write_of_a_cell_are_one_statement_each() {
     let harness = MariadbHarness::new();
     let client = connect(&harness.direct_url()).await.expect("it runs");
     assert!(!client.cell("first").get().await.expect("answers").is_set(), "which makes the table");
@@ -33,9 +33,9 @@ async fn to_read_and_to_write_a_cell_are_a_statement_each() {
     assert_eq!(harness.server.statements() - before, 7);
 }
 
-/// Its packets end the connection, on which others wait.
+/// The packets of such a value would end the connection, on which other tasks wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_that_the_server_would_not_take_is_refused_with_the_limit_and_harms_nobody() {
+async fn a_value_above_the_servers_limit_is_refused_with_the_limit_and_without_harm() {
     let harness = MariadbHarness::new();
     harness.sql("SET GLOBAL max_allowed_packet = 65536");
     let client = connect(&harness.direct_url()).await.expect("it runs");
@@ -49,7 +49,7 @@ async fn a_value_that_the_server_would_not_take_is_refused_with_the_limit_and_ha
         let words = [length.as_str(), "64512", "max_allowed_packet", "65536"];
         assert!(words.iter().all(|word| text.contains(word)), "{error}");
     }
-    // The longest that is let through is one that the server takes.
+    // The longest value that the client accepts is one that the server accepts.
     let longest = vec![b'x'; 65_536 - 1024];
     let set = cell.update(|_| longest.clone()).await.expect("it fits");
     let set = cell.update(|_| longest.clone()).await.map(|again| (set, again)).expect("it fits again");
@@ -59,9 +59,9 @@ async fn a_value_that_the_server_would_not_take_is_refused_with_the_limit_and_ha
     assert_eq!(harness.server.most_connections(), connections, "nobody had to connect again");
 }
 
-/// Right after a change every few milliseconds, and then ever more rarely.
+/// Polled every few milliseconds right after a change, and then less and less often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watchers_of_a_quiet_cell_ask_rarely_and_fetch_nothing() {
+async fn watchers_of_an_unchanged_cell_poll_rarely_and_fetch_nothing() {
     let harness = MariadbHarness::new();
     let client = connect(&harness.direct_url()).await.expect("it runs");
     client.cell("config").update(|_| vec![b'x'; Cell::MAX_BYTES]).await.expect("answers");

@@ -1,4 +1,4 @@
-//! Many want one lock.
+//! Many clients contend for one lock.
 
 use latchwork::ErrorKind;
 use testkit::harness::{LOCK, SOON, now};
@@ -8,7 +8,7 @@ use testkit::workload::processes::ContendingProcesses;
 
 use super::harness::MariadbHarness;
 
-/// On a server with its own settings, which lets in 151.
+/// On a server with default settings, which accepts 151 connections.
 const RIVALS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 25, turns: 10 };
 const MOST_CONNECTIONS: u64 = 151;
 
@@ -28,7 +28,7 @@ async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_
 
 /// This is the default from MariaDB 11.6.2 on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contenders_wait_for_rows_that_change_on_a_server_that_refuses_these_by_default() {
+async fn contenders_wait_for_changing_rows_under_innodb_snapshot_isolation() {
     const FEW: ContendingProcesses = ContendingProcesses { processes: 2, clients: 10, turns: 10 };
     let harness = MariadbHarness::new();
     let set = harness.server.ask("SET GLOBAL innodb_snapshot_isolation = ON");
@@ -39,7 +39,8 @@ async fn contenders_wait_for_rows_that_change_on_a_server_that_refuses_these_by_
     contest.is_fair();
 }
 
-/// Two clients want the same sixty-four locks: each has four connections for what it asks, and one that renews.
+/// Two clients contend for the same sixty-four locks: each has four connections for its requests, and one
+/// that renews.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_of_a_client_share_a_handful_of_connections() {
     let harness = MariadbHarness::new();
@@ -51,8 +52,8 @@ async fn many_tasks_of_a_client_share_a_handful_of_connections() {
                 for _ in 0..3 {
                     let guard = lock.acquire().await.expect("its turn comes");
                     let lease_end = guard.lease_end();
-                    // What is handed over has a lease of 3 s at first. Behind so many others, the release of it can come too
-                    // late; nothing else can be wrong with it.
+                    // A handed-over lock has a lease of 3 s at first. Behind so many others, its release can
+                    // be too late; no other error is possible.
                     if let Err(error) = guard.release().await {
                         assert!(error.kind() == ErrorKind::Lost && now() > lease_end, "{error}");
                     }
@@ -65,7 +66,7 @@ async fn many_tasks_of_a_client_share_a_handful_of_connections() {
     }
     let most = harness.server.most_connections();
     println!("at most {most} connections");
-    // And one that asks how many there are.
+    // And the one that counts the connections.
     assert!(most <= 2 * (4 + 1) + 1, "{most}");
     harness.judge(&clients, SOON).await;
 }

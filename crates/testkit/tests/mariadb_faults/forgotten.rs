@@ -1,4 +1,4 @@
-//! Names that are not used any more.
+//! Unused names are forgotten.
 
 use testkit::scenarios::sql::forgotten;
 use testkit::scenarios::sql::forgotten_tokens::{self, OF_INSERT, OF_SESSION, Tokens};

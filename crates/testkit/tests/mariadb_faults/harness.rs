@@ -1,4 +1,4 @@
-//! A server, a network that can be bad, a store that checks tokens, and a record of everything.
+//! The harness: a server, a proxy, a store that checks tokens, and a record of all clients.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use testkit::network::proxy::Proxy;
 use testkit::scenarios::sql;
 use testkit::servers::{MariadbOptions, MariadbServer, SqlSession};
 
-/// One server with everything around it.
+/// One server with a fault harness around it.
 pub(crate) struct MariadbHarness {
     pub(crate) proxy: Proxy,
     pub(crate) server: MariadbServer,

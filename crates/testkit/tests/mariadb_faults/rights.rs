@@ -1,4 +1,4 @@
-//! What a user may not do.
+//! Users without the necessary rights.
 
 use latchwork::{Client, Effect, Error, ErrorKind, Result, Version, connect};
 use testkit::harness::{LOCK, LONG, SOON, take};
@@ -12,7 +12,7 @@ fn url_of(harness: &MariadbHarness, user: &str, options: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_the_grant() {
+async fn a_user_who_may_not_create_the_tables_is_told_the_sql_and_needs_no_more_than_the_grant() {
     let (harness, app) = (MariadbHarness::new(), "app:s3cr%40t");
     let error = connect(&url_of(&harness, app, "")).await.expect_err("there are no tables");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -36,7 +36,8 @@ async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_t
     cell.delete_if(set.version).await.expect("granted");
     let error = connect(&url_of(&harness, "app:wrong", "")).await.expect_err("not its password");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    // MySQL asks for a password that it does not remember by TLS only, before it says that it is wrong.
+    // MySQL asks for a password that it has not cached only over TLS, before it says that the password is
+    // wrong.
     let hints = ["password in the URL", "caching_sha2_password"];
     assert!(hints.iter().any(|hint| error.to_string().contains(hint)), "{error}");
     harness.judge(&[client], SOON).await;
@@ -78,7 +79,7 @@ async fn the_sql_of_an_error_pasted_by_an_administrator_lets_the_user_lock_and_u
     .into_iter()
     .enumerate()
     {
-        // The first finds no tables, the second finds those of the first, which it may not use.
+        // The first user finds no tables, the second finds those of the first, which it may not use.
         for (user, host) in [(format!("app {number}"), "%"), (format!("it's {number}"), "127.0.0.1")] {
             let account = format!("'{}'@'{host}'", user.replace('\'', "''"));
             harness.sql(&format!("CREATE USER {account}"));
@@ -102,16 +103,20 @@ async fn the_sql_of_an_error_pasted_by_an_administrator_lets_the_user_lock_and_u
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_delete_locks_all_the_same() {
+async fn a_user_who_may_not_delete_locks_can_still_lock() {
     let harness = MariadbHarness::new();
     drop(harness.observer().await);
     harness.sql("GRANT SELECT, INSERT, UPDATE ON latchwork_lock TO app@'127.0.0.1'");
     harness.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_claim TO app@'127.0.0.1'");
-    forgotten::who_may_not_delete_locks_all_the_same(&harness, &url_of(&harness, "app:s3cr%40t", "")).await;
+    forgotten::a_user_who_may_not_delete_locks_can_still_lock(
+        &harness,
+        &url_of(&harness, "app:s3cr%40t", ""),
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_delete_tokens_locks_all_the_same() {
+async fn a_user_who_may_not_delete_tokens_can_still_lock() {
     let (harness, app) = (MariadbHarness::new(), "app:s3cr%40t");
     for tokens in [OF_INSERT, OF_SESSION] {
         let owner = connect(&url_of(&harness, "owner", tokens.options)).await.expect("it makes the tables");
@@ -123,12 +128,12 @@ async fn who_may_not_delete_tokens_locks_all_the_same() {
     harness.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_mutex TO app@'127.0.0.1'");
     for tokens in [OF_INSERT, OF_SESSION] {
         let url = url_of(&harness, app, tokens.options);
-        forgotten_tokens::who_may_not_delete_tokens_locks_all_the_same(&harness, tokens, &url).await;
+        forgotten_tokens::a_user_who_may_not_delete_tokens_can_still_lock(&harness, tokens, &url).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_only_reads_says_so_and_is_used_again_when_it_writes() {
+async fn a_read_only_server_is_named_and_is_used_again_when_it_accepts_writes() {
     let harness = MariadbHarness::new();
     let client = harness.observer().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");
@@ -143,7 +148,7 @@ async fn a_server_that_only_reads_says_so_and_is_used_again_when_it_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_work_is_refused_by_its_name() {
+async fn unusable_urls_are_refused_with_the_offending_part() {
     let harness = MariadbHarness::new();
     let nowhere = format!("mysql://owner@{}/nowhere", harness.server.address());
     let none = format!("mysql://owner@{}", harness.server.address());

@@ -1,4 +1,4 @@
-//! `scheme=insert`: beside services that use the same table by plain SQL.
+//! `scheme=insert` beside services that use the same table by plain SQL.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ fn url(harness: &MariadbHarness) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold() {
+async fn a_service_is_excluded_for_as_long_as_our_client_holds() {
     let harness = MariadbHarness::new();
-    shared::a_service_is_kept_out_by_us_for_as_long_as_we_hold(&harness, &harness.server, &url(&harness))
+    shared::a_service_is_excluded_for_as_long_as_our_client_holds(&harness, &harness.server, &url(&harness))
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old() {
+async fn our_client_is_excluded_until_the_service_releases_or_its_row_is_too_old() {
     let harness = MariadbHarness::new();
     let url = url(&harness);
-    shared::we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old(
+    shared::our_client_is_excluded_until_the_service_releases_or_its_row_is_too_old(
         &harness,
         &harness.server,
         &url,
@@ -42,9 +42,9 @@ async fn services_and_clients_take_turns_one_at_a_time() {
     shared::services_and_clients_take_turns_one_at_a_time(&harness.server, &url(&harness)).await;
 }
 
-/// As somebody made it long ago, with what it needs and more.
+/// A table that others created long ago, with the necessary columns and more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_others_made_is_used_as_it_is() {
+async fn a_table_that_others_created_is_used_unchanged() {
     let harness = MariadbHarness::new();
     harness.server.sql(&format!(
         "CREATE TABLE {TABLE} (id BIGINT PRIMARY KEY AUTO_INCREMENT, unique_mutex VARCHAR(64) NOT NULL UNIQUE, \
@@ -64,7 +64,7 @@ async fn a_table_that_others_made_is_used_as_it_is() {
 
 /// With a primary key of its own the table has two indexes, which is enough for a deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_of_a_service_never_fails_because_of_us() {
+async fn our_clients_never_make_the_release_of_a_service_fail() {
     let harness = MariadbHarness::new();
     harness.server.sql(&format!(
         "CREATE TABLE {TABLE} (id BIGINT PRIMARY KEY AUTO_INCREMENT, unique_mutex VARCHAR(64) NOT NULL UNIQUE, \
@@ -77,7 +77,7 @@ async fn a_release_of_a_service_never_fails_because_of_us() {
         clients.push(tokio::spawn(async move {
             let mut turns = 0;
             while now() < end {
-                // A try each time: waiters look less and less often, and would rarely collide with the
+                // A try each time: waiters poll less and less often, and would rarely collide with the
                 // services.
                 if let Some(guard) = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer") {
                     guard.release().await.expect("held");
@@ -129,9 +129,9 @@ fn turns_of_a_service(mut session: SqlSession, host: &str, end: Moment) -> (u32,
     (turns, failed)
 }
 
-/// Nothing would keep two from inserting.
+/// Without a unique index, two clients could insert.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_on_which_two_could_hold_is_refused() {
+async fn a_table_without_a_unique_index_is_refused() {
     let harness = MariadbHarness::new();
     let columns = "unique_mutex VARCHAR(64) NOT NULL, holder_id VARCHAR(64), create_time DATETIME";
     for rest in [

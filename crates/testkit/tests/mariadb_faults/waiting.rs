@@ -1,17 +1,18 @@
-//! What waiting costs a server that tells nobody, and what a wait for a locked row must not do to a lease.
+//! The requests that waiting costs a server that pushes nothing, and the effect of a wait for a locked row on
+//! a lease.
 
 use testkit::harness::{LOCK, LONG, SOON, now, pause, take};
 use testkit::scenarios::sql::SqlHarness as _;
 
+use super::conflicts::until_it_sleeps;
 use super::harness::MariadbHarness;
-use super::in_the_way::until_it_sleeps;
 
 const WAITERS: usize = 30;
 
-/// The next in line looks at most 40 times a second once the holder has had the lock for a while, the second half as often,
-/// and so on: all together hardly more than the first four.
+/// The next waiter polls at most 40 times a second once the holder has had the lock for a while, the second
+/// half as often, and so on: all together hardly more often than the first four.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_line_looks_little_more_often_than_a_short_one_and_hardly_writes() {
+async fn a_long_queue_polls_little_more_often_than_a_short_one_and_hardly_writes() {
     let harness = MariadbHarness::new();
     let (holder, mut line) = (harness.observer().await, Vec::new());
     let guard = take(&holder.lock(LOCK).ttl(LONG)).await;
@@ -19,7 +20,7 @@ async fn a_long_line_looks_little_more_often_than_a_short_one_and_hardly_writes(
         let client = harness.observer().await;
         let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
         line.push(tokio::spawn(async move { lock.acquire().await }));
-        harness.until_waiting(&holder, count).await;
+        harness.wait_for_waiters(&holder, count).await;
     }
     pause(500).await;
     let (begun, before) = (now(), harness.server.statements());
@@ -27,7 +28,7 @@ async fn a_long_line_looks_little_more_often_than_a_short_one_and_hardly_writes(
     let (asked, took) = (harness.server.statements() - before, now().since(begun));
     let a_second = asked as f64 / took.as_secs_f64();
     println!("{WAITERS} waiters: {a_second:.0} statements a second");
-    // 40 + 20 + 13 + ..., a sign of life of each every second, and none of it waits for an answer of the others.
+    // 40 + 20 + 13 + ..., one heartbeat of each per second, and no waiter depends on an answer to another.
     assert!(a_second < 40.0 * 4.5 + 2.0 * WAITERS as f64, "{a_second} a second");
     assert!(a_second > 10.0, "the next in line looks");
     guard.release().await.expect("held");
@@ -37,10 +38,10 @@ async fn a_long_line_looks_little_more_often_than_a_short_one_and_hardly_writes(
     }
 }
 
-/// The time in a statement must be that of when the row was had, and not of when it was asked for: somebody may have kept it for
-/// longer than the lease.
+/// The time in a statement must be that of getting the row lock, and not that of the request: another
+/// transaction may have held the row for longer than the lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_begins_when_the_row_is_had_and_not_when_it_was_asked_for() {
+async fn a_lease_begins_when_the_row_lock_is_granted_and_not_when_it_was_requested() {
     let harness = MariadbHarness::new();
     let (client, other) = (harness.observer().await, harness.observer().await);
     take(&client.lock(LOCK)).await.release().await.expect("held");

@@ -1,4 +1,4 @@
-//! The server forgets while it runs: it is flushed, or out of memory. Nothing of this is promised to do no harm.
+//! The server loses data while it runs: it is flushed, or out of memory. No guarantee covers this.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use testkit::workload::contenders::TTL;
 
 use super::harness::{LOCK, LONG, MemcachedHarness, SOON, take, told};
 
-/// A lock whose key is as long as those of the fillers: memcached keeps things of one size together.
+/// A lock whose key is as long as those of the fillers: memcached groups items by size.
 const SELDOM: &str = "seldom-used";
 
-/// More than fit into two megabytes, in the slab of the locks, and without a word of answer.
+/// More items than fit into two megabytes, in the slab of the locks, and without replies.
 fn fillers(length: usize) -> String {
     let (value, mut fillers) = ("x".repeat(length), String::new());
     for number in 0..60_000 {
@@ -20,7 +20,7 @@ fn fillers(length: usize) -> String {
     fillers + "mn"
 }
 
-/// How long the value of a lock is.
+/// The length of a lock's value.
 fn value_length(harness: &MemcachedHarness, lock: &str) -> usize {
     let item = harness.server.item(lock).expect("it is there");
     item.split(' ').nth(1).and_then(|length| length.parse().ok()).expect("a length")
@@ -43,13 +43,13 @@ async fn a_flushed_lock_has_two_holders_until_the_first_is_told_at_its_next_rene
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_held_lock_is_evicted_by_others_of_its_size_and_who_connects_then_is_warned() {
+async fn a_held_lock_is_evicted_by_items_of_its_size_and_later_clients_are_warned() {
     let harness = MemcachedHarness::with(&["-m", "2"]);
     let client = harness.client().await;
     assert!(client.client().guarantees().warnings.is_empty());
     let held = take(&client.lock(SELDOM).ttl(LONG)).await;
     let fillers = fillers(value_length(&harness, SELDOM));
-    // Whoever looks at it spares it for a while.
+    // A read of the item would protect it from eviction for a while.
     harness.strike(Fault::DataDeleted, || {
         let filled = |_| {
             harness.server.command(&fillers);
@@ -68,10 +68,10 @@ async fn a_held_lock_is_evicted_by_others_of_its_size_and_who_connects_then_is_w
     harness.judge(&[client, rival], SOON).await;
 }
 
-/// A server that must not evict (`-M`) refuses to store when its memory is full, and deletes what it was to replace: also
-/// what an `add` would have found there.
+/// A server that must not evict (`-M`) refuses to store when its memory is full, and deletes the item that it
+/// was to replace: even the item that an `add` would have found there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_full_server_that_may_not_evict_a_rival_does_not_delete_the_lock_by_asking_for_it() {
+async fn a_rival_on_a_full_server_without_eviction_does_not_delete_the_lock_by_claiming_it() {
     let harness = MemcachedHarness::with(&["-m", "2", "-M"]);
     let (client, rival) = (harness.client().await, harness.direct_client().await);
     let warnings = client.client().guarantees().warnings;

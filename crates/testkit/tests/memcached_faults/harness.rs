@@ -1,4 +1,4 @@
-//! A server, a network that can be bad, and a record of everything.
+//! The harness: a server, a proxy, and a record of all clients.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
 use testkit::servers::{MemcachedOptions, MemcachedServer};
 
-/// One server with everything around it.
+/// One server with a fault harness around it.
 pub(crate) struct MemcachedHarness {
     pub(crate) server: MemcachedServer,
     pub(crate) proxy: Proxy,
@@ -32,7 +32,7 @@ impl MemcachedHarness {
         Self::with(&[])
     }
 
-    /// Around a server with these arguments.
+    /// A harness around a server with these arguments.
     pub(crate) fn with(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let server = MemcachedServer::start(MemcachedOptions { arguments, ..MemcachedOptions::default() });
@@ -40,12 +40,12 @@ impl MemcachedHarness {
         Self { server, proxy, harness: FaultHarness::new() }
     }
 
-    /// The way through the proxy, with further options: `max-ttl=2s&quarantine=off`.
+    /// The URL through the proxy, with further options: `max-ttl=2s&quarantine=off`.
     pub(crate) fn url(&self, options: &str) -> String {
         format!("memcached://{}/?{options}", self.proxy.address())
     }
 
-    /// The way past the proxy.
+    /// The URL that bypasses the proxy.
     pub(crate) fn direct_url(&self, options: &str) -> String {
         format!("memcached://{}/?{options}", self.server.address())
     }
@@ -55,19 +55,19 @@ impl MemcachedHarness {
         self.connect(&self.url("")).await
     }
 
-    /// A client that the proxy cannot harm.
+    /// A client that bypasses the proxy.
     pub(crate) async fn direct_client(&self) -> RecordedClient {
         self.connect(&self.direct_url("")).await
     }
 
-    /// Waits until the proxy has lost the reply that it was ordered to lose.
-    pub(crate) async fn until_a_reply_is_lost(&self) {
+    /// Waits until the proxy has dropped the reply that it was ordered to drop.
+    pub(crate) async fn wait_for_a_lost_reply(&self) {
         let lost = self.proxy.until_lost_replies(1);
         tokio::time::timeout(SOON, lost).await.expect("the request came by");
     }
 }
 
-/// Without a client around it.
+/// An engine without a client around it.
 pub(crate) async fn engine(url: &str) -> Memcached {
     Memcached::connect(&url.parse().expect("a URL of ours")).await.expect("the server is there")
 }

@@ -1,4 +1,4 @@
-//! A server that is none, or means harm: clear errors of a bounded size, and no panic.
+//! A server that is not memcached, or is hostile: clear errors of a bounded size, and no panic.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::harness::{SOON, claim, engine};
 const GREETING: &str = "STAT uptime 99\r\nSTAT version 1.6.18\r\nEND\r\nSTAT cas_enabled yes\r\nEND\r\nNS\r\n\
                         VA 32\r\n000102030405060708090a0b0c0d0e0f\r\n";
 
-/// Answers what it is told to: first to the greeting, then to everything.
+/// Sends fixed replies: one to the handshake, then another to everything.
 async fn impostor(greeting: &'static [u8], answer: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -41,7 +41,7 @@ fn is_clear(error: &latchwork::Error) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_it_answers_to_a_claim_is_an_error_and_no_panic() {
+async fn any_answer_of_an_impostor_to_a_claim_is_an_error_and_no_panic() {
     let endless = "x".repeat(100_000);
     for answer in [
         "",
@@ -68,7 +68,7 @@ async fn whatever_it_answers_to_a_claim_is_an_error_and_no_panic() {
             Err(error) => is_clear(&error),
             Ok(verdict) => assert!(answer.starts_with("HD c1"), "{answer:.40}: {verdict:?}"),
         }
-        // On another connection, and with the same answer.
+        // On another connection, and with the same reply.
         match tokio::time::timeout(SOON, engine.release(&lock)).await.expect("no hanging") {
             Err(error) => is_clear(&error),
             Ok(released) => {
@@ -79,7 +79,7 @@ async fn whatever_it_answers_to_a_claim_is_an_error_and_no_panic() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_it_is_greeted_with_is_an_error_that_says_where() {
+async fn any_handshake_of_an_impostor_is_an_error_that_names_the_endpoint() {
     static ENDLESS: [u8; 100_000] = [b'S'; 100_000];
     for greeting in [
         &b"\r\n"[..],

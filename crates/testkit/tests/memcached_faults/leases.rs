@@ -10,7 +10,7 @@ use super::harness::{LOCK, LONG, MemcachedHarness, SOON, claim, engine, granted,
 const LEASES: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_leases_of_any_phase_and_length_live_as_long_as_was_promised() {
+async fn two_hundred_leases_of_any_phase_and_length_last_as_long_as_promised() {
     let harness = MemcachedHarness::new();
     let engine = engine(&harness.direct_url("")).await;
     let lease = |number: usize| {
@@ -23,7 +23,8 @@ async fn two_hundred_leases_of_any_phase_and_length_live_as_long_as_was_promised
             granted(&engine, &claim).await;
             let filter = Filter::Name(claim.name.clone());
             let mut looks = 0;
-            // Whatever was asked before its end must find it: the last of these is a few milliseconds before that.
+            // Every read before the lease's end must find it: the last of these is a few milliseconds before
+            // that.
             while now() < ends {
                 let found = engine.inspect(&filter).await.expect("an answer");
                 if now() < ends {
@@ -44,9 +45,9 @@ async fn two_hundred_leases_of_any_phase_and_length_live_as_long_as_was_promised
     assert!(looks > 2 * LEASES, "only {looks} looks in time");
 }
 
-/// A client is killed: its lock comes free by itself, not before its ttl and soon after.
+/// A client is killed: its lock becomes free by itself, not before its ttl and soon after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_nobody_renews_comes_free_within_two_seconds_of_its_ttl_in_whole_seconds() {
+async fn an_unrenewed_lock_becomes_free_within_two_seconds_of_its_ttl_in_whole_seconds() {
     let harness = MemcachedHarness::new();
     let engine = engine(&harness.direct_url("")).await;
     let ttl = Duration::from_millis(1_200);

@@ -1,4 +1,4 @@
-//! Names are data: every one is a lock of its own, at the key that the documentation says.
+//! Names are data: every name is a lock of its own, at the documented key.
 
 use latchwork::ErrorKind;
 use latchwork::engine::{Filter, Revoke, Revoked};
@@ -7,7 +7,7 @@ use testkit::harness::connect;
 use super::harness::{LOCK, LONG, MemcachedHarness};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_names_are_locks_like_any_other_and_stand_where_they_should() {
+async fn hostile_names_are_ordinary_locks_at_the_documented_keys() {
     let harness = MemcachedHarness::new();
     let (client, rival) = (connect(&harness.direct_url("")).await, connect(&harness.direct_url("")).await);
     let (long, spaces) = ("n".repeat(512), " ".repeat(200));
@@ -37,9 +37,9 @@ async fn hostile_names_are_locks_like_any_other_and_stand_where_they_should() {
     }
 }
 
-/// Whoever uses `add` on the same key excludes us, and we them.
+/// A program that uses `add` on the same key excludes our clients, and they exclude it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_name_is_a_key_that_is_shared_with_clients_of_another_kind() {
+async fn a_plain_name_is_a_key_that_is_shared_with_other_programs() {
     let harness = MemcachedHarness::new();
     let client = connect(&harness.direct_url("")).await;
     assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 6\r\nsecret")), "STORED\r\n");
@@ -52,12 +52,12 @@ async fn a_plain_name_is_a_key_that_is_shared_with_clients_of_another_kind() {
     let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").expect("free");
     assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 1\r\nx")), "NOT_STORED\r\n");
     guard.release().await.expect("held");
-    // A key without an expiry can be taken away, but not left to end by itself.
+    // A key without an expiry can be deleted, but not left to expire.
     harness.server.command(&format!("set {LOCK} 0 0 1\r\nx"));
     let state = client.inspect(&filter).await.expect("an answer").remove(0);
     let error = client.revoke(&state, Revoke::AtLeaseEnd).await.expect_err("it never ends");
     assert!(error.kind() == ErrorKind::Foreign && error.to_string().contains("no lease"), "{error}");
-    // Larger than anything that is read, and no reason to panic.
+    // Larger than any value the engine reads; it must not panic.
     harness.server.command(&format!("set {LOCK} 0 0 200000\r\n{}", "x".repeat(200_000)));
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
 }

@@ -1,4 +1,4 @@
-//! What the engine cannot do is refused with the reason, before anything is sent.
+//! Unsupported requests are refused with the reason, before anything is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn readers_permits_owners_sessions_tokens_and_long_leases_are_refused_befo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_could_not_keep_locks_apart_are_refused() {
+async fn servers_on_which_locks_could_collide_are_refused() {
     let harness = MemcachedHarness::with(&["-C"]);
     let error = latchwork::connect(&harness.direct_url("")).await.expect_err("it keeps no CAS ids");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");

@@ -9,14 +9,14 @@ use testkit::history::{Fault, RecordedClient};
 
 use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, renewed, take};
 
-/// What stands in requests that store, and in those that delete.
+/// The text of requests that store, and of those that delete.
 const STORE: &[u8] = b"ms orders/42";
 const DELETE: &[u8] = b"md orders/42";
-/// Renewed often, and much longer than it takes to find a lost reply.
+/// Renewed often, and much longer than it takes to detect a lost reply.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Has the next lock with nobody waiting for a lease to end.
-async fn is_free_at_once(client: &RecordedClient) {
+/// Acquires the lock without waiting for a lease to end.
+async fn assert_free_at_once(client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     let waited = now().since(begun);
@@ -24,7 +24,7 @@ async fn is_free_at_once(client: &RecordedClient) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_whose_reply_is_lost_finds_that_the_lock_is_its_own() {
+async fn a_claim_whose_reply_is_lost_finds_its_own_grant() {
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     for only_try in [false, true] {
@@ -38,7 +38,7 @@ async fn a_claim_whose_reply_is_lost_finds_that_the_lock_is_its_own() {
         assert!(guard.is_certain());
         assert!(other.lock(LOCK).try_acquire().await.expect("an answer").is_none());
         guard.release().await.expect("held");
-        is_free_at_once(&other).await;
+        assert_free_at_once(&other).await;
     }
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 4);
 }
@@ -51,20 +51,20 @@ async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
     harness.proxy.lose_reply_to(STORE);
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     harness.proxy.refuse(true);
     claiming.abort();
     assert!(harness.server.item(LOCK).is_some(), "the server acted");
     pause(200).await;
     harness.proxy.refuse(false);
     harness.recorder.fault_ended(Fault::Partition);
-    is_free_at_once(&other).await;
+    assert_free_at_once(&other).await;
     assert!(claiming.await.is_err_and(|error| error.is_cancelled()));
     harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_is_lost_either_way_says_so_and_the_lock_is_free_long_before_its_ttl() {
+async fn a_release_whose_request_or_reply_is_lost_reports_it_and_the_lock_is_free_long_before_its_ttl() {
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     for strike in [
@@ -75,22 +75,22 @@ async fn a_release_that_is_lost_either_way_says_so_and_the_lock_is_free_long_bef
         harness.strike(Fault::Partition, || strike(&harness));
         let error = guard.release().await.expect_err("nobody said it was released");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
-        is_free_at_once(&other).await;
+        assert_free_at_once(&other).await;
     }
     assert_eq!(harness.proxy.lost_replies(), 1);
     harness.judge(&[client, other], SOON).await;
 }
 
-/// The release is repeated when another already has the lock.
+/// The release is retried when another client already has the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repeated_release_takes_nothing_from_the_next_holder() {
+async fn a_retried_release_takes_nothing_from_the_next_holder() {
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.lose_reply_to(DELETE);
     let releasing = tokio::spawn(guard.release());
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     harness.proxy.refuse(true);
     let next = take(&other.lock(LOCK).ttl(LONG)).await;
     harness.proxy.refuse(false);
@@ -103,7 +103,7 @@ async fn a_repeated_release_takes_nothing_from_the_next_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
+async fn a_renewal_whose_request_or_reply_is_lost_is_retried_before_the_lease_ends() {
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
@@ -121,9 +121,10 @@ async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
     assert_eq!(harness.judge(&[client], SOON).await.exclusive(), 1);
 }
 
-/// The keeper renews on a connection of its own; the release finds that the CAS id has moved on, or is told.
+/// The keeper renews on a connection of its own; the release finds that the CAS id has changed, or is told of
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_is_released_in_one_round_trip_also_after_it_was_renewed_on_another_connection() {
+async fn a_lock_is_released_in_one_round_trip_even_after_a_renewal_on_another_connection() {
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(3))).await;
@@ -137,8 +138,7 @@ async fn a_lock_is_released_in_one_round_trip_also_after_it_was_renewed_on_anoth
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn busy_clients_whose_connections_are_cut_and_whose_replies_are_lost_again_and_again_exclude_each_other()
- {
+async fn busy_clients_exclude_each_other_while_connections_are_cut_and_replies_are_lost() {
     let harness = MemcachedHarness::new();
     let mut clients = Vec::new();
     for _ in 0..4 {
@@ -150,7 +150,7 @@ async fn busy_clients_whose_connections_are_cut_and_whose_replies_are_lost_again
         tokio::spawn(async move {
             let mut holds = 0;
             while !over.load(Ordering::Relaxed) {
-                // What is lost in the middle says so.
+                // A reply that is lost in the middle causes an error.
                 let Ok(guard) = lock.acquire().await else { continue };
                 holds += 1;
                 pause(2).await;

@@ -1,4 +1,4 @@
-//! The server is killed and starts again with nothing: who held a lock may not know it yet.
+//! The server is killed and restarts without data: holders may not know it yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,14 @@ use super::harness::{
 /// The longest lease, and so the quarantine.
 const MOST: Duration = Duration::from_secs(2);
 
-/// The CAS id in what the server says of [`LOCK`].
+/// The CAS id in the server's description of [`LOCK`].
 fn cas(harness: &MemcachedHarness) -> String {
     let item = harness.server.item(LOCK).expect("it is there");
     item.split(' ').find(|part| part.starts_with('c')).expect("a CAS id").to_owned()
 }
 
-/// CAS ids begin at 1 with every start: the next holder's value has the very id that the former holder remembers.
+/// CAS ids begin at 1 with every start: the next holder's value has exactly the id that the former holder
+/// remembers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cas_id_from_before_a_restart_never_frees_or_changes_the_next_holders_lock() {
     let harness = MemcachedHarness::new();
@@ -48,8 +49,8 @@ async fn a_cas_id_from_before_a_restart_never_frees_or_changes_the_next_holders_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_out_the_quarantine() {
-    // It is not over when the holder is told and others have asked, also on a machine that stands still in between.
+async fn a_holder_whose_server_lost_its_data_is_told_at_its_next_renewal_and_waits_out_the_quarantine() {
+    // Has not ended when the holder is told and others have asked, even on a machine that stalls in between.
     const MOST: Duration = Duration::from_secs(7);
     let (harness, options) = (MemcachedHarness::new(), "max-ttl=7s");
     let clients =
@@ -75,9 +76,9 @@ async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_o
     harness.judge(&clients, LONG).await;
 }
 
-/// What `Guarantees` says of a restart: a client that did not see it grants itself the lock that another holds.
+/// The documented effect of a restart: a client that did not see it acquires the lock that another holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newcomer_gets_a_lock_that_a_restarted_server_forgot_and_restart_says_breaks() {
+async fn a_new_client_gets_a_lock_that_a_restart_deleted_as_guarantees_say() {
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     assert_eq!(client.client().guarantees().faults.restart, Promise::Breaks);
@@ -93,9 +94,9 @@ async fn a_newcomer_gets_a_lock_that_a_restarted_server_forgot_and_restart_says_
     assert_eq!(harness.judge(&[client, newcomer], SOON).await.excused(), 1, "only whom it struck");
 }
 
-/// The holder is cut off, so that nobody can tell it anything: only the quarantine keeps others from its lock.
+/// The holder is cut off, so that it cannot be told anything: only the quarantine keeps others from its lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strict_quarantine_keeps_a_newcomer_from_a_lock_whose_holder_is_cut_off() {
+async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_off() {
     let (begun, harness) = (now(), MemcachedHarness::new());
     let options = "max-ttl=2s&quarantine=strict";
     let cut_off = harness.connect(&harness.url(options)).await;

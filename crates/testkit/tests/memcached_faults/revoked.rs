@@ -1,4 +1,4 @@
-//! An operator takes locks away: twice, from clients of another kind, and too late.
+//! An operator revokes locks: twice, from other programs, and too late.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn state(client: &Client) -> LockState {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_revoked_twice_is_revoked_once_and_still_ends_with_its_lease() {
+async fn a_lock_that_is_revoked_twice_still_ends_with_its_lease() {
     let harness = MemcachedHarness::new();
     let (client, operator) = (connect(&harness.direct_url("")).await, connect(&harness.direct_url("")).await);
     let guard = client.lock(LOCK).ttl(Duration::from_secs(3)).acquire().await.expect("free");
@@ -22,7 +22,7 @@ async fn what_is_revoked_twice_is_revoked_once_and_still_ends_with_its_lease() {
     assert_eq!(operator.revoke(&found, Revoke::AtLeaseEnd).await.expect("an answer"), Revoked::Done);
     let marked =
         |harness: &MemcachedHarness| harness.server.item(LOCK).expect("it stays until its lease ends");
-    // What stands there, and its CAS id; not what is left of its time.
+    // The value and its CAS id, without the remaining time.
     let once = marked(&harness).split_whitespace().find(|word| word.starts_with('c')).map(str::to_owned);
     assert!(once.is_some());
     for found in [found.clone(), state(&operator).await] {
@@ -42,7 +42,7 @@ async fn what_is_revoked_twice_is_revoked_once_and_still_ends_with_its_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_another_kind_cannot_be_told_but_be_taken_from_and_only_what_was_seen() {
+async fn another_programs_lock_can_only_be_revoked_at_once_and_only_as_inspected() {
     let harness = MemcachedHarness::new();
     let operator = connect(&harness.direct_url("")).await;
     assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 5\r\nfirst")), "STORED\r\n");

@@ -1,4 +1,4 @@
-//! Another transaction locks rows or tables of ours for a long time.
+//! Another transaction locks our rows or tables for a long time.
 
 use testkit::scenarios::sql::blocked;
 use testkit::scenarios::sql::shared::options;
@@ -25,24 +25,24 @@ async fn no_claim_waits_for_a_table_for_longer_than_three_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_given_up_does_not_stay_in_the_server() {
+async fn abandoned_requests_do_not_stay_in_the_server() {
     let harness = PostgresHarness::new();
-    blocked::what_was_given_up_does_not_stay_in_the_server(&harness, || lock_tables(&harness)).await;
+    blocked::abandoned_requests_do_not_stay_in_the_server(&harness, || lock_tables(&harness)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_row_costs_no_other_lock() {
-    blocked::a_kept_row_costs_no_other_lock(&PostgresHarness::new()).await;
+async fn a_locked_row_costs_no_other_lock() {
+    blocked::a_locked_row_costs_no_other_lock(&PostgresHarness::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_row_costs_no_other_lock_in_a_shared_table() {
+async fn a_locked_row_costs_no_other_lock_in_a_shared_table() {
     let harness = PostgresHarness::new();
     let url = harness.server.url(harness.server.address(), &options());
-    blocked::a_kept_row_costs_no_other_lock_in_a_shared_table(&harness, &url).await;
+    blocked::a_locked_row_costs_no_other_lock_in_a_shared_table(&harness, &url).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_held_after_the_moment_that_an_error_names() {
-    blocked::nothing_is_held_after_the_moment_that_an_error_names(&PostgresHarness::new(), None).await;
+async fn no_lock_is_held_after_the_time_that_an_error_names() {
+    blocked::no_lock_is_held_after_the_time_that_an_error_names(&PostgresHarness::new(), None).await;
 }

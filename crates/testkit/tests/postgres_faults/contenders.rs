@@ -1,11 +1,12 @@
-//! Many want one lock.
+//! Many clients contend for one lock.
 
 use testkit::servers::PostgresOptions;
 use testkit::workload::processes::ContendingProcesses;
 
 use super::harness::{LOCK, LONG, PostgresHarness, SOON, pause, take};
 
-/// As many as a server with its own settings lets in, which keeps three of its 100 connections for superusers.
+/// As many as a server with default settings accepts, which reserves three of its 100 connections for
+/// superusers.
 const RIVALS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 24, turns: 10 };
 const MOST_CONNECTIONS: usize = 97;
 
@@ -35,15 +36,15 @@ async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_
     assert_eq!(deadlocks, "0");
 }
 
-/// One connection is for everything, until something on it has to wait.
+/// One connection serves all requests, until one of them has to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_that_waits_for_others_holds_up_no_other_lock_of_its_client() {
+async fn a_blocked_transaction_delays_no_other_lock_of_its_client() {
     let harness = PostgresHarness::new();
     let (client, other) = (harness.client().await, harness.client().await);
     let held = take(&client.lock(LOCK).ttl(LONG)).await;
     let lock = other.lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&client, 1).await;
+    harness.wait_for_waiters(&client, 1).await;
     let server = harness.server.clone();
     let hold_up = "BEGIN; SELECT name FROM latchwork_lock FOR UPDATE; SELECT pg_sleep(2); COMMIT";
     let holding_up = tokio::task::spawn_blocking(move || server.psql(hold_up));

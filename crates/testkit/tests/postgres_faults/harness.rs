@@ -1,4 +1,4 @@
-//! A server, a network that can be bad, a store that checks tokens, and a record of everything.
+//! The harness: a server, a proxy, a store that checks tokens, and a record of all clients.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
 use testkit::servers::{PostgresOptions, PostgresServer};
 
-/// One server with everything around it.
+/// One server with a fault harness around it.
 pub(crate) struct PostgresHarness {
     pub(crate) proxy: Proxy,
     pub(crate) server: Arc<PostgresServer>,
@@ -35,12 +35,12 @@ impl PostgresHarness {
         Self { proxy, server, harness: FaultHarness::new() }
     }
 
-    /// The way through the proxy.
+    /// The URL through the proxy.
     pub(crate) fn url(&self) -> String {
         self.server.url(self.proxy.address(), "")
     }
 
-    /// The way past the proxy.
+    /// The URL that bypasses the proxy.
     pub(crate) fn direct_url(&self) -> String {
         self.server.url(self.server.address(), "")
     }
@@ -50,13 +50,13 @@ impl PostgresHarness {
         self.connect(&self.url()).await
     }
 
-    /// How many connections our clients have.
+    /// The number of our clients' connections.
     pub(crate) fn connections(&self) -> usize {
         let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'latchwork'";
         self.server.psql(count).parse().expect("a number")
     }
 
-    /// Waits until somebody is busy with a statement that has this in it.
+    /// Waits until a session executes a statement that contains this text.
     pub(crate) async fn until_busy_with(&self, part: &str) {
         let count = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%{part}%'"

@@ -1,6 +1,7 @@
-//! What happens to a PostgreSQL server, and to the network in front of it, while locks are held and asked for.
+//! Faults of a PostgreSQL server, and of the network in front of it, while locks are held and requested.
 //!
-//! On a real server. Every hold is recorded, and when the fault is over the history must show what `Guarantees` promises.
+//! On a real server. Every hold is recorded, and after the fault the history must show what `Guarantees`
+//! promises.
 
 mod blocked;
 mod clocks;

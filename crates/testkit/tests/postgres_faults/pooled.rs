@@ -1,4 +1,4 @@
-//! A pooler that gives every transaction another of its connections.
+//! A pooler that assigns every transaction another of its connections.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::harness::{LOCK, SOON, now};
 
 const RIVALS: ContendingProcesses = ContendingProcesses { processes: 3, clients: 5, turns: 8 };
 
-/// More clients than it has connections.
+/// More clients than the pooler has connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contenders_behind_a_pooler_have_their_turns_in_order() {
+async fn contenders_behind_a_pooler_are_granted_their_turns_in_order() {
     let pooler = Pgbouncer::start();
     let url = pooler.server().url(pooler.address(), "");
     let contest = RIVALS.compete(&url).await;
@@ -23,9 +23,10 @@ async fn contenders_behind_a_pooler_have_their_turns_in_order() {
     contest.is_fair();
 }
 
-/// With the answer to a statement the pooler gives its connection to another client, and what it has passed on of the next one by
-/// then stays there in two halves (pgbouncer's issue 759). So nothing may follow a statement before that is answered: while the
-/// server stands still, each of the pooler's five connections has one.
+/// With the answer to a statement the pooler assigns its connection to another client, and what it has
+/// forwarded of the next statement by then stays there in two halves (pgbouncer's issue 759). So nothing may
+/// follow a statement before that is answered: while the server stalls, each of the pooler's five connections
+/// has one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_tasks_behind_a_pooler_never_send_into_each_others_answers() {
     let pooler = Arc::new(Pgbouncer::start());
@@ -53,7 +54,7 @@ async fn a_hundred_tasks_behind_a_pooler_never_send_into_each_others_answers() {
 
 const STATEMENTS_THAT_WAIT: &str = "pg_locks WHERE NOT granted";
 
-/// Nobody gets at the tables for two seconds.
+/// Locks the tables for two seconds.
 struct Standstill {
     pooler: Arc<Pgbouncer>,
     holding_up: JoinHandle<String>,
@@ -70,7 +71,7 @@ impl Standstill {
         standstill
     }
 
-    /// Waits until the server counts so many of something.
+    /// Waits until the server reports this many of something.
     async fn until(&self, count: usize, of: &'static str) {
         let count = count.to_string();
         loop {
@@ -85,7 +86,7 @@ impl Standstill {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
+async fn a_url_that_denies_the_pooler_is_refused_behind_one() {
     let pooler = Arc::new(Pgbouncer::start());
     let url = |options: &str| pooler.server().url(pooler.address(), options);
     let [mistaken, other] = [connect(&url("pooler=no")).await, connect(&url("")).await];
@@ -93,7 +94,7 @@ async fn who_says_that_there_is_no_pooler_is_told_that_there_is() {
     let standstill = Standstill::of(&pooler).await;
     let waiting = tokio::spawn(async move { other.lock("x").try_acquire().await });
     standstill.until(1, STATEMENTS_THAT_WAIT).await;
-    // The connection on which everything was prepared has something to do.
+    // The connection on which everything was prepared is busy.
     let error = mistaken.lock("x").try_acquire().await.expect_err("nothing is prepared on the next one");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(error.to_string().contains("pooler=yes"), "{error}");

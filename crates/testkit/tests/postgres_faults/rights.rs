@@ -1,4 +1,4 @@
-//! What a user may not do, and names that try to.
+//! Users without the necessary rights, and users whose names contain special characters.
 
 use latchwork::{Client, Error, ErrorKind, Result, connect};
 use testkit::scenarios::sql::forgotten;
@@ -11,7 +11,7 @@ fn url_of(harness: &PostgresHarness, user: &str, options: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_make_the_tables_is_told_what_would_and_needs_no_more_than_the_grant() {
+async fn a_user_who_may_not_create_the_tables_is_told_the_sql_and_needs_no_more_than_the_grant() {
     let harness = PostgresHarness::new();
     harness.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let error = connect(&url_of(&harness, "app", "")).await.expect_err("there are no tables");
@@ -64,7 +64,7 @@ async fn the_sql_of_an_error_pasted_by_a_superuser_lets_the_user_lock_and_use_ce
     .into_iter()
     .enumerate()
     {
-        // The first finds no tables, the second finds those of the first, which it may not use.
+        // The first user finds no tables, the second finds those of the first, which it may not use.
         for user in [format!("app {number}"), format!("order \"{number}\"")] {
             harness.server.psql(&format!("CREATE USER \"{}\"", user.replace('"', "\"\"")));
             let user = user.replace(' ', "%20").replace('"', "%22");
@@ -84,17 +84,17 @@ async fn the_sql_of_an_error_pasted_by_a_superuser_lets_the_user_lock_and_use_ce
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_delete_locks_all_the_same() {
+async fn a_user_who_may_not_delete_locks_can_still_lock() {
     let harness = PostgresHarness::new();
     drop(harness.client().await);
     harness.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     harness.server.psql("GRANT SELECT, INSERT, UPDATE ON latchwork_lock TO app");
     harness.server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_claim TO app");
-    forgotten::who_may_not_delete_locks_all_the_same(&harness, &url_of(&harness, "app", "")).await;
+    forgotten::a_user_who_may_not_delete_locks_can_still_lock(&harness, &url_of(&harness, "app", "")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_delete_tokens_locks_all_the_same() {
+async fn a_user_who_may_not_delete_tokens_can_still_lock() {
     let harness = PostgresHarness::new();
     for tokens in [OF_INSERT, OF_SESSION] {
         let owner = connect(&url_of(&harness, "owner", tokens.options)).await.expect("it makes the tables");
@@ -105,12 +105,12 @@ async fn who_may_not_delete_tokens_locks_all_the_same() {
     harness.server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON latchwork_mutex TO app");
     for tokens in [OF_INSERT, OF_SESSION] {
         let url = url_of(&harness, "app", tokens.options);
-        forgotten_tokens::who_may_not_delete_tokens_locks_all_the_same(&harness, tokens, &url).await;
+        forgotten_tokens::a_user_who_may_not_delete_tokens_can_still_lock(&harness, tokens, &url).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_only_reads_says_so() {
+async fn a_read_only_server_is_named() {
     let harness = PostgresHarness::new();
     let client = harness.client().await;
     take(&client.lock("x")).await.release().await.expect("held");
@@ -124,7 +124,7 @@ async fn a_server_that_only_reads_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_is_not_there_and_tables_that_are_no_names_are_refused() {
+async fn missing_databases_and_invalid_table_names_are_refused() {
     let harness = PostgresHarness::new();
     let url = format!("postgres://owner@{}/nowhere", harness.server.address());
     let error = connect(&url).await.expect_err("not there");

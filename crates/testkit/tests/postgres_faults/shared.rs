@@ -1,4 +1,4 @@
-//! `scheme=insert`: beside services that use the same table by plain SQL.
+//! `scheme=insert` beside services that use the same table by plain SQL.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ fn service<'a>(harness: &'a PostgresHarness, holder: &'a str) -> PlainSqlClient<
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold() {
+async fn a_service_is_excluded_for_as_long_as_our_client_holds() {
     let harness = PostgresHarness::new();
-    shared::a_service_is_kept_out_by_us_for_as_long_as_we_hold(&harness, &*harness.server, &url(&harness))
+    shared::a_service_is_excluded_for_as_long_as_our_client_holds(&harness, &*harness.server, &url(&harness))
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old() {
+async fn our_client_is_excluded_until_the_service_releases_or_its_row_is_too_old() {
     let harness = PostgresHarness::new();
     let url = url(&harness);
-    shared::we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old(
+    shared::our_client_is_excluded_until_the_service_releases_or_its_row_is_too_old(
         &harness,
         &*harness.server,
         &url,
@@ -46,9 +46,9 @@ async fn services_and_clients_take_turns_one_at_a_time() {
     shared::services_and_clients_take_turns_one_at_a_time(&*harness.server, &url(&harness)).await;
 }
 
-/// Its lease is shorter than the age, so its row looks older than it is.
+/// The lease is shorter than the age, so the row looks older than it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_holder_of_ours_is_over_for_a_service_when_its_lease_is() {
+async fn a_dead_holder_of_ours_expires_for_a_service_at_the_end_of_its_lease() {
     let harness = PostgresHarness::new();
     let engine = PostgresInsert::connect(&url(&harness).parse().expect("a good URL")).await.expect("it runs");
     for ttl in [AGE / 4, 2 * AGE].map(Duration::from_millis) {
@@ -66,7 +66,7 @@ async fn a_dead_holder_of_ours_is_over_for_a_service_when_its_lease_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_row_was_deleted_is_told_and_harms_nobody() {
+async fn a_holder_whose_row_was_deleted_is_told_and_does_no_harm() {
     let harness = PostgresHarness::new();
     let client = connect(&url(&harness)).await.expect("it runs");
     let guard = client.lock(LOCK).ttl(Duration::from_millis(AGE)).acquire().await.expect("free");
@@ -79,7 +79,7 @@ async fn a_holder_whose_row_was_deleted_is_told_and_harms_nobody() {
     assert_eq!(service.holder(), "host-7");
 }
 
-/// The service moves over to us, under the name that it has always had.
+/// The service switches to our client, under the holder name that it has always had.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_takes_over_from_the_service_of_the_same_name_and_from_no_other() {
     let harness = PostgresHarness::new();
@@ -98,7 +98,7 @@ async fn an_owner_takes_over_from_the_service_of_the_same_name_and_from_no_other
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_rise_though_rows_go_and_whatever_the_servers_clock_says() {
+async fn tokens_rise_though_rows_are_deleted_whatever_the_servers_clock_shows() {
     let clocks = Clocks::new();
     let harness = PostgresHarness::with(PostgresOptions { clocks: Some(&clocks), ..Default::default() });
     let client = harness.connect(&url(&harness)).await;
@@ -119,9 +119,9 @@ async fn tokens_rise_though_rows_go_and_whatever_the_servers_clock_says() {
     harness.judge(&[client], SOON).await;
 }
 
-/// As somebody made it long ago, with what it needs and more.
+/// A table that others created long ago, with the necessary columns and more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_others_made_is_used_as_it_is_and_its_limits_are_told() {
+async fn a_table_that_others_created_is_used_unchanged_and_its_limits_are_reported() {
     let harness = PostgresHarness::new();
     harness.server.psql(&format!(
         "CREATE TABLE {TABLE} (id serial PRIMARY KEY, unique_mutex varchar(64) UNIQUE, holder_id varchar(64), \
@@ -130,7 +130,7 @@ async fn a_table_that_others_made_is_used_as_it_is_and_its_limits_are_told() {
     let client = harness.connect(&url(&harness)).await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     assert!(!service(&harness, "host-7").take());
-    // The column keeps whole seconds: what is promised never outlasts what is written.
+    // The column has whole seconds: a promised lease never ends later than the written time.
     let left = format!("extract(epoch FROM create_time + interval '{AGE} ms' - clock_timestamp())");
     let written: f64 = harness.server.psql(&format!("SELECT {left} FROM {TABLE}")).parse().expect("a number");
     assert!(guard.lease_end().since(now()).as_secs_f64() <= written + 0.1, "{written}");
@@ -151,7 +151,7 @@ async fn a_table_that_others_made_is_used_as_it_is_and_its_limits_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_only_use_the_two_tables_needs_no_more() {
+async fn rights_on_the_two_tables_are_enough() {
     let harness = PostgresHarness::new();
     harness.server.psql("CREATE USER app");
     let url = format!("postgres://app@{}/postgres?scheme=insert", harness.server.address());

@@ -1,4 +1,4 @@
-//! This harness as one of any database with rows.
+//! The PostgreSQL harness as a [`SqlHarness`](testkit::scenarios::sql::SqlHarness).
 
 use testkit::network::proxy::Proxy;
 use testkit::scenarios::sql;

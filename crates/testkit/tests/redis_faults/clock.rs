@@ -16,7 +16,7 @@ fn harness(clocks: &Clocks) -> RedisHarness {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_who_does_not_know_yet() {
+async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_unaware_holders() {
     let clocks = Clocks::new();
     let harness = harness(&clocks);
     let clients = harness.clients(3).await;
@@ -25,7 +25,7 @@ async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_who_does_n
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     let lock = clients[1].lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&clients[2], 1).await;
+    harness.wait_for_waiters(&clients[2], 1).await;
     harness.strike(Fault::ClockStep, || clocks.move_wall(HOUR));
     let moved = now();
     let next = waiting.await.expect("no panic");
@@ -39,7 +39,7 @@ async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_who_does_n
     drop(guard);
     let before = next.token().unwrap();
     next.release().await.expect("held");
-    // And back: the newest token is from a time that has yet to come.
+    // And back: the newest token is from a time in the future.
     harness.strike(Fault::ClockStep, || clocks.move_wall(0));
     let last = take(&clients[2].lock(LOCK).ttl(TTL)).await;
     assert!(last.token().unwrap() > before, "tokens went back with the clock");
@@ -49,7 +49,7 @@ async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_who_does_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_set_back_costs_nobody_a_lock_or_a_turn_and_tokens_still_rise() {
+async fn a_clock_set_back_costs_no_client_a_lock_or_a_turn_and_tokens_still_rise() {
     let clocks = Clocks::new();
     let harness = harness(&clocks);
     let clients = harness.clients(4).await;
@@ -59,7 +59,7 @@ async fn a_clock_set_back_costs_nobody_a_lock_or_a_turn_and_tokens_still_rise() 
     for (number, client) in clients[1..3].iter().enumerate() {
         let lock = client.lock(LOCK).ttl(LONG);
         waiting.push(tokio::spawn(async move { take(&lock).await }));
-        harness.until_waiting(&clients[3], number + 1).await;
+        harness.wait_for_waiters(&clients[3], number + 1).await;
     }
     harness.strike(Fault::ClockStep, || clocks.move_wall(-HOUR));
     renewed(&guard).await;
@@ -67,7 +67,7 @@ async fn a_clock_set_back_costs_nobody_a_lock_or_a_turn_and_tokens_still_rise() 
     assert!(guard.is_certain());
     let free_in = harness.free_in();
     assert!((0..=TTL.as_millis() as i64).contains(&free_in), "a renewal sets the lease right: {free_in} ms");
-    harness.until_waiting(&clients[3], 2).await;
+    harness.wait_for_waiters(&clients[3], 2).await;
     guard.release().await.expect("held");
     for waiter in waiting {
         let guard = waiter.await.expect("no panic");
@@ -81,9 +81,9 @@ async fn a_clock_set_back_costs_nobody_a_lock_or_a_turn_and_tokens_still_rise() 
     harness.judge(&clients, SOON).await;
 }
 
-/// The dead keep their places by the clock they died under: they must not count.
+/// The queue entries of dead waiters carry the clock they died under: they must not count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_that_seem_to_last_for_an_hour_after_the_clock_was_set_back_are_skipped() {
+async fn dead_queue_entries_are_skipped_after_the_clock_was_set_back_by_an_hour() {
     let clocks = Clocks::new();
     let harness = harness(&clocks);
     let client = harness.client().await;
@@ -91,9 +91,9 @@ async fn places_that_seem_to_last_for_an_hour_after_the_clock_was_set_back_are_s
     let mut dead =
         testkit::worker_process::WorkerProcess::start(&["hold", &harness.direct_url(""), LOCK, "30000"]);
     assert_eq!(dead.line().await, "started");
-    harness.until_waiting(&client, 1).await;
+    harness.wait_for_waiters(&client, 1).await;
     dead.kill().await;
-    // A server that has not read of its end yet would give it the lock, and for that hour.
+    // A server that has not seen its disconnection yet would give it the lock, and for that hour.
     harness.until_listening(1).await;
     harness.strike(Fault::ClockStep, || clocks.move_wall(-HOUR));
     guard.release().await.expect("held");

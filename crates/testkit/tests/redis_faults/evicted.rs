@@ -1,4 +1,4 @@
-//! The server has no memory left, and evicts what it likes: locks too.
+//! The server has no memory left, and evicts any key, locks included.
 
 use latchwork::Loss;
 use testkit::history::Fault;
@@ -14,7 +14,7 @@ fn evicting(policy: &str) -> RedisOptions<'static> {
     RedisOptions { config: config.to_vec(), ..Default::default() }
 }
 
-/// Stores other things until the lock is gone.
+/// Stores other data until the lock is gone.
 fn fill(harness: &RedisHarness) {
     let value = "x".repeat(10_000);
     for number in 0..100_000 {
@@ -27,14 +27,14 @@ fn fill(harness: &RedisHarness) {
     panic!("it was never evicted");
 }
 
-/// Makes room again.
+/// Frees the memory again.
 fn empty(harness: &RedisHarness) {
     harness.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
     let clear = "for _, key in ipairs(redis.call('KEYS', 'filler:*')) do redis.call('DEL', key) end";
     harness.server.command(&["EVAL", clear, "0"]);
 }
 
-async fn a_lock_is_evicted_by(policy: &str) {
+async fn lock_evicted_under(policy: &str) {
     let harness = RedisHarness::with(evicting(policy));
     let clients = harness.clients(2).await;
     let warnings = clients[0].client().guarantees().warnings;
@@ -47,7 +47,8 @@ async fn a_lock_is_evicted_by(policy: &str) {
     empty(&harness);
     assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(evicted);
-    // On a machine that stands still, a renewal comes late. It is the next for all that, and comes before the lease ends.
+    // On a machine that stalls, a renewal is late. But it is the next renewal, and comes before the lease
+    // ends.
     assert!(told < TTL && guard.lease_end() == lease_end, "told {told:?} after the eviction");
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
     assert!(next.token().unwrap() > guard.token().unwrap());
@@ -59,17 +60,17 @@ async fn a_lock_is_evicted_by(policy: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_evicts_what_expires_is_warned_of_and_its_holder_is_told() {
-    a_lock_is_evicted_by("volatile-lru").await;
+async fn a_server_that_evicts_expiring_keys_causes_a_warning_and_its_holder_is_told() {
+    lock_evicted_under("volatile-lru").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_evicts_at_random_is_warned_of_and_its_holder_is_told() {
-    a_lock_is_evicted_by("allkeys-random").await;
+async fn a_server_that_evicts_random_keys_causes_a_warning_and_its_holder_is_told() {
+    lock_evicted_under("allkeys-random").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_never_evicts_is_not_warned_of() {
+async fn a_server_that_never_evicts_causes_no_warning() {
     for options in [evicting("noeviction"), RedisOptions::default()] {
         let harness = RedisHarness::with(options);
         let warnings = harness.client().await.client().guarantees().warnings;

@@ -1,4 +1,4 @@
-//! The server forgets while it runs: all keys, all scripts, all connections.
+//! The server loses data while it runs: all keys, all scripts, all connections.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ async fn a_holder_whose_key_was_flushed_is_told_at_its_next_renewal_and_refused_
     assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(flushed);
     println!("told {told:?} after the flush");
-    // On a machine that stands still, a renewal comes late. It is the next for all that, and comes before the lease ends.
+    // On a machine that stalls, a renewal is late. But it is the next renewal, and comes before the lease
+    // ends.
     assert!(told < TTL && guard.lease_end() == lease_end, "told {told:?} after the flush");
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert!(next.is_certain(), "the loser's release took the lock from the next");
@@ -45,7 +46,7 @@ async fn busy_clients_survive_flushes_of_all_keys_with_rising_tokens() {
         contenders.wait_for_holds(20).await;
         harness.strike(Fault::DataDeleted, || harness.server.command(&["FLUSHALL"]));
     }
-    // A waiter that the flush threw out of the queue finds that out at its next sign of life.
+    // A waiter that the flush removed from the queue discovers that at its next heartbeat.
     contenders.wait_for_holds(40).await;
     let tally = contenders.stop().await;
     assert!(tally.errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{tally:?}");
@@ -53,7 +54,7 @@ async fn busy_clients_survive_flushes_of_all_keys_with_rising_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_notices_that_the_server_forgot_its_scripts() {
+async fn no_client_notices_a_script_flush() {
     let harness = RedisHarness::new();
     let clients = harness.clients(5).await;
     let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
@@ -93,28 +94,28 @@ async fn clients_whose_connections_are_killed_lose_no_lock_and_get_their_turns()
     assert!(judged.exclusive() > 160 && judged.excused() == 0, "nobody is excused");
 }
 
-/// Its place went with its connection, and it stands in line again before anybody could notice.
+/// Its queue entry went with its connection, and it is in the queue again before anything could notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_connection_was_killed_is_handed_the_lock_all_the_same() {
+async fn a_waiter_whose_connection_was_killed_is_still_handed_the_lock() {
     let harness = RedisHarness::new();
     let clients = harness.clients(2).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
     let lock = clients[1].lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&clients[0], 1).await;
+    harness.wait_for_waiters(&clients[0], 1).await;
     harness.strike(Fault::Partition, || {
         assert!(harness.server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).integer() > 0);
     });
-    // The holder was killed as well, and has nothing to listen for.
+    // The holder's connection was killed as well, and it has no subscription.
     harness.until_listening(1).await;
-    harness.until_waiting(&clients[0], 1).await;
+    harness.wait_for_waiters(&clients[0], 1).await;
     let before = harness.newest_token();
     guard.release().await.expect("held");
     let handed_over = harness.newest_token();
     assert!(handed_over > before, "the release found nobody to hand the lock to");
     let next = waiting.await.expect("no panic");
     assert_eq!(next.token().unwrap().engine_token(), handed_over, "it had to look for itself");
-    // Longer than its place in the queue would have lasted: what was handed over is renewed like any other.
+    // Longer than its queue entry would have lasted: a handed-over lock is renewed like any other.
     pause(3_500).await;
     assert!(next.is_certain() && harness.free_in() > 3_000, "renewed to its own ttl");
     assert!(clients[0].lock(LOCK).try_acquire().await.expect("an answer").is_none());

@@ -6,14 +6,14 @@ use testkit::workload::contenders::TTL;
 
 use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, renewed, take};
 
-/// From now on nothing that needs memory is allowed; or everything is again.
+/// Makes the server refuse everything that needs memory, or accept it again.
 fn set_full(harness: &RedisHarness, full: bool) {
     let bytes = if full { "1" } else { "0" };
     assert!(harness.server.command(&["CONFIG", "SET", "maxmemory", bytes]).is("OK"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_fails_with_the_knob_in_its_error_and_nothing_was_done() {
+async fn a_claim_fails_with_the_setting_in_its_error_and_without_effect() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");
@@ -33,8 +33,8 @@ async fn a_claim_fails_with_the_knob_in_its_error_and_nothing_was_done() {
     harness.judge(&[client, newcomer], SOON).await;
 }
 
-/// For longer than any place in the queue lasts by itself. One client waits for two locks, the other for one: their signs
-/// of life go by different ways.
+/// For longer than any queue entry lasts by itself. One client waits for two locks, the other for one: their
+/// heartbeats are sent in different ways.
 async fn waiters_are_served_without_memory(options: &str) {
     let harness = RedisHarness::new();
     let mut clients = Vec::new();
@@ -49,7 +49,7 @@ async fn waiters_are_served_without_memory(options: &str) {
     for (client, lock) in [(1, "second"), (1, LOCK), (2, LOCK)] {
         let lock = clients[client].lock(lock).ttl(TTL).wait(LONG);
         waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        harness.until_waiting(&clients[0], waiting.len().saturating_sub(1)).await;
+        harness.wait_for_waiters(&clients[0], waiting.len().saturating_sub(1)).await;
     }
     harness.recorder.fault_began(Fault::Trouble);
     set_full(&harness, true);
@@ -70,12 +70,12 @@ async fn waiters_are_served_without_memory(options: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_is_renewed_and_handed_over_and_released_however_long_memory_is_short() {
+async fn a_held_lock_is_renewed_and_handed_over_and_released_during_a_long_memory_shortage() {
     waiters_are_served_without_memory("").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_is_true_of_the_older_scheme() {
+async fn a_held_lock_of_the_older_scheme_survives_a_long_memory_shortage() {
     waiters_are_served_without_memory("scheme=setnx").await;
 }
 
@@ -87,7 +87,7 @@ async fn a_claim_whose_reply_is_lost_just_before_memory_runs_out_is_found_to_be_
     harness.proxy.lose_reply_to(LOCK.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { take(&lock).await });
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     set_full(&harness, true);
     let guard = claiming.await.expect("no panic");
     harness.recorder.fault_ended(Fault::Partition);

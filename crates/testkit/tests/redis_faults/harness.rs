@@ -1,4 +1,4 @@
-//! A server, a network that can be bad, a store that checks tokens, and a record of everything.
+//! The harness: a server, a proxy, a store that checks tokens, and a record of all clients.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
 use testkit::servers::{RedisOptions, RedisServer, Reply};
 
-/// In every key beside the lock's own.
+/// A part of every key beside the lock's own.
 const SIDE: &str = ":latchwork1:";
 
-/// One server with everything around it.
+/// One server with a fault harness around it.
 pub(crate) struct RedisHarness {
     pub(crate) server: RedisServer,
     pub(crate) proxy: Proxy,
@@ -28,7 +28,7 @@ impl Deref for RedisHarness {
 }
 
 impl RedisHarness {
-    /// Around a server that keeps nothing on disk.
+    /// A harness around a server without persistence.
     pub(crate) fn new() -> Self {
         Self::with(RedisOptions::default())
     }
@@ -39,12 +39,12 @@ impl RedisHarness {
         Self { server, proxy, harness: FaultHarness::new() }
     }
 
-    /// The way through the proxy, with further options: `max-ttl=2s&quarantine=off`.
+    /// The URL through the proxy, with further options: `max-ttl=2s&quarantine=off`.
     pub(crate) fn url(&self, options: &str) -> String {
         format!("redis://{}/?{options}", self.proxy.address())
     }
 
-    /// The way past the proxy.
+    /// The URL that bypasses the proxy.
     pub(crate) fn direct_url(&self, options: &str) -> String {
         format!("redis://{}/?{options}", self.server.address())
     }
@@ -54,7 +54,7 @@ impl RedisHarness {
         self.connect(&self.url("")).await
     }
 
-    /// A client that the proxy cannot harm.
+    /// A client that bypasses the proxy.
     pub(crate) async fn direct_client(&self) -> RecordedClient {
         self.connect(&self.direct_url("")).await
     }
@@ -67,24 +67,25 @@ impl RedisHarness {
         clients
     }
 
-    /// The newest token the server gave out for [`LOCK`].
+    /// The newest token of [`LOCK`] on the server.
     pub(crate) fn newest_token(&self) -> u64 {
         let fence = self.server.command(&["GET", &format!("{{{LOCK}}}{SIDE}f")]).text();
         fence[..16].parse().expect("a fence begins with its token")
     }
 
-    /// Milliseconds until [`LOCK`] comes free by itself; negative if it is free.
+    /// Milliseconds until [`LOCK`] expires by itself; negative if it is free.
     pub(crate) fn free_in(&self) -> i64 {
         self.server.command(&["PTTL", LOCK]).integer()
     }
 
-    /// Waits until the proxy has lost the reply that it was ordered to lose.
-    pub(crate) async fn until_a_reply_is_lost(&self) {
+    /// Waits until the proxy has dropped the reply that it was ordered to drop.
+    pub(crate) async fn wait_for_a_lost_reply(&self) {
         let lost = self.proxy.until_lost_replies(1);
         tokio::time::timeout(SOON, lost).await.expect("the request came by");
     }
 
-    /// Waits until the server knows of this many clients that listen: it learns of a death when it reads of it.
+    /// Waits until the server knows of this many subscribed clients: it learns of a death when it reads from
+    /// the socket.
     pub(crate) async fn until_listening(&self, count: usize) {
         let end = now().after(SOON);
         while self.server.command(&["PUBSUB", "CHANNELS", "latchwork:*"]).array().len() != count {
@@ -93,14 +94,14 @@ impl RedisHarness {
         }
     }
 
-    /// Lets everything come to rest, and judges the record by what the first client's engine promises.
+    /// Closes the clients, and checks the record against the guarantees of the first client's engine.
     pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         let judged = self.harness.judge(clients, answer_within).await;
         self.only_fences_are_left();
         judged
     }
 
-    /// No key is left but the newest token of each lock.
+    /// Checks that no key is left but the newest token of each lock.
     fn only_fences_are_left(&self) {
         let Reply::Array(keys) = self.server.command(&["KEYS", "*"]) else { panic!("a list of keys") };
         let left = keys.iter().map(Reply::text).filter(|key| !key.ends_with(&format!("{SIDE}f")));

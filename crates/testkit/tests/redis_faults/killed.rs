@@ -1,29 +1,30 @@
-//! The server is killed (`kill -9`) and started again with what it had on disk.
+//! The server is killed (`kill -9`) and restarted with its data on disk.
 
 use std::time::Duration;
 
 use testkit::history::Fault;
-use testkit::scenarios::cluster::outlives_a_restart;
+use testkit::scenarios::cluster::survives_a_restart;
 use testkit::servers::RedisOptions;
 use testkit::workload::contenders::Contenders;
 
 use super::harness::{RedisHarness, SOON};
 
-/// Written before it is answered: with `everysec`, a kill can cost what waited behind a slow disk.
+/// Every write is synced before its reply: with `everysec`, a kill can lose writes that wait behind a slow
+/// disk.
 pub(crate) fn durable() -> RedisOptions<'static> {
     RedisOptions { aof: true, config: vec![("appendfsync".into(), "always".into())], ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_wrote_its_locks_down_comes_back_with_holder_and_queue() {
+async fn a_persistent_server_restarts_with_its_holder_and_queue() {
     let harness = RedisHarness::with(durable());
     let clients = harness.clients(4).await;
-    outlives_a_restart(&harness, &clients, || harness.server.restart()).await;
+    survives_a_restart(&harness, &clients, || harness.server.restart()).await;
     assert_eq!(harness.judge(&clients, SOON).await.exclusive(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_were_busy_go_on_after_the_kill_as_if_nothing_had_happened() {
+async fn busy_clients_continue_undisturbed_after_the_kill() {
     let harness = RedisHarness::with(durable());
     let clients = harness.clients(5).await;
     let contenders = Contenders::start(&harness, &clients, Duration::from_millis(3));

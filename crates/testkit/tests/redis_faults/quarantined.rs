@@ -1,4 +1,4 @@
-//! The server is killed and starts again with nothing: who held a lock may not know it yet.
+//! The server is killed and restarts without data: holders may not know it yet.
 
 use std::time::Duration;
 
@@ -12,15 +12,16 @@ use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, now, pause, take,
 /// The longest lease, and so the quarantine.
 const MOST: Duration = Duration::from_secs(2);
 
-/// Waits for a moment late in a second of the wall clock: a server that starts then is soon a second old by its own word.
+/// Waits for a moment late in a second of the wall clock: a server that starts then soon reports an uptime of
+/// one second.
 async fn until_late_in_a_second() {
     let into = wall_micros() % 1_000_000;
     pause((1_000_000 + 850_000 - into) % 1_000_000 / 1_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_out_the_quarantine() {
-    // It is not over when the holder is told and others have asked, also on a machine that stands still in between.
+async fn a_holder_whose_server_lost_its_data_is_told_at_its_next_renewal_and_waits_out_the_quarantine() {
+    // Has not ended when the holder is told and others have asked, even on a machine that stalls in between.
     const MOST: Duration = Duration::from_secs(7);
     let (harness, options) = (RedisHarness::new(), "max-ttl=7s");
     let clients =
@@ -34,7 +35,8 @@ async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_o
     let lease_end = guard.lease_end();
     assert_eq!(told(&guard).await, Loss::Removed);
     let told = now().since(killed);
-    // On a machine that stands still, a renewal comes late, but before the lease ends; and none was answered before it.
+    // On a machine that stalls, a renewal is late, but comes before the lease ends; and no earlier one was
+    // answered.
     assert!(told < MOST && guard.lease_end() == lease_end, "told {told:?} after the kill");
 
     let lock = clients[1].lock(LOCK).ttl(MOST);
@@ -58,17 +60,17 @@ async fn a_holder_whose_server_forgot_it_is_told_at_its_next_renewal_and_waits_o
     harness.judge(&clients, SOON).await;
 }
 
-/// How long this thread has run on a processor.
+/// The processor time of this thread.
 fn busy() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts");
     let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.expect("a number"))
 }
 
-/// In a runtime of one thread, so that its processor time is the waiter's.
+/// In a runtime with one thread, so that its processor time is the waiter's.
 #[tokio::test]
 async fn a_client_that_waits_out_the_quarantine_sleeps() {
-    // Most of it is left when the pause is over, also on a machine that stands still in between.
+    // Most of it is left after the pause, even on a machine that stalls in between.
     let harness = RedisHarness::new();
     let client = harness.connect(&harness.url("max-ttl=4s")).await;
     take(&client.lock(LOCK).ttl(MOST)).await.release().await.expect("held");
@@ -84,11 +86,11 @@ async fn a_client_that_waits_out_the_quarantine_sleeps() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_quarantine_a_server_that_forgot_grants_at_once_and_with_a_greater_token() {
+async fn a_server_without_quarantine_grants_at_once_after_data_loss_and_with_a_greater_token() {
     let harness = RedisHarness::new();
     let url = harness.url("quarantine=off");
     let clients = [harness.connect(&url).await, harness.connect(&url).await];
-    // Longer than a restart and a claim take on a machine that stands still in between.
+    // Longer than a restart and a claim take on a machine that stalls in between.
     const TTL: Duration = Duration::from_secs(6);
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     let mut store = harness.store();
@@ -107,9 +109,9 @@ async fn without_quarantine_a_server_that_forgot_grants_at_once_and_with_a_great
     assert_eq!(harness.judge(&clients, SOON).await.excused(), 1, "fenced only, and only for whom it struck");
 }
 
-/// The holder is cut off, so that nobody can tell it anything: only the quarantine keeps others from its lock.
+/// The holder is cut off, so that it cannot be told anything: only the quarantine keeps others from its lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strict_quarantine_keeps_a_newcomer_from_a_lock_whose_holder_is_cut_off() {
+async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_off() {
     let (begun, harness) = (now(), RedisHarness::new());
     let options = "max-ttl=2s&quarantine=strict";
     let cut_off = harness.connect(&harness.url(options)).await;

@@ -26,7 +26,7 @@ async fn a_replica_is_refused_and_named() {
     }
 }
 
-/// Its new master is nowhere, so that what it knew stays as it was.
+/// Its new master does not exist, so that its data stays as it was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_demoted_is_unreachable_until_it_is_master_again() {
     let harness = RedisHarness::new();
@@ -35,11 +35,11 @@ async fn a_master_that_is_demoted_is_unreachable_until_it_is_master_again() {
     let other = take(&clients[0].lock("other")).await;
     let lock = clients[1].lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    harness.until_waiting(&clients[2], 1).await;
+    harness.wait_for_waiters(&clients[2], 1).await;
     harness.recorder.fault_began(Fault::Trouble);
     follow(&harness.server, "127.0.0.1 1");
 
-    // First from the connection it has, then from a new one: another server may have the address by now.
+    // First on its current connection, then on a new one: another server may have the address by now.
     for says in ["the server is a replica", "grants no locks"] {
         let error = clients[2].lock(LOCK).try_acquire().await.expect_err("read only");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
@@ -60,7 +60,7 @@ async fn a_master_that_is_demoted_is_unreachable_until_it_is_master_again() {
     assert_eq!(harness.judge(&clients, SOON).await.exclusive(), 3);
 }
 
-/// The two are cut off from each other before the grant, so that the replica never hears of it.
+/// The two are cut off from each other before the grant, so that the replica never receives it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_takes_over_without_the_newest_grant_gives_a_greater_token() {
     let config = vec![("repl-diskless-sync-delay".to_owned(), "0".to_owned())];
@@ -88,7 +88,7 @@ async fn a_replica_that_takes_over_without_the_newest_grant_gives_a_greater_toke
     assert_eq!(told(&guard).await, Loss::Unreachable, "the old master is gone");
     assert!(guard.lease_end() > now(), "told after its lease had ended");
     next.release().await.expect("held");
-    // Its release has nobody to go to.
+    // Its release cannot reach any server.
     drop(guard);
     let history = harness.recorder.history();
     let excuses = Excuses::from_exclusion(&history, &new.client().guarantees());

@@ -7,12 +7,12 @@ use latchwork::{Effect, ErrorKind, Loss};
 use testkit::history::{Fault, RecordedClient};
 use testkit::workload::contenders::{Contenders, TTL};
 
-use super::cut::cut_again_and_again;
 use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, renewed, take, told};
 use super::killed::durable;
+use super::replies::cut_again_and_again;
 
 const TURN: Duration = Duration::from_millis(3);
-/// Every mode there is, and most often those that share.
+/// Every mode, with more shared than exclusive ones.
 const MODES: [Mode; 7] = [
     Mode::Read,
     Mode::Permit { of: 2 },
@@ -31,14 +31,14 @@ async fn gather(harness: &RedisHarness) -> (Vec<RecordedClient>, Contenders) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharers_whose_connections_are_cut_and_whose_replies_are_lost_again_and_again_lose_no_lock() {
+async fn sharers_lose_no_lock_while_connections_are_cut_and_replies_are_lost() {
     let harness = RedisHarness::new();
     let (clients, contenders) = gather(&harness).await;
     cut_again_and_again(&harness, &clients, contenders, 9, 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharers_go_on_after_the_kill_of_a_server_that_wrote_its_locks_down() {
+async fn sharers_continue_after_the_kill_of_a_persistent_server() {
     let harness = RedisHarness::with(durable());
     let reads = harness.client().await;
     let other = reads.shared_lock("held throughout", Mode::Read).ttl(TTL);
@@ -59,7 +59,7 @@ async fn sharers_go_on_after_the_kill_of_a_server_that_wrote_its_locks_down() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharers_of_a_server_that_stood_still_for_longer_than_their_leases_never_hold_beside_a_writer() {
+async fn sharers_never_hold_beside_a_writer_after_a_server_stall_longer_than_their_leases() {
     let harness = RedisHarness::new();
     let (clients, contenders) = gather(&harness).await;
     contenders.wait_for_holds(20).await;
@@ -79,7 +79,7 @@ async fn sharers_of_a_server_that_stood_still_for_longer_than_their_leases_never
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sharers_do_not_notice_that_the_server_forgot_its_scripts_and_survive_that_it_forgot_its_keys() {
+async fn sharers_do_not_notice_a_script_flush_and_survive_a_key_flush() {
     let harness = RedisHarness::new();
     let (clients, contenders) = gather(&harness).await;
     for _ in 0..20 {
@@ -97,7 +97,7 @@ async fn sharers_do_not_notice_that_the_server_forgot_its_scripts_and_survive_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_whose_keys_were_flushed_are_told_at_their_next_renewal_and_harm_nobody_who_came_later() {
+async fn readers_whose_keys_were_flushed_are_told_at_their_next_renewal_and_do_later_holders_no_harm() {
     let harness = RedisHarness::new();
     let clients = harness.clients(4).await;
     let modes = [Mode::Read, Mode::Read, Mode::Write, Mode::Read];
@@ -110,7 +110,7 @@ async fn readers_whose_keys_were_flushed_are_told_at_their_next_renewal_and_harm
     assert!(writes.token().unwrap() > other.token().unwrap().max(one.token().unwrap()));
     assert_eq!(told(&one).await, Loss::Removed);
     writes.release().await.expect("held");
-    // Those of another time are in no new list, whether they know it by now or not.
+    // Members from before are in no new list, whether they know it by now or not.
     let late = take(&locks[3]).await;
     assert_eq!(told(&other).await, Loss::Removed);
     for lost in [one, other] {
@@ -123,7 +123,7 @@ async fn readers_whose_keys_were_flushed_are_told_at_their_next_renewal_and_harm
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_wait_out_the_quarantine_of_a_server_that_forgot_them() {
+async fn readers_wait_out_the_quarantine_of_a_server_that_lost_its_data() {
     let harness = RedisHarness::new();
     let url = harness.url("max-ttl=15s");
     let clients = [harness.connect(&url).await, harness.connect(&url).await];
@@ -141,7 +141,7 @@ async fn readers_wait_out_the_quarantine_of_a_server_that_forgot_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_and_permits_are_renewed_let_in_and_released_without_memory_and_nobody_new_comes() {
+async fn readers_and_permits_are_renewed_admitted_and_released_without_memory_and_new_claims_fail() {
     let harness = RedisHarness::new();
     let clients = harness.clients(4).await;
     let read = |client: usize| clients[client].shared_lock(LOCK, Mode::Read).ttl(TTL).wait(LONG);
@@ -149,12 +149,12 @@ async fn readers_and_permits_are_renewed_let_in_and_released_without_memory_and_
     let (reads, has_permit) = (take(&read(0)).await, take(&permit(0)).await);
     let writer = clients[1].shared_lock(LOCK, Mode::Write).ttl(TTL).wait(LONG);
     let writer = tokio::spawn(async move { writer.acquire().await.expect("its turn comes") });
-    harness.until_waiting(&clients[0], 1).await;
+    harness.wait_for_waiters(&clients[0], 1).await;
     let mut readers = Vec::new();
     for client in [2, 3] {
         let lock = read(client);
         readers.push(tokio::spawn(async move { lock.acquire().await.expect("its turn comes") }));
-        harness.until_waiting(&clients[0], client).await;
+        harness.wait_for_waiters(&clients[0], client).await;
     }
     let next = permit(1);
     let next = tokio::spawn(async move { next.acquire().await.expect("its turn comes") });
@@ -166,7 +166,7 @@ async fn readers_and_permits_are_renewed_let_in_and_released_without_memory_and_
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
         assert!(error.to_string().contains("maxmemory"), "{error}");
     }
-    // For longer than a place in the queue lasts by itself.
+    // For longer than a queue entry lasts by itself.
     pause(2_500).await;
     for guard in [reads, has_permit] {
         renewed(&guard).await;
@@ -185,23 +185,24 @@ async fn readers_and_permits_are_renewed_let_in_and_released_without_memory_and_
     harness.judge(&clients, SOON).await;
 }
 
-/// A reader that missed the message holds, and does not know it: its next sign of life says so.
+/// A reader that missed the message holds without knowing it: its next heartbeat tells it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_missed_the_message_finds_that_it_was_let_in() {
+async fn a_reader_that_missed_the_message_finds_its_own_grant() {
     let harness = RedisHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&other.shared_lock(LOCK, Mode::Write).ttl(LONG)).await;
     let lock = client.shared_lock(LOCK, Mode::Read).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&other, 1).await;
+    harness.wait_for_waiters(&other, 1).await;
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.lose_next_reply();
     guard.release().await.expect("held");
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     let let_in = harness.newest_token();
     let guard = waiting.await.expect("no panic");
     harness.recorder.fault_ended(Fault::Partition);
-    // Had it not found out, it would have got the lock after the lease of that grant, with a greater token.
+    // If it had not found out, it would have got the lock after the lease of that grant, with a greater
+    // token.
     assert_eq!(guard.token().unwrap().engine_token(), let_in);
     guard.release().await.expect("held");
     harness.judge(&[client, other], SOON).await;

@@ -1,4 +1,4 @@
-//! The server stands still (`SIGSTOP`: a stalled disk, a fork, a hypervisor) and goes on.
+//! The server stalls (`SIGSTOP`: a stalled disk, a fork, a hypervisor) and continues.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::workload::contenders::{Contenders, MARGIN, TTL, UNRENEWED};
 use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stands_still_for_less_than_a_lease_costs_nobody_a_lock() {
+async fn a_server_stall_shorter_than_a_lease_costs_no_client_a_lock() {
     let harness = RedisHarness::new();
     let clients = harness.clients(5).await;
     let guard = take(&clients[0].lock("held throughout").ttl(TTL)).await;
@@ -33,7 +33,7 @@ async fn a_server_that_stands_still_for_less_than_a_lease_costs_nobody_a_lock() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_for_longer() {
+async fn holders_are_told_before_their_leases_end_during_a_longer_server_stall() {
     let harness = RedisHarness::new();
     let clients = harness.clients(3).await;
     let lock = clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN));
@@ -42,7 +42,7 @@ async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_f
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     let waiter = clients[1].lock(LOCK).ttl(LONG).wait(LONG);
     let waiter = tokio::spawn(async move { waiter.acquire().await });
-    harness.until_waiting(&clients[0], 1).await;
+    harness.wait_for_waiters(&clients[0], 1).await;
 
     harness.recorder.fault_began(Fault::Trouble);
     harness.server.pause();
@@ -67,10 +67,10 @@ async fn holders_are_told_before_their_leases_end_when_the_server_stands_still_f
     assert_eq!(harness.judge(&clients, SOON).await.exclusive(), 2);
 }
 
-/// A request has ten seconds, whoever asks and on whatever runtime; then it is told as one that may still
-/// take effect, unless it only looks.
+/// Every request has a limit of ten seconds, for every caller and on every runtime. Then it fails as one that
+/// may still take effect, unless it only reads.
 #[tokio::test]
-async fn a_request_that_a_server_at_a_standstill_never_answers_ends_by_itself() {
+async fn a_request_that_a_stalled_server_never_answers_times_out() {
     let harness = RedisHarness::new();
     let clients = harness.clients(1).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
@@ -94,7 +94,7 @@ async fn a_request_that_a_server_at_a_standstill_never_answers_ends_by_itself() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn busy_clients_of_a_server_that_stood_still_for_longer_than_their_leases_never_hold_at_once() {
+async fn busy_clients_never_hold_at_once_after_a_server_stall_longer_than_their_leases() {
     let harness = RedisHarness::new();
     let clients = harness.clients(5).await;
     let contenders = Contenders::start(&harness, &clients, Duration::from_millis(100));
@@ -115,9 +115,10 @@ async fn busy_clients_of_a_server_that_stood_still_for_longer_than_their_leases_
     assert!(judged.exclusive() > 12 && judged.excused() == 0, "nobody is excused");
 }
 
-/// Nobody holds it: the claim lies unread in the server's socket until long after its lease would have ended.
+/// No client holds the lock: the claim lies unread in the server's socket until long after its lease would
+/// have ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_patient_client_whose_claim_is_answered_too_late_asks_again() {
+async fn a_client_with_a_long_wait_limit_claims_again_after_a_late_answer() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");

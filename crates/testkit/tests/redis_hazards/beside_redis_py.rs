@@ -9,11 +9,11 @@ use testkit::scripted_process::{Api, ScriptedProcess};
 use super::harness::{HazardHarness, LOCK, LONG, soon, take, take_in_background, until, with_both};
 use super::redis_py;
 
-/// Short enough to wait for its end. A holder that renews it keeps it on a machine that stands still for half a second.
+/// Short enough to wait for its end. A renewed lock is kept on a machine that stalls for half a second.
 const SHORT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn while_we_hold_they_do_not_get_it() {
+async fn redis_py_does_not_get_the_lock_while_our_client_holds_it() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let (mut theirs, client) = (redis_py::start(&harness, LONG), harness.client(options).await);
@@ -32,7 +32,7 @@ async fn while_we_hold_they_do_not_get_it() {
 }
 
 #[tokio::test]
-async fn while_they_hold_we_do_not_get_it() {
+async fn our_client_does_not_get_the_lock_while_redis_py_holds_it() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let (mut theirs, client) = (redis_py::start(&harness, LONG), harness.client(options).await);
@@ -52,7 +52,7 @@ async fn while_they_hold_we_do_not_get_it() {
 }
 
 #[tokio::test]
-async fn when_their_lease_is_over_we_get_it_and_nothing_that_they_do_late_harms_us() {
+async fn our_client_gets_an_expired_lock_of_redis_py_whose_late_requests_do_no_harm() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let (mut theirs, client) = (redis_py::start(&harness, SHORT), harness.client(options).await);
@@ -69,7 +69,7 @@ async fn when_their_lease_is_over_we_get_it_and_nothing_that_they_do_late_harms_
 }
 
 #[tokio::test]
-async fn when_our_lease_is_over_they_get_it_and_our_late_release_does_not_harm_them() {
+async fn redis_py_gets_our_expired_lock_and_our_late_release_does_no_harm() {
     let harness = HazardHarness::new();
     let mut theirs = redis_py::start(&harness, LONG);
     let mut ours = ScriptedProcess::start(&harness.url(""), Api::Blocking);
@@ -89,16 +89,16 @@ async fn when_our_lease_is_over_they_get_it_and_our_late_release_does_not_harm_t
     assert_eq!([theirs.ask("extend 5").await, theirs.ask("release").await], ["ok", "ok"]);
 }
 
-/// The lock is neither theirs to lengthen nor theirs to release, in any order of what they try.
+/// Other clients can neither extend nor release the lock, in any order of attempts.
 #[tokio::test]
-async fn what_we_took_over_from_them_stays_ours_over_many_of_their_attempts() {
+async fn a_lock_taken_over_from_redis_py_stays_ours_over_many_of_its_attempts() {
     let harness = HazardHarness::new();
     let (mut theirs, client) = (redis_py::start(&harness, SHORT), harness.client("").await);
     assert_eq!(theirs.ask("acquire").await, "held");
     until("their lease ends", || harness.value(LOCK).is_none()).await;
     let guard = take(&client, SHORT).await;
     let value = harness.value(LOCK);
-    // Longer than our own lease: we renew while they try.
+    // Longer than our own lease: our holder renews while they try.
     for _ in 0..4 {
         assert_eq!(theirs.ask("reacquire").await, "LockNotOwnedError");
         assert_eq!(theirs.ask("extend 0.1").await, "LockNotOwnedError");

@@ -1,4 +1,4 @@
-//! A client that crashes in the middle of taking a lock.
+//! A client that crashes while it acquires a lock.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::harness::{
     HazardHarness, LOCK, LONG, SHARED, engine, holding_process, pause, take, url, with_both,
 };
 
-/// Room for a busy machine to renew it.
+/// Enough time for a busy machine to renew it.
 const TTL: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn naive_a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {
     assert!(!harness.naive().setnx(LOCK, "rival"));
 }
 
-/// Whether somebody who waits gets it when the lease of the dead is over, and not before.
+/// A waiter gets the lock when the lease of the dead holder has ended, and not before.
 async fn comes_free_by_itself(harness: &HazardHarness, client: &Client) {
     let left = harness.pttl(LOCK);
     assert!((1..=TTL.as_millis() as i64).contains(&left), "{left}");
@@ -46,7 +46,7 @@ async fn a_holder_that_is_killed_leaves_a_lock_that_ends() {
     .await;
 }
 
-/// The server took the lock for it, and it was gone before it could hear of that.
+/// The server granted the lock, and the client was gone before it got the reply.
 #[tokio::test]
 async fn a_client_that_is_cut_off_between_request_and_reply_leaves_a_lock_that_ends() {
     with_both(async |options| {
@@ -64,14 +64,14 @@ async fn a_client_that_is_cut_off_between_request_and_reply_leaves_a_lock_that_e
 }
 
 #[tokio::test]
-async fn a_client_that_is_killed_at_any_moment_leaves_nothing_that_does_not_end() {
+async fn a_client_that_is_killed_at_any_moment_leaves_only_locks_that_end() {
     const KILLS: usize = 6;
     for options in SHARED {
         let harness = HazardHarness::new();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let history = folder.path().join("history").display().to_string();
         for kill in 0..KILLS {
-            // A name of its own each time: the lease of the one before runs on.
+            // A name of its own each time: the previous lease continues.
             let name = format!("churn-{kill}");
             let mut worker = WorkerProcess::start(&["churn", &harness.url(options), &name, &history]);
             assert_eq!(worker.line().await, "started");
@@ -113,9 +113,9 @@ async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
     .await;
 }
 
-/// Renewed by whoever is alive: the same lock, whose holder is stopped, comes free.
+/// Renewed by a live holder, the same lock becomes free when its holder is stopped.
 #[tokio::test]
-async fn nobody_renews_for_a_holder_that_died() {
+async fn no_client_renews_the_lock_of_a_dead_holder() {
     let harness = HazardHarness::new();
     let client = harness.client("").await;
     let mut holder = holding_process(&harness.url(""), TTL).await;

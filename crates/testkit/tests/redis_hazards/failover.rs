@@ -1,4 +1,4 @@
-//! A replica that takes over before it heard of the lock.
+//! A replica takes over before it has received the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +24,14 @@ struct Pair {
 
 impl Pair {
     async fn new() -> Self {
-        // Or the first copy is not even begun for five seconds.
+        // Otherwise the first copy does not even start for five seconds.
         let config = vec![("repl-diskless-sync-delay".into(), "0".into())];
         let master = RedisServer::start(RedisOptions { config, ..RedisOptions::default() });
         let (replica, link) = (RedisServer::start(RedisOptions::default()), Proxy::to(master.address()));
         let port = link.address().port().to_string();
         assert!(replica.command(&["REPLICAOF", "127.0.0.1", &port]).is("OK"));
         let pair = Self { master, replica: Arc::new(replica), link };
-        // It says that it is up before it is told of anything.
+        // The replica reports that the link is up before it has received any data.
         assert!(pair.master.command(&["SET", "ready", "yes"]).is("OK"));
         pair.until_replicated("ready").await;
         assert_eq!(pair.master.command(&["DEL", "ready"]).integer(), 1);
@@ -39,12 +39,12 @@ impl Pair {
         pair
     }
 
-    /// The replica hears nothing more.
+    /// Blocks all traffic to the replica.
     fn cut_off_the_replica(&self) {
         self.link.black_hole(true);
     }
 
-    /// The master dies, and the replica takes over.
+    /// Kills the master, and promotes the replica.
     fn fail_over(&self) {
         self.master.kill();
         assert!(self.replica.command(&["REPLICAOF", "NO", "ONE"]).is("OK"));
@@ -72,15 +72,15 @@ async fn naive_a_failover_makes_two_holders_with_the_same_token() {
     assert_eq!(second.ask(&["INCR", "token"]).integer(), token, "so a store cannot tell them apart");
 }
 
-/// As its guarantees say.
+/// The documented effect.
 #[tokio::test]
-async fn a_failover_makes_two_holders_of_whom_a_store_that_checks_tokens_refuses_the_former() {
+async fn a_failover_makes_two_holders_and_a_store_that_checks_tokens_refuses_the_former() {
     let (pair, folder) = (Pair::new().await, tempfile::tempdir().expect("a temporary folder"));
     let mut store = Store::open(&folder.path().join("store"));
     let first = client(&pair.master).await;
     assert_eq!(first.guarantees().faults.failover, Promise::FencedOnly);
     pair.cut_off_the_replica();
-    // Long enough for the failover of a machine that stands still meanwhile.
+    // Long enough for the failover of a machine that stalls meanwhile.
     let former = take(&first, Duration::from_secs(8)).await;
     let former_token = former.token().expect("redis has tokens");
     assert_eq!(store.write(former_token, "former"), Written::Accepted);
@@ -111,7 +111,8 @@ async fn naive_a_failover_between_setnx_and_expire_leaves_a_lock_for_ever() {
     assert_eq!(pair.replica.command(&["PTTL", LOCK]).integer(), -1);
 }
 
-/// Looks at the replica as often as it can, until told to stop: how often it saw a lock without an end.
+/// Polls the replica as often as possible until told to stop; returns how often it saw a lock without an
+/// expiry.
 fn watch(replica: &Arc<RedisServer>, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     const ENDLESS: &str = "for _, key in ipairs(redis.call('KEYS', 'lock-*')) do \
                            if redis.call('PTTL', key) == -1 then return 1 end end return 0";
@@ -140,7 +141,7 @@ async fn naive_a_replica_sees_locks_without_an_end() {
     assert!(watching.join().expect("no panic") > 0);
 }
 
-/// What a script does reaches a replica as one step. The failover comes in the middle of many.
+/// The effects of a script reach a replica atomically. The failover comes in the middle of many scripts.
 async fn no_lock_without_an_end_on_a_replica(options: &str) {
     let (pair, stop) = (Pair::new().await, Arc::default());
     let watching = watch(&pair.replica, &stop);

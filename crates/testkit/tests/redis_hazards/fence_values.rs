@@ -1,5 +1,5 @@
 //! Values in the key of the newest token that no grant of ours wrote: an operator's, another program's, or a
-//! number that the scripts cannot count on from.
+//! number from which the scripts cannot count on.
 
 use latchwork::{Client, Error, ErrorKind, Result};
 use testkit::servers::{RedisOptions, RedisServer};
@@ -8,12 +8,12 @@ use super::harness::{HazardHarness, LOCK, LONG, SOON, soon, take, take_in_backgr
 
 /// The key of the newest token of [`LOCK`].
 const FENCE: &str = "{orders/42}:latchwork1:f";
-/// A claim is answered within this time, also on a machine that stands still for half a second.
+/// The limit for the answer to a claim, even on a machine that stalls for half a second.
 const ANSWERED: std::time::Duration = std::time::Duration::from_secs(2);
 /// The text after the token of a grant.
 const MEMBER: &str = "0123456789abcdef0123456789abcdef0123456789abcdefx\nnote";
 
-/// Numbers that leave no room for tokens above them: Lua counts to 2^53, and the key has room for 16 digits.
+/// Numbers that leave no room for greater tokens: Lua counts to 2^53, and the key has room for 16 digits.
 fn too_great() -> Vec<String> {
     let numbers = [
         "9007199254740993",
@@ -47,13 +47,13 @@ const FIT: [(&str, u64); 13] = [
     ("nan", 0),
 ];
 
-/// Takes [`LOCK`] in the given way, and releases it.
+/// Acquires [`LOCK`] in the given way, and releases it.
 async fn token(client: &Client, way: &str) -> Result<u64> {
     let guard = match way {
         "alone" => client.lock(LOCK).ttl(LONG).wait(SOON).acquire().await?,
         _ => client.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await?,
     };
-    // Tasks of one client count in the low bits among themselves.
+    // The low bits count the tasks of one client.
     let token = guard.token().expect("every grant has one").get() >> 8;
     guard.release().await?;
     Ok(token)
@@ -97,7 +97,7 @@ async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
 /// The value is written while the lock is held. The held lock is released, and its waiters get an error
 /// instead of waiting on.
 #[tokio::test]
-async fn waiters_behind_a_fence_that_is_too_great_are_told() {
+async fn waiters_behind_a_too_great_fence_get_an_error() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         for value in too_great() {
@@ -119,7 +119,7 @@ async fn waiters_behind_a_fence_that_is_too_great_are_told() {
 
 /// Readers that share the lock keep it.
 #[tokio::test]
-async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
+async fn readers_keep_their_lock_behind_a_too_great_fence() {
     let harness = HazardHarness::new();
     let (holder, other) = (harness.client("").await, harness.client("").await);
     let first = holder.rw_lock(LOCK).read().ttl(LONG).acquire().await.expect("it is free");
@@ -141,7 +141,7 @@ async fn readers_keep_their_lock_when_the_fence_becomes_too_great() {
 
 /// A master with this value counts as down.
 #[tokio::test]
-async fn one_master_with_a_fence_that_is_too_great_holds_nobody_up_and_a_majority_refuses() {
+async fn one_master_with_a_too_great_fence_delays_no_client_and_a_majority_refuses() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start(RedisOptions::default())).collect();
     let places: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
     let url = format!("redlock://{}?quarantine=off", places.join(","));
@@ -181,7 +181,7 @@ async fn versions_of_cells_rise_or_are_refused() {
 
 /// A time that no clock can reach keeps other clients out. It must not be read as a time that is over.
 #[tokio::test]
-async fn a_value_of_getset_with_too_many_digits_is_a_lock_that_is_held() {
+async fn a_getset_value_with_too_many_digits_is_a_held_lock() {
     let harness = HazardHarness::new();
     let client = harness.client("scheme=getset").await;
     for digits in [17, 19, 20, 25, 40, 310] {

@@ -1,4 +1,4 @@
-//! Clients that are not ours, on the same key.
+//! Other programs' clients on the same key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use super::harness::{
     HazardHarness, LOCK, LONG, SHARED, SOON, pause, soon, take, take_in_background, until, with_both,
 };
 
-/// A claim is answered within this time, also on a machine that stands still for half a second.
+/// The limit for the answer to a claim, even on a machine that stalls for half a second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Finds it busy, whether it only tries or waits for it.
+/// The client finds the lock busy, whether it only tries or waits for it.
 async fn is_kept_out(client: &Client) {
     let lock = client.lock(LOCK);
     assert!(lock.try_acquire().await.expect("it answers").is_none());
@@ -28,11 +28,11 @@ async fn is_kept_out(client: &Client) {
 }
 
 #[tokio::test]
-async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
+async fn a_lock_of_another_program_excludes_ours_and_stays_unchanged() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let (client, mut foreign) = (harness.client(options).await, harness.naive());
-        // One has the form of our own ids, and one is nothing at all.
+        // One has the form of our own ids, and one is empty.
         for value in ["foreign", "0123456789abcdef0123456789abcdef", "!", "?", ""] {
             assert!(foreign.set_nx_px(LOCK, value, 60_000));
             let left = harness.pttl(LOCK);
@@ -50,7 +50,7 @@ async fn a_lock_that_another_client_set_keeps_us_out_and_is_not_harmed() {
 }
 
 #[tokio::test]
-async fn a_lock_that_another_client_left_behind_is_ours_when_its_lease_is_over() {
+async fn a_lock_that_another_program_left_behind_is_granted_after_its_lease() {
     let harness = HazardHarness::new();
     assert!(harness.naive().set_nx_px(LOCK, "foreign", 300));
     let guard = soon(take_in_background(&harness.client("").await, LONG)).await;
@@ -58,7 +58,7 @@ async fn a_lock_that_another_client_left_behind_is_ours_when_its_lease_is_over()
 }
 
 #[tokio::test]
-async fn a_lock_without_an_end_keeps_us_out_until_it_is_deleted() {
+async fn a_lock_without_an_expiry_excludes_ours_until_it_is_deleted() {
     let harness = HazardHarness::new();
     let (client, mut foreign) = (harness.client("").await, harness.naive());
     assert!(foreign.setnx(LOCK, "foreign"));
@@ -95,12 +95,12 @@ async fn a_key_of_another_type_is_busy_and_never_overwritten() {
     .await;
 }
 
-/// It replaced our lock while we held it: what we do at the end must not touch it.
+/// The value replaced our lock while we held it: our release must not touch it.
 #[tokio::test]
 async fn a_key_of_another_type_under_a_holder_is_a_loss_and_stays() {
     let harness = HazardHarness::new();
     let (client, mut foreign) = (harness.client("").await, harness.naive());
-    // Half a second of standstill does not end it: a lease that ends is another loss.
+    // A stall of half a second does not end the lease: an expired lease is another loss.
     const TTL: Duration = Duration::from_secs(2);
     let guard = take(&client, TTL).await;
     assert!(foreign.del(LOCK));
@@ -111,9 +111,10 @@ async fn a_key_of_another_type_under_a_holder_is_a_loss_and_stays() {
     assert_eq!(foreign.ask(&["LLEN", LOCK]).integer(), 1);
 }
 
-/// Nobody tells us of its release, so somebody has to look: the first in line, and rarely.
+/// Another client's release is not announced, so somebody has to poll: only the first in the queue, and
+/// rarely.
 #[tokio::test]
-async fn only_the_first_waiter_looks_whether_another_client_has_released() {
+async fn only_the_first_waiter_polls_for_the_release_of_another_program() {
     let harness = HazardHarness::new();
     let mut foreign = harness.naive();
     assert!(foreign.set_nx_px(LOCK, "foreign", 60_000));
@@ -123,7 +124,7 @@ async fn only_the_first_waiter_looks_whether_another_client_has_released() {
         waiting.push(take_in_background(&harness.client("").await, LONG));
         harness.until_queued(number).await;
         if number == 1 {
-            // Signs of life alone, one a second, would take twice as long.
+            // Heartbeats alone, one a second, would take twice as long.
             let (before, begun) = (asked(), now());
             until("it looks", || asked() - before >= 8).await;
             assert!(now().since(begun) < Duration::from_secs(4), "only its signs of life came");
@@ -132,7 +133,7 @@ async fn only_the_first_waiter_looks_whether_another_client_has_released() {
     let (before, begun) = (asked(), now());
     pause(1_500).await;
     let asked = asked() - before;
-    // The first every 250 ms, each of the others once a second: so often in the time that has really passed.
+    // The first polls every 250 ms, each of the others once a second, in the time that has really passed.
     let seconds = now().since(begun).as_secs_f64();
     let most = (2.0 + 4.0 * seconds) + 4.0 * (1.0 + seconds);
     assert!(asked as f64 <= most, "{asked} requests in {seconds} s");
@@ -142,9 +143,9 @@ async fn only_the_first_waiter_looks_whether_another_client_has_released() {
     }
 }
 
-/// The first in line is told by the server.
+/// The server notifies the first in the queue.
 #[tokio::test]
-async fn the_first_waiter_is_told_when_another_client_releases() {
+async fn the_first_waiter_is_notified_when_another_program_releases() {
     let harness = HazardHarness::new();
     let (waiter, claim, mut foreign) = (harness.engine("").await, waiting(LONG), harness.naive());
     assert!(foreign.set_nx_px(LOCK, "foreign", 60_000));
@@ -157,7 +158,7 @@ async fn the_first_waiter_is_told_when_another_client_releases() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_be_told_looks_for_itself() {
+async fn a_user_without_the_right_to_subscribe_polls() {
     let acl = vec!["app on >app ~* &* +@all -client|tracking".to_owned()];
     let harness =
         HazardHarness { server: RedisServer::start(RedisOptions { acl, ..RedisOptions::default() }) };
@@ -173,7 +174,7 @@ async fn a_user_who_may_not_be_told_looks_for_itself() {
     assert!(refused.array().iter().any(is_tracking), "it was refused: {refused:?}");
 }
 
-/// Somebody who asks for the lock all the time, and keeps none: how often it asked, and how often it got it.
+/// A client that claims the lock all the time and keeps none: the number of claims, and of grants.
 struct Greedy {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<[u64; 2]>,
@@ -205,7 +206,7 @@ impl Greedy {
     }
 }
 
-/// Hands the lock over from one client to the other, again and again.
+/// Hands the lock over from one client to the other, repeatedly.
 async fn handed_over(harness: &HazardHarness, clients: [&Client; 2], times: usize) -> [u64; 2] {
     let mut guard = take(clients[1], LONG).await;
     let greedy = Greedy::start(harness);
@@ -222,16 +223,16 @@ async fn handed_over(harness: &HazardHarness, clients: [&Client; 2], times: usiz
 }
 
 #[tokio::test]
-async fn another_client_cannot_slip_in_while_we_hold_nor_while_we_hand_over() {
+async fn another_program_cannot_slip_in_during_our_hold_or_handover() {
     let harness = HazardHarness::new();
     let [one, other] = [harness.client("scheme=set").await, harness.client("scheme=setnx").await];
     let [asked, got] = handed_over(&harness, [&one, &other], 100).await;
     assert!(asked > 1_000 && got == 0, "{got} of {asked}");
 }
 
-/// For services that move from such a client to ours: otherwise it would never get a turn.
+/// For services that migrate from another client to ours: otherwise the other client would never get a turn.
 #[tokio::test]
-async fn another_client_can_slip_in_where_it_is_meant_to() {
+async fn another_program_can_slip_in_during_the_gap() {
     let harness = HazardHarness::new();
     let [one, other] = [harness.client("handover=wake").await, harness.client("handover=wake").await];
     let [asked, got] = handed_over(&harness, [&one, &other], 3).await;
@@ -239,7 +240,7 @@ async fn another_client_can_slip_in_where_it_is_meant_to() {
 }
 
 #[tokio::test]
-async fn both_ways_to_take_the_key_exclude_each_other_and_hand_over_to_each_other() {
+async fn both_schemes_exclude_each_other_and_hand_over_to_each_other() {
     let harness = HazardHarness::new();
     let [set, setnx] = [harness.client("scheme=set").await, harness.client("scheme=setnx").await];
     let mut guard = take(&set, LONG).await;
@@ -261,7 +262,7 @@ async fn both_ways_to_take_the_key_exclude_each_other_and_hand_over_to_each_othe
 }
 
 #[tokio::test]
-async fn our_value_is_no_time_and_keeps_clients_of_the_getset_recipe_out() {
+async fn our_value_is_not_a_time_and_excludes_clients_of_the_getset_recipe() {
     let harness = HazardHarness::new();
     for options in SHARED {
         let (holder, stranger) = (harness.engine(options).await, getset(&harness).await);
@@ -285,7 +286,7 @@ async fn our_value_is_no_time_and_keeps_clients_of_the_getset_recipe_out() {
 }
 
 #[tokio::test]
-async fn the_time_of_a_getset_holder_keeps_us_out_like_any_other_value() {
+async fn the_time_of_a_getset_holder_excludes_ours_like_any_other_value() {
     let harness = HazardHarness::new();
     let (holder, claim) = (getset(&harness).await, trying(LONG));
     granted(&holder, &claim).await;

@@ -1,4 +1,5 @@
-//! `handover=wake`: for a fleet that moves to us from a client that polls, a released lock stays free for a while.
+//! `handover=wake`: for a fleet that migrates to us from a client that polls, a released lock stays free for
+//! a while.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use latchwork::engine::{Engine, Released, Wake};
 use super::claims::{busy, granted, granted_soon, trying, waiting};
 use super::harness::{HazardHarness, LOCK, LONG, SOON};
 
-/// Long enough to be told from no gap at all.
+/// Long enough to be distinguished from no gap at all.
 const GAP: Duration = Duration::from_millis(400);
 
 #[tokio::test]
@@ -32,9 +33,9 @@ async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
     assert!(Clock::boottime().now().since(released) >= GAP - Duration::from_millis(1), "not before");
 }
 
-/// They have had it: to leave it for them any longer would be to leave it to them for good.
+/// The others have had their turn: a longer gap would leave the lock to them for good.
 #[tokio::test]
-async fn the_gap_is_over_when_another_client_has_had_its_turn() {
+async fn the_gap_ends_when_another_program_has_had_its_turn() {
     let harness = HazardHarness::new();
     let [holder, waiter] =
         [harness.engine("handover=wake&gap=1h").await, harness.engine("handover=wake&gap=1h").await];
@@ -49,9 +50,9 @@ async fn the_gap_is_over_when_another_client_has_had_its_turn() {
     granted(&waiter, &first).await;
 }
 
-/// In the middle of a gap, and behind a holder that tells nobody: the server tells of both changes.
+/// In the middle of a gap, and behind a holder that announces nothing: the server notifies of both changes.
 #[tokio::test]
-async fn the_first_waiter_is_told_what_other_clients_do() {
+async fn the_first_waiter_is_notified_of_the_actions_of_other_programs() {
     let harness = HazardHarness::new();
     let [holder, waiter] =
         [harness.engine("handover=wake&gap=1h").await, harness.engine("handover=wake&gap=1h").await];

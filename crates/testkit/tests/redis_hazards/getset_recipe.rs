@@ -1,4 +1,4 @@
-//! What is wrong with the GETSET recipe, and how the same goes with ours.
+//! The flaws of the GETSET recipe, and the behaviour of our engine in the same situations.
 
 use std::time::Duration;
 
@@ -84,9 +84,9 @@ async fn naive_a_client_whose_clock_is_ahead_keeps_others_out_for_an_hour() {
     assert!(ahead.value > super::recipe::wall_millis() + HOUR / 2);
 }
 
-/// Holder and rival disagree about the hour, and about nothing else.
+/// Holder and rival disagree about the wall-clock time, and about nothing else.
 async fn a_wall_clock_off_by(millis: i64) {
-    // A machine that stands still for half a second costs nobody this lease.
+    // A machine that stalls for half a second does not lose this lease.
     const TTL: u64 = 2_000;
     let (harness, clocks) = (HazardHarness::new(), Clocks::new());
     let client = harness.client("").await;
@@ -120,26 +120,26 @@ async fn a_wall_clock_off_by(millis: i64) {
 }
 
 #[tokio::test]
-async fn a_client_whose_clock_is_an_hour_ahead_excludes_and_is_excluded() {
+async fn a_client_whose_clock_is_an_hour_ahead_excludes_others_and_is_excluded() {
     a_wall_clock_off_by(HOUR).await;
 }
 
 #[tokio::test]
-async fn a_client_whose_clock_is_an_hour_behind_excludes_and_is_excluded() {
+async fn a_client_whose_clock_is_an_hour_behind_excludes_others_and_is_excluded() {
     a_wall_clock_off_by(-HOUR).await;
 }
 
-/// Without the GET before it, as in a hurry: whoever asks pushes the time of the dead holder ahead.
+/// Without the preceding GET: every client that asks extends the time of the dead holder.
 #[tokio::test]
-async fn naive_under_contention_all_overwrite_and_nobody_wins() {
-    // Nobody who stands still for half a second asks too late.
+async fn naive_contenders_all_overwrite_and_none_of_them_wins() {
+    // A client that stalls for half a second does not ask too late.
     const LEASE: Duration = Duration::from_millis(1_500);
     let harness = HazardHarness::new();
     let mut clients: Vec<_> = (0..4).map(|_| Recipe::new(&harness, 0)).collect();
     assert!(clients[0].take(LEASE)); // And dies.
     let mut won = false;
     let end = clock().now().after(2 * LEASE);
-    // For two leases each of them asks again and again, and much sooner than a lease ends.
+    // For two leases each of them asks again and again, at intervals much shorter than a lease.
     while clock().now() < end {
         pause(LEASE.as_millis() as u64 / 20).await;
         won |= clients[1..].iter_mut().any(|client| client.overwrite(LEASE));
@@ -148,7 +148,7 @@ async fn naive_under_contention_all_overwrite_and_nobody_wins() {
 }
 
 #[tokio::test]
-async fn under_contention_one_wins_soon_after_a_holder_died() {
+async fn one_contender_wins_soon_after_a_holder_died() {
     for options in ["scheme=set", "scheme=setnx", "scheme=getset"] {
         let harness = HazardHarness::new();
         let mut dead = Recipe::new(&harness, 0);

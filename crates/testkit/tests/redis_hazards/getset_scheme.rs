@@ -1,4 +1,4 @@
-//! `scheme=getset`: beside services that still use the recipe.
+//! `scheme=getset` beside services that still use the recipe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::harness::{HazardHarness, LOCK, LONG, SOON, pause, take, until, url};
 use super::recipe::{Recipe, wall_millis};
 
 const OPTIONS: &str = "scheme=getset";
-/// The shortest that this scheme takes.
+/// The shortest ttl of this scheme.
 const TTL: Duration = Duration::from_secs(2);
 
 pub(super) async fn getset(harness: &HazardHarness) -> GetSet {
@@ -27,7 +27,7 @@ fn time(harness: &HazardHarness) -> i64 {
 }
 
 #[tokio::test]
-async fn a_client_of_the_recipe_is_kept_out_by_us() {
+async fn a_client_of_the_recipe_is_excluded_by_ours() {
     let harness = HazardHarness::new();
     let (client, mut rival) = (harness.client(OPTIONS).await, Recipe::new(&harness, 0));
     let guard = take(&client, LONG).await;
@@ -43,7 +43,7 @@ async fn a_client_of_the_recipe_is_kept_out_by_us() {
 }
 
 #[tokio::test]
-async fn we_are_kept_out_by_a_client_of_the_recipe() {
+async fn our_client_is_excluded_by_a_client_of_the_recipe() {
     let harness = HazardHarness::new();
     let (client, mut holder) = (harness.client(OPTIONS).await, Recipe::new(&harness, 0));
     assert!(holder.take(LONG));
@@ -61,7 +61,7 @@ async fn we_are_kept_out_by_a_client_of_the_recipe() {
 }
 
 #[tokio::test]
-async fn a_dead_holder_of_either_kind_is_over_when_its_time_has_come() {
+async fn a_dead_holder_of_either_kind_expires_at_its_time() {
     let harness = HazardHarness::new();
     let (engine, mut recipe) = (getset(&harness).await, Recipe::new(&harness, 0));
     let dead = trying(TTL);
@@ -84,7 +84,7 @@ async fn a_dead_holder_of_either_kind_is_over_when_its_time_has_come() {
 async fn a_holder_that_works_longer_than_its_lease_is_renewed() {
     let harness = HazardHarness::new();
     let (client, mut rival) = (harness.client(OPTIONS).await, Recipe::new(&harness, 0));
-    // Long enough for a machine that stands still in between.
+    // Long enough for a machine that stalls in between.
     const STEADY: Duration = Duration::from_secs(3);
     let guard = take(&client, STEADY).await;
     let first = time(&harness);
@@ -112,7 +112,7 @@ async fn a_holder_whose_value_another_overwrote_is_told_that_it_lost() {
 }
 
 #[tokio::test]
-async fn it_warns_and_has_no_tokens() {
+async fn the_getset_scheme_warns_and_has_no_tokens() {
     let harness = HazardHarness::new();
     let client = harness.client(OPTIONS).await;
     let promised = client.guarantees();
@@ -127,18 +127,19 @@ async fn it_warns_and_has_no_tokens() {
     assert!(harness.client("").await.guarantees().warnings.is_empty(), "others do not warn");
 }
 
-/// As the warning says.
+/// As the documented warning says.
 #[tokio::test]
-async fn a_holder_whose_clock_is_behind_is_robbed() {
+async fn a_holder_whose_clock_is_behind_loses_its_lock() {
     let harness = HazardHarness::new();
     let mut behind = Recipe::new(&harness, -3_600_000);
     assert!(behind.take(LONG));
     granted(&getset(&harness).await, &trying(LONG)).await;
 }
 
-/// The recipe had it so at first. Read as milliseconds it would be a time long ago, and anybody's to take.
+/// The first version of the recipe used seconds. Read as milliseconds the time would be long past, and the
+/// lock free for all.
 #[tokio::test]
-async fn a_time_in_seconds_keeps_us_out_until_then() {
+async fn a_time_in_seconds_excludes_ours_until_then() {
     let harness = HazardHarness::new();
     let (engine, mut foreign) = (getset(&harness).await, harness.naive());
     let over = wall_millis() / 1_000 + 2;
@@ -156,7 +157,7 @@ async fn a_time_in_seconds_keeps_us_out_until_then() {
 
 /// Values are times, and two clients may ask at the same time.
 #[tokio::test]
-async fn a_rival_that_asked_in_the_same_millisecond_is_not_taken_for_ourselves() {
+async fn a_rival_that_claimed_in_the_same_millisecond_is_not_mistaken_for_our_own_claim() {
     let harness = HazardHarness::new();
     let (engine, mut foreign) = (getset(&harness).await, harness.naive());
     assert!(foreign.setnx(LOCK, &(wall_millis() + 60_000).to_string()));
@@ -164,7 +165,7 @@ async fn a_rival_that_asked_in_the_same_millisecond_is_not_taken_for_ourselves()
     assert!(monitor.ask(&["MONITOR"]).expect("it answers").is("OK"));
     let claim = waiting(LONG);
     busy(&engine, &claim).await;
-    // EVALSHA sha 1 key now value: what it would have set.
+    // EVALSHA sha 1 key now value: the value that it would have set.
     let line = monitor.reply().expect("what was asked").text();
     let asked = line.split('"').nth(11).expect("six words").to_owned();
     let asked_millis: i64 = asked.parse().unwrap_or_else(|_| panic!("{line}"));
@@ -175,9 +176,9 @@ async fn a_rival_that_asked_in_the_same_millisecond_is_not_taken_for_ourselves()
     assert_eq!(harness.value(LOCK), Some(asked), "it is the rival's");
 }
 
-/// Nobody but itself can know whether it was granted.
+/// Only the client itself can know whether it was granted.
 #[tokio::test]
-async fn a_claim_and_a_renewal_are_known_again_whatever_was_lost() {
+async fn a_claim_and_a_renewal_are_recognized_whatever_was_lost() {
     let harness = HazardHarness::new();
     let proxy = Proxy::to(harness.server.address());
     let address = url(proxy.address().port(), OPTIONS).parse().expect("a good URL");

@@ -1,4 +1,4 @@
-//! One Redis server, clients of ours on it, and what tests ask of both.
+//! The harness: one Redis server, our clients, and helpers.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use testkit::worker_process::WorkerProcess;
 
 use super::naive::Naive;
 
-/// The one lock of most tests. Its key has the same name.
+/// The lock that most tests use. Its key has the same name.
 pub(crate) const LOCK: &str = "orders/42";
-/// A lease that does not end during a test.
+/// A lease that does not expire during a test.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
-/// What happens within so much time happened soon, also on a busy machine.
+/// The limit for anything that must happen soon, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
-/// Both ways to take the key that other clients share.
+/// Both schemes that take the key that other clients share.
 pub(crate) const SHARED: [&str; 2] = ["scheme=set", "scheme=setnx"];
 
 /// One server.
@@ -29,7 +29,7 @@ impl HazardHarness {
         Self { server: RedisServer::start(RedisOptions::default()) }
     }
 
-    /// Its URL with these options, which may be none.
+    /// Its URL with these options, which may be empty.
     pub(crate) fn url(&self, options: &str) -> String {
         url(self.server.port(), options)
     }
@@ -39,17 +39,18 @@ impl HazardHarness {
         latchwork::connect(&self.url(options)).await.expect("the server is there")
     }
 
-    /// Our engine, with a session of its own and no core around it: nothing is renewed, repeated or given back by itself.
+    /// Our engine, with a session of its own and no core around it: nothing is renewed, retried or released
+    /// by itself.
     pub(crate) async fn engine(&self, options: &str) -> Redis {
         engine(&self.url(options)).await
     }
 
-    /// A client that is not ours.
+    /// Another program's client.
     pub(crate) fn naive(&self) -> Naive {
         Naive::at(self.server.address())
     }
 
-    /// What stands in a key, if it is a string.
+    /// The value of a key, if it is a string.
     pub(crate) fn value(&self, key: &str) -> Option<String> {
         match self.server.command(&["GET", key]) {
             Reply::Nil => None,
@@ -57,22 +58,22 @@ impl HazardHarness {
         }
     }
 
-    /// Milliseconds until a key is gone; -1 if it never will be, -2 if it is not there.
+    /// Milliseconds until a key expires; -1 if it never does, -2 if it does not exist.
     pub(crate) fn pttl(&self, key: &str) -> i64 {
         self.server.command(&["PTTL", key]).integer()
     }
 
-    /// Every key there is.
+    /// All keys.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.server.command(&["KEYS", "*"]).array().iter().map(Reply::text).collect()
     }
 
-    /// How many claims of ours stand in the queue of [`LOCK`].
+    /// The number of our claims in the queue of [`LOCK`].
     pub(crate) fn queued(&self) -> i64 {
         self.server.command(&["ZCARD", &format!("{{{LOCK}}}:latchwork1:q")]).integer()
     }
 
-    /// Waits until that many stand there.
+    /// Waits until the queue has this length.
     pub(crate) async fn until_queued(&self, count: i64) {
         until("the queue has its length", || self.queued() == count).await;
     }
@@ -87,12 +88,12 @@ pub(crate) async fn engine(url: &str) -> Redis {
     Redis::connect(&url.parse().expect("a good URL")).await.expect("the server is there")
 }
 
-/// Takes [`LOCK`], which is free or comes free soon.
+/// Acquires [`LOCK`], which is free or becomes free soon.
 pub(crate) async fn take(client: &Client, ttl: Duration) -> Guard {
     client.lock(LOCK).ttl(ttl).wait(SOON).acquire().await.expect("it comes free")
 }
 
-/// Takes [`LOCK`] in the background, as soon as it can be had.
+/// Acquires [`LOCK`] in the background.
 pub(crate) fn take_in_background(client: &Client, ttl: Duration) -> tokio::task::JoinHandle<Guard> {
     let lock = client.lock(LOCK).ttl(ttl);
     tokio::spawn(async move { lock.acquire().await.expect("the lock comes free") })
@@ -108,17 +109,17 @@ pub(crate) async fn holding_process(url: &str, ttl: Duration) -> WorkerProcess {
     holder
 }
 
-/// The end of background work that ends soon.
+/// Waits for background work that ends soon.
 pub(crate) async fn soon<T>(work: tokio::task::JoinHandle<T>) -> T {
     tokio::time::timeout(SOON, work).await.expect("it ends soon").expect("no panic")
 }
 
-/// Waits until `so`, which it is soon.
+/// Waits until a condition holds, which must be soon.
 pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     until_some(what, async || so().then_some(())).await;
 }
 
-/// Asks until there is an answer, which there is soon.
+/// Polls until there is an answer, which must be soon.
 pub(crate) async fn until_some<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let (clock, patience) = (Clock::boottime(), Clock::boottime().now().after(SOON));
     loop {
@@ -130,7 +131,7 @@ pub(crate) async fn until_some<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
     }
 }
 
-/// The same with both ways to take the key that other clients share, at once.
+/// Runs the test with both schemes that take the key that other clients share, at once.
 pub(crate) async fn with_both(test: impl AsyncFn(&'static str)) {
     tokio::join!(test(SHARED[0]), test(SHARED[1]));
 }

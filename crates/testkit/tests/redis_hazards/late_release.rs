@@ -1,4 +1,4 @@
-//! A release that comes when the lease is over and another holds the lock.
+//! A release that arrives when the lease has ended and another client holds the lock.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::harness::{HazardHarness, LOCK, LONG, engine, pause, take, until, url,
 const SHORT: Duration = Duration::from_millis(150);
 
 #[tokio::test]
-async fn naive_a_late_del_frees_the_lock_of_the_next() {
+async fn naive_a_late_del_frees_the_lock_of_the_next_holder() {
     let harness = HazardHarness::new();
     let [mut late, mut next, mut third] = [harness.naive(), harness.naive(), harness.naive()];
     assert!(late.set_nx_px(LOCK, "late", 100));
@@ -24,7 +24,7 @@ async fn naive_a_late_del_frees_the_lock_of_the_next() {
 }
 
 #[tokio::test]
-async fn a_late_release_and_a_late_renewal_find_nothing_of_theirs() {
+async fn a_late_release_and_a_late_renewal_have_no_effect() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let [late, next, third] =
@@ -46,7 +46,7 @@ async fn a_late_release_and_a_late_renewal_find_nothing_of_theirs() {
 }
 
 #[tokio::test]
-async fn a_holder_that_was_stopped_past_its_lease_harms_nobody_when_it_goes_on() {
+async fn a_holder_that_was_stopped_past_its_lease_does_no_harm_when_it_continues() {
     let harness = HazardHarness::new();
     let client = harness.client("").await;
     let mut late = ScriptedProcess::start(&harness.url(""), Api::Blocking);
@@ -66,7 +66,7 @@ async fn a_holder_that_was_stopped_past_its_lease_harms_nobody_when_it_goes_on()
 async fn naive_a_lock_that_changes_hands_between_the_check_and_the_del_is_deleted() {
     let harness = HazardHarness::new();
     let [mut late, mut next, mut third] = [harness.naive(), harness.naive(), harness.naive()];
-    // Long enough for the look to come in time on a machine that stands still in between.
+    // Long enough for the check to be in time on a machine that stalls in between.
     assert!(late.set_nx_px(LOCK, "late", 1_500));
     assert_eq!(late.get(LOCK).as_deref(), Some("late"), "still mine, so I may delete it");
     until("its lease is over", || next.set_nx_px(LOCK, "next", 60_000)).await;
@@ -74,9 +74,10 @@ async fn naive_a_lock_that_changes_hands_between_the_check_and_the_del_is_delete
     assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next, who works on");
 }
 
-/// Each request takes so long that a release of two would look before the lease ends, and delete after that. The first
-/// request arrives half of that time before the end, also on a machine that stands still for half a second.
-async fn released_on_a_slow_way(options: &str) {
+/// Each request takes so long that a release of two requests would read before the lease ends, and delete
+/// after that. The first request arrives half of that time before the end, even on a machine that stalls for
+/// half a second.
+async fn released_over_a_slow_network(options: &str) {
     const WAY: Duration = Duration::from_millis(1_400);
     const TTL: Duration = Duration::from_millis(3_200);
     let harness = HazardHarness::new();
@@ -94,12 +95,12 @@ async fn released_on_a_slow_way(options: &str) {
     let (released, _) = tokio::join!(releasing, granted_soon(&next, &next_claim));
     assert_eq!(released, Released::Freed, "it came in time");
     assert_eq!(proxy.requests() - before, 1, "one request");
-    // Whatever else might be on its way.
+    // For anything else that may be in transit.
     pause((WAY * 3 / 2).as_millis() as u64).await;
     assert_eq!(harness.value(LOCK), Some(next_claim.id.to_string()));
 }
 
 #[tokio::test]
-async fn a_lock_that_changes_hands_during_a_release_stays_with_the_next() {
-    with_both(released_on_a_slow_way).await;
+async fn a_lock_that_changes_hands_during_a_release_stays_with_the_next_holder() {
+    with_both(released_over_a_slow_network).await;
 }

@@ -1,4 +1,5 @@
-//! The hazards of locks on Redis: each as a naive client that comes to harm, and as our engine, which does not.
+//! The hazards of locks on Redis: each as a naive client that comes to harm, and as our engine, which does
+//! not.
 
 mod beside_redis_py;
 mod claims;

@@ -9,18 +9,19 @@ use testkit::network::proxy::Proxy;
 use super::claims::{granted, granted_soon, trying};
 use super::harness::{HazardHarness, LOCK, LONG, SOON, engine, take, until, url, with_both};
 
-/// Short enough to wait for its end. What is done under it comes in time on a machine that stands still for half a second.
+/// Short enough to wait for its end. The work under it finishes in time on a machine that stalls for half a
+/// second.
 const SHORT: Duration = Duration::from_millis(1_500);
 
-/// The newest token that was granted.
+/// The newest granted token.
 fn newest_token(harness: &HazardHarness) -> u64 {
     let fence = harness.value(&format!("{{{LOCK}}}:latchwork1:f")).expect("there was a grant");
     fence[..16].parse().expect("a token stands first")
 }
 
-/// A lock that its owner may take again, by counting.
+/// A reentrant lock, which counts.
 #[test]
-fn naive_a_claim_that_is_repeated_after_a_lost_reply_is_never_given_back() {
+fn naive_a_claim_that_is_retried_after_a_lost_reply_is_never_released() {
     let harness = HazardHarness::new();
     let mut client = harness.naive();
     assert_eq!(client.ask(&["HINCRBY", LOCK, "owner", "1"]).integer(), 1); // Whose reply is lost.
@@ -29,7 +30,7 @@ fn naive_a_claim_that_is_repeated_after_a_lost_reply_is_never_given_back() {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_repeated_after_a_lost_reply_is_the_same() {
+async fn a_claim_that_is_retried_after_a_lost_reply_is_the_same() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let proxy = Proxy::to(harness.server.address());
@@ -50,7 +51,7 @@ async fn a_claim_that_is_repeated_after_a_lost_reply_is_the_same() {
 }
 
 #[tokio::test]
-async fn whoever_waits_does_not_wait_for_its_own_ghost() {
+async fn a_waiter_does_not_wait_for_its_own_former_claim() {
     let harness = HazardHarness::new();
     let proxy = Proxy::to(harness.server.address());
     let client = latchwork::connect(&url(proxy.address().port(), "")).await.expect("the server is there");
@@ -70,7 +71,7 @@ async fn naive_a_release_that_arrives_late_frees_the_next_hold_of_the_same_proce
     let harness = HazardHarness::new();
     let [mut process, mut other] = [harness.naive(), harness.naive()];
     assert!(process.set_nx_px(LOCK, "host-1", 100));
-    // Its release is on its way for so long that the lease ends, and it takes the lock again.
+    // Its release is in transit for so long that the lease ends, and it acquires the lock again.
     until("the lease ends", || process.set_nx_px(LOCK, "host-1", 60_000)).await;
     assert_eq!(process.ask(&["EVAL", RELEASE, "1", LOCK, "host-1"]).integer(), 1);
     assert!(other.set_nx_px(LOCK, "other", 60_000), "beside the process, which works on");
@@ -97,9 +98,9 @@ async fn a_release_that_arrives_late_does_not_touch_the_next_hold_of_the_same_pr
     .await;
 }
 
-/// It was given up, and what was left of it given back, when it got through: nobody holds that lock.
+/// The claim was abandoned and released before it arrived: no client holds that lock.
 #[tokio::test]
-async fn a_claim_that_arrives_after_it_was_given_up_ends_by_itself() {
+async fn an_abandoned_claim_that_arrives_late_ends_by_itself() {
     with_both(async |options| {
         let harness = HazardHarness::new();
         let proxy = Proxy::to(harness.server.address());

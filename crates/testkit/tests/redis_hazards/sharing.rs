@@ -1,4 +1,5 @@
-//! Readers, writers and permits on one key: beside clients that know nothing of them, beside the dead, and at what cost.
+//! Readers, writers and permits on one key: beside clients that do not know them, beside dead holders, and
+//! their cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ fn tries(mode: Mode, ttl: Duration) -> Claim {
     claim
 }
 
-/// For as long as a place in the queue can last without a sign of life.
+/// For as long as a queue entry can last without a heartbeat.
 fn waits(mode: Mode) -> Claim {
     let mut claim = tries(mode, LONG);
     claim.wait_lease = Duration::from_secs(15);
@@ -30,7 +31,7 @@ async fn freed(engine: &impl Engine, claim: &Claim) {
     assert_eq!(engine.release(claim).await.expect("it answers"), Released::Freed);
 }
 
-/// What the server pushes, without asking it again.
+/// The server's notification, without another request.
 async fn pushed(engine: &impl Engine, claim: &Claim, busy: &latchwork::engine::Busy) -> u64 {
     let wake = tokio::time::timeout(SOON, engine.wait(claim, busy)).await.expect("told soon");
     match wake.expect("it listens") {
@@ -40,7 +41,7 @@ async fn pushed(engine: &impl Engine, claim: &Claim, busy: &latchwork::engine::B
 }
 
 #[tokio::test]
-async fn clients_that_set_the_key_are_kept_out_by_readers_and_permits_until_the_last_has_left() {
+async fn clients_that_set_the_key_are_excluded_by_readers_and_permits_until_the_last_has_left() {
     let harness = HazardHarness::new();
     let (engine, mut foreign) = (harness.engine("").await, harness.naive());
     for mode in [Mode::Read, TWO, Mode::Write] {
@@ -83,9 +84,9 @@ async fn redis_py_and_our_readers_exclude_each_other() {
     reads.release().await.expect("held");
 }
 
-/// Whatever another client writes into the key, also what looks like ours, is its own.
+/// Any value that another client writes into the key is its own, even one that looks like ours.
 #[tokio::test]
-async fn a_value_that_looks_like_that_of_readers_lets_nobody_in() {
+async fn a_foreign_value_that_looks_like_that_of_readers_admits_no_reader() {
     let harness = HazardHarness::new();
     let (engine, mut foreign) = (harness.engine("").await, harness.naive());
     let id = "0123456789abcdef0123456789abcdef";
@@ -106,7 +107,7 @@ async fn a_value_that_looks_like_that_of_readers_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn where_others_may_slip_in_the_last_reader_leaves_the_key_free_and_the_next_go_in_together() {
+async fn the_last_reader_leaves_a_gap_and_the_next_readers_are_admitted_together() {
     let harness = HazardHarness::new();
     let mut foreign = harness.naive();
     let (writer, readers) = (waits(Mode::Write), [waits(Mode::Read), waits(Mode::Read)]);
@@ -134,7 +135,7 @@ async fn where_others_may_slip_in_the_last_reader_leaves_the_key_free_and_the_ne
 }
 
 #[tokio::test]
-async fn a_dead_reader_is_forgotten_by_its_own_lease_and_no_other() {
+async fn a_dead_reader_expires_with_its_own_lease() {
     let harness = HazardHarness::new();
     let engine = harness.engine("").await;
     let (dead, alive) = (tries(Mode::Read, SHORT), tries(Mode::Read, LONG));
@@ -150,9 +151,10 @@ async fn a_dead_reader_is_forgotten_by_its_own_lease_and_no_other() {
     assert_eq!(harness.value(LOCK), Some(writer.id.to_string()), "the dead one is nobody to wait for");
 }
 
-/// Its key must not end later than the last lease of those who are left, or a writer would wait for somebody who has gone.
+/// The key must not end later than the last lease of the remaining readers, or a writer would wait for a
+/// reader that is gone.
 #[tokio::test]
-async fn a_writer_waits_for_a_dead_reader_as_long_as_its_lease_and_not_as_that_of_one_who_left() {
+async fn a_writer_waits_for_a_dead_readers_lease_and_not_for_that_of_a_reader_that_left() {
     let harness = HazardHarness::new();
     let engine = harness.engine("").await;
     let (dead, leaves) = (tries(Mode::Read, SHORT), tries(Mode::Read, LONG));
@@ -166,7 +168,7 @@ async fn a_writer_waits_for_a_dead_reader_as_long_as_its_lease_and_not_as_that_o
 }
 
 #[tokio::test]
-async fn a_dead_holders_permit_comes_back_alone_and_the_first_in_line_asks_in_time() {
+async fn only_a_dead_holders_permit_is_returned_and_the_first_waiter_claims_it_in_time() {
     let harness = HazardHarness::new();
     let engine = harness.engine("").await;
     let (dead, alive, next, last) = (tries(TWO, SHORT), tries(TWO, LONG), waits(TWO), waits(TWO));
@@ -184,9 +186,9 @@ async fn a_dead_holders_permit_comes_back_alone_and_the_first_in_line_asks_in_ti
     granted(&engine, &last).await;
 }
 
-/// Nobody releases a writer that waited and died: the readers behind it look.
+/// No client releases a writer that waited and died: the readers behind it detect it.
 #[tokio::test]
-async fn readers_behind_a_writer_that_died_in_the_queue_are_let_in_beside_those_who_read() {
+async fn readers_behind_a_writer_that_died_in_the_queue_are_admitted_beside_the_present_readers() {
     let harness = HazardHarness::new();
     let [engine, silent] = [harness.engine("").await, harness.engine("").await];
     let (reads, mut writer) = (tries(Mode::Read, LONG), waiting(SHORT));
@@ -202,7 +204,7 @@ async fn readers_behind_a_writer_that_died_in_the_queue_are_let_in_beside_those_
 }
 
 #[tokio::test]
-async fn readers_behind_a_writer_that_gives_up_are_told_that_they_are_in() {
+async fn readers_behind_a_writer_that_gives_up_are_admitted() {
     let harness = HazardHarness::new();
     let engine = harness.engine("").await;
     let (reads, behind) = (tries(Mode::Read, LONG), [waits(Mode::Read), waits(Mode::Read)]);
@@ -220,7 +222,8 @@ async fn readers_behind_a_writer_that_gives_up_are_told_that_they_are_in() {
     }
 }
 
-/// Somebody deletes the key by hand: those who read are not among those who come after that, however these come in.
+/// An operator deletes the key: the former readers are not among those that come after that, in whatever way
+/// these come in.
 #[tokio::test]
 async fn readers_whose_key_was_deleted_are_lost_and_do_not_count_any_more() {
     let harness = HazardHarness::new();
@@ -248,7 +251,7 @@ async fn readers_whose_key_was_deleted_are_lost_and_do_not_count_any_more() {
 }
 
 #[tokio::test]
-async fn three_hundred_readers_behind_a_writer_are_let_in_by_its_release_each_with_a_token() {
+async fn three_hundred_readers_behind_a_writer_are_admitted_by_its_release_each_with_a_token() {
     let harness = HazardHarness::new();
     let (holder, engine) = (harness.engine("").await, harness.engine("").await);
     let writer = tries(Mode::Write, LONG);
@@ -352,7 +355,7 @@ async fn claims_of_all_modes_are_renewed_together_and_each_gets_its_own_answer()
 }
 
 #[tokio::test]
-async fn one_of_several_is_taken_away_and_the_others_stay() {
+async fn one_of_several_holders_is_revoked_and_the_others_stay() {
     let harness = HazardHarness::new();
     let engine = harness.engine("").await;
     let look = async || {
@@ -380,7 +383,7 @@ async fn one_of_several_is_taken_away_and_the_others_stay() {
     assert_eq!(renewed(&engine, &claims[0]).await, Renewal::Lost(Loss::Revoked));
     assert_eq!(renewed(&engine, &claims[1]).await, Renewal::Kept(Valid::For(LONG)));
     busy(&engine, &next).await;
-    // Now, and for the one that was revoked before: its permit goes to the next in line.
+    // Now, and for the one that was revoked before: its permit goes to the next in the queue.
     assert_eq!(engine.revoke(&state, Revoke::Now).await.expect("it answers"), Revoked::Done);
     pushed(&engine, &next, &waiting).await;
     assert_eq!(engine.release(&claims[0]).await.expect("it answers"), Released::NotHeld);
@@ -391,9 +394,9 @@ async fn one_of_several_is_taken_away_and_the_others_stay() {
     assert!(look().await.is_none() && harness.value(LOCK).is_none(), "all that were named");
 }
 
-/// The newest grant names it for as long as nobody else comes.
+/// The newest grant names it until another client comes.
 #[tokio::test]
-async fn who_has_left_is_revoked_without_those_who_stayed() {
+async fn a_holder_that_has_left_is_revoked_without_those_that_stayed() {
     for how in [Revoke::Now, Revoke::AtLeaseEnd] {
         for mode in [Mode::Read, TWO] {
             let harness = HazardHarness::new();
@@ -414,7 +417,7 @@ async fn who_has_left_is_revoked_without_those_who_stayed() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_the_last_who_was_revoked_ends_with_its_lease() {
+async fn the_remains_of_the_last_revoked_holder_end_with_its_lease() {
     let harness = HazardHarness::new();
     let engine = harness.engine("").await;
     granted(&engine, &tries(Mode::Read, SHORT)).await;
@@ -429,9 +432,9 @@ async fn what_is_left_of_the_last_who_was_revoked_ends_with_its_lease() {
     }
 }
 
-/// The gap after a release is for those who poll, beside those of ours who wait.
+/// The gap after a release is for clients that poll, beside waiters of ours.
 #[tokio::test]
-async fn nobody_leaves_a_gap_who_did_not_wait() {
+async fn a_holder_that_did_not_wait_leaves_no_gap() {
     let harness = HazardHarness::new();
     let engine = harness.engine("handover=wake&gap=5s").await;
     for mode in [Mode::Read, TWO, Mode::Read] {
@@ -442,7 +445,7 @@ async fn nobody_leaves_a_gap_who_did_not_wait() {
 }
 
 #[tokio::test]
-async fn the_older_schemes_say_who_can_share() {
+async fn the_older_schemes_name_the_scheme_that_can_share() {
     let harness = HazardHarness::new();
     let client = harness.client("scheme=setnx").await;
     for lock in [client.rw_lock(LOCK).read(), client.rw_lock(LOCK).write(), client.semaphore(LOCK, 2)] {
@@ -453,7 +456,7 @@ async fn the_older_schemes_say_who_can_share() {
     let engine = harness.engine("scheme=setnx").await;
     let error = engine.claim(&tries(Mode::Read, LONG)).await.expect_err("it cannot");
     assert!(error.to_string().contains("scheme=set "), "{error}");
-    // But it waits for those who do, and hands over to them.
+    // But it waits for those that do, and hands over to them.
     let (set, writer) = (harness.engine("").await, waiting(LONG));
     let (reads, later) = (tries(Mode::Read, LONG), [waits(Mode::Read), waits(Mode::Read)]);
     granted(&set, &reads).await;

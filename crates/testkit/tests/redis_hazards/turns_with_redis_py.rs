@@ -1,6 +1,6 @@
-//! Many turns of ours and of redis-py's on one lock.
+//! Many turns of our clients and of redis-py's on one lock.
 //!
-//! More of them by hand: `LATCH_TURNS=2000 cargo test -p testkit --test redis_hazards turns -- --nocapture`.
+//! A longer run: `LATCH_TURNS=2000 cargo test -p testkit --test redis_hazards turns -- --nocapture`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use super::harness::{HazardHarness, LOCK, LONG};
 use super::redis_py;
 
-/// How many clients each side has.
+/// The number of clients on each side.
 const CLIENTS: usize = 3;
-/// No game takes longer, nor does anybody wait so long for a turn.
+/// The limit for a whole run and for each wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn turns() -> u32 {
@@ -26,9 +26,9 @@ fn turns() -> u32 {
 struct Game {
     harness: HazardHarness,
     folder: TempDir,
-    /// How many turns there are in all.
+    /// The total number of turns.
     turns: u32,
-    /// How long a turn takes, and how long whoever had it then does something else.
+    /// The length of a turn, and the pause after it.
     hold: Duration,
     pause: Duration,
 }
@@ -49,8 +49,8 @@ impl Game {
         self.folder.path().join("history")
     }
 
-    /// Lets several clients of each side play to the end, ours with these options, and returns how many turns each side
-    /// had: ours, and theirs.
+    /// Runs several clients of each side to the end, ours with these options, and returns the turns of each
+    /// side: ours, and theirs.
     async fn play(&self, options: &str) -> [u32; 2] {
         let (recorder, mut ours) = (Recorder::shared(&self.history()), JoinSet::new());
         let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.harness, LONG)).collect();
@@ -74,7 +74,7 @@ impl Game {
         shares
     }
 
-    /// What [`take_turns`] is told, for redis-py.
+    /// The arguments of [`take_turns`], for redis-py.
     fn order(&self) -> String {
         let [counter, history] = [self.counter(), self.history()].map(|path| path.display().to_string());
         let [hold, pause] = [self.hold, self.pause].map(|span| span.as_secs_f64());
@@ -90,7 +90,7 @@ impl Game {
     }
 }
 
-/// Takes turns until the counter has reached `until`, and returns how many it took.
+/// Takes turns until the counter has reached `until`, and returns their number.
 async fn take_turns(
     client: RecordedClient,
     counter: PathBuf,
@@ -120,15 +120,17 @@ fn read(counter: &Path) -> u32 {
     text.parse().unwrap_or_else(|_| panic!("the counter says {text:?}"))
 }
 
-/// Pauses so long that ours do not always wait for each other: then nothing is left for those who poll.
+/// The pauses are so long that our clients do not always wait for each other: otherwise nothing would be left
+/// for clients that poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_never_overlap_and_none_is_lost() {
+async fn turns_of_both_clients_never_overlap_and_none_is_lost() {
     let game = Game::new(Duration::from_millis(2), Duration::from_millis(25));
     let [ours, theirs] = game.play("").await;
     assert!(ours > 0 && theirs > 0, "{ours} and {theirs}");
 }
 
-/// Those who want the lock again at once are the hardest to be fair with: redis-py's own clients starve each other.
+/// Clients that claim again at once are the hardest to be fair with: redis-py's own clients starve each
+/// other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_gap_each_side_gets_at_least_a_fifth_of_the_turns() {
     let game = Game::new(Duration::from_millis(5), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! What waiters do when something happens that is not their turn.
+//! Waiters and events that are not their turn.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use super::harness::{HazardHarness, LOCK, LONG, SOON, pause, soon, take, take_in
 
 const WAITERS: usize = 20;
 const SHORT: Duration = Duration::from_millis(300);
-/// The place of a waiter that is killed: it is seen before it ends, on a machine that stands still for half a second.
+/// The queue entry of a waiter that is killed: it is seen before it ends, on a machine that stalls for half a
+/// second.
 const DEAD: Duration = Duration::from_millis(1_500);
 
-/// A connection that hears what is said on these channels, or on all that begin so.
+/// A connection that is subscribed to these channels, or to all with this prefix.
 fn listener(harness: &HazardHarness, subscribe: [&str; 2]) -> Resp {
     let mut listener = Resp::tcp_within(harness.server.address(), SHORT).expect("the server is there");
     assert_eq!(listener.ask(&subscribe).expect("it answers").array()[2], Reply::Integer(1));
@@ -24,7 +25,7 @@ fn listener(harness: &HazardHarness, subscribe: [&str; 2]) -> Resp {
 }
 
 #[test]
-fn naive_a_release_told_to_everybody_wakes_everybody() {
+fn naive_a_broadcast_release_wakes_every_waiter() {
     let harness = HazardHarness::new();
     let mut holder = harness.naive();
     assert!(holder.set_nx_px(LOCK, "holder", 60_000));
@@ -42,7 +43,7 @@ fn naive_a_release_told_to_everybody_wakes_everybody() {
 }
 
 #[tokio::test]
-async fn a_release_wakes_one_waiter_and_they_are_served_in_the_order_in_which_they_came() {
+async fn a_release_wakes_one_waiter_and_they_are_granted_in_the_order_of_arrival() {
     let harness = HazardHarness::new();
     let mut monitor = listener(&harness, ["PSUBSCRIBE", "latchwork:*"]);
     let mut guard = take(&harness.client("").await, LONG).await;
@@ -60,7 +61,7 @@ async fn a_release_wakes_one_waiter_and_they_are_served_in_the_order_in_which_th
         guard = next;
     }
     guard.release().await.expect("held");
-    // Each release is a word to the next, and an empty one to itself, so that its answer does not go out first.
+    // Each release is a message to the next, and an empty one to itself, so that its reply is not sent first.
     let messages: Vec<_> = (0..2 * WAITERS)
         .map(|_| monitor.reply().expect("two messages per waiter"))
         .map(|message| [2, 3].map(|part: usize| message.array()[part].text()))
@@ -70,7 +71,8 @@ async fn a_release_wakes_one_waiter_and_they_are_served_in_the_order_in_which_th
     assert_eq!([words().count(), channels.len()], [WAITERS; 2], "each client is told once");
     assert!(monitor.reply().is_err(), "and nobody else is told anything");
     assert_eq!(harness.server.calls(&["publish"]) - told, 2 * WAITERS as u64);
-    // A herd would ask 210 times. Beside the releases there are signs of life of those who wait, and renewals.
+    // A thundering herd would send 210 requests. Beside the releases there are heartbeats of the waiters, and
+    // renewals.
     let asked = harness.server.calls(&["evalsha"]) - asked;
     assert!(asked >= WAITERS as u64 && asked < 4 * WAITERS as u64, "{asked} requests");
 }
@@ -97,7 +99,7 @@ async fn killed_waiter(harness: &HazardHarness, ttl: Duration) {
 }
 
 #[tokio::test]
-async fn a_waiter_waits_on_when_the_one_ahead_of_it_dies() {
+async fn a_waiter_keeps_waiting_when_the_one_ahead_of_it_dies() {
     let harness = HazardHarness::new();
     let holder = take(&harness.client("").await, LONG).await;
     let value = harness.value(LOCK);
@@ -110,9 +112,9 @@ async fn a_waiter_waits_on_when_the_one_ahead_of_it_dies() {
     soon(second).await.release().await.expect("held");
 }
 
-/// By the release itself, before anybody could look or the place of the dead in the queue has run out.
+/// By the release itself, before any waiter could poll or the dead waiter's queue entry has expired.
 #[tokio::test]
-async fn a_release_passes_over_the_dead() {
+async fn a_release_skips_dead_waiters() {
     let harness = HazardHarness::new();
     let holder = take(&harness.client("").await, LONG).await;
     killed_waiter(&harness, LONG).await;
@@ -120,7 +122,7 @@ async fn a_release_passes_over_the_dead() {
     let second = take_in_background(&harness.client("").await, LONG);
     harness.until_queued(3).await;
     let before = harness.value(LOCK);
-    // The waiter and this task share a thread: nobody else asks before the answer is looked at.
+    // The waiter and this task share a thread: no other request is sent before the answer is checked.
     holder.release().await.expect("held");
     let handed_over = harness.value(LOCK);
     assert!(handed_over.is_some() && handed_over != before, "the release gave it to the one that lives");
@@ -130,21 +132,21 @@ async fn a_release_passes_over_the_dead() {
     assert_eq!(harness.value(LOCK), None);
 }
 
-/// A holder that died, and behind it waiters that died: nobody is left to pass the lock on.
-async fn only_the_dead(harness: &HazardHarness) {
+/// A holder that died, and behind it waiters that died: no client is left to pass the lock on.
+async fn dead_queue(harness: &HazardHarness) {
     granted(&harness.engine("").await, &trying(LONG)).await;
     killed_waiter(harness, LONG).await;
     killed_waiter(harness, LONG).await;
-    // Not before the waiters stand in the queue, however long their processes take to start.
+    // Not before the waiters are in the queue, however long their processes take to start.
     harness.server.command(&["PEXPIRE", LOCK, "1"]);
     until("the lease of the holder ends", || harness.value(LOCK).is_none()).await;
 }
 
 #[tokio::test]
-async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_tries() {
+async fn a_lock_with_only_dead_waiters_is_granted_to_a_try() {
     let harness = HazardHarness::new();
     let client = harness.client("").await;
-    only_the_dead(&harness).await;
+    dead_queue(&harness).await;
     let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("it answers").expect("it is free");
     assert!(harness.pttl(LOCK) > SHORT.as_millis() as i64, "for a whole lease");
     guard.release().await.expect("held");
@@ -152,10 +154,10 @@ async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_tries() {
 }
 
 #[tokio::test]
-async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_comes_to_wait() {
+async fn a_lock_with_only_dead_waiters_is_granted_to_a_new_waiter() {
     let harness = HazardHarness::new();
     let client = harness.client("").await;
-    only_the_dead(&harness).await;
+    dead_queue(&harness).await;
     let asked = harness.server.calls(&["evalsha"]);
     let guard = soon(take_in_background(&client, LONG)).await;
     assert_eq!(harness.server.calls(&["evalsha"]) - asked, 1, "by its first request");
@@ -163,9 +165,10 @@ async fn a_lock_that_only_the_dead_wait_for_is_had_by_whoever_comes_to_wait() {
     guard.release().await.expect("held");
 }
 
-/// More of them than one request looks at: it must not go to whoever asks, past one that lives and waits behind them.
+/// More dead waiters than one request checks: the lock must not go to a new claim, past a live waiter behind
+/// them.
 #[tokio::test]
-async fn hundreds_of_the_dead_are_passed_over_in_a_few_steps() {
+async fn hundreds_of_dead_waiters_are_skipped_in_a_few_steps() {
     let harness = HazardHarness::new();
     let (dying, alive) = (harness.engine("").await, harness.engine("").await);
     let holder = trying(LONG);
@@ -194,7 +197,7 @@ fn naive_a_wait_that_timed_out_is_taken_for_the_lock() {
     let harness = HazardHarness::new();
     let [mut holder, mut waiter] = [harness.naive(), harness.naive()];
     assert!(holder.set_nx_px(LOCK, "holder", 60_000));
-    // Whoever does not look at the answer works from here on.
+    // A client that ignores the answer would work from here on.
     assert_eq!(waiter.ask(&["BLPOP", "released", "0.1"]), Reply::Nil);
     assert_eq!(harness.value(LOCK).as_deref(), Some("holder"), "beside the holder");
 }
@@ -211,9 +214,10 @@ async fn a_wait_that_timed_out_is_an_error_and_leaves_nothing() {
     assert_eq!(harness.value(LOCK), None, "it was not handed to who gave up");
 }
 
-/// The release comes when the waiter gives up, a little sooner or later each time: either it has the lock, or nobody.
+/// The release comes when the waiter gives up, a little sooner or later each time: the lock is held by the
+/// waiter or free.
 #[tokio::test]
-async fn a_grant_that_crosses_with_the_end_of_the_wait_is_held_or_given_back() {
+async fn a_grant_at_the_end_of_the_wait_is_held_or_released() {
     const WAIT: Duration = Duration::from_millis(60);
     const STEP: Duration = Duration::from_micros(400);
     let harness = HazardHarness::new();
@@ -223,7 +227,7 @@ async fn a_grant_that_crosses_with_the_end_of_the_wait_is_held_or_given_back() {
         let guard = take(&holder, LONG).await;
         let lock = waiter.lock(LOCK).wait(WAIT);
         let waiting = tokio::spawn(async move { lock.acquire().await });
-        // On a machine that stood still, the wait can be over before this looks.
+        // On a machine that stalled, the wait can be over before this check.
         until("it waits, or did", || harness.queued() == 1 || waiting.is_finished()).await;
         tokio::time::sleep(release_after).await;
         guard.release().await.expect("held");

@@ -1,4 +1,4 @@
-//! Messages that come too late, or never.
+//! Messages that arrive too late, or never.
 
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use super::harness::{HazardHarness, LOCK, LONG, SOON, pause, soon, take, take_in
 use super::recipe::wall_millis;
 
 const SHORT: Duration = Duration::from_millis(300);
-/// The lease of a lock that is handed over: it is seen before it ends, on a machine that stands still for half a second.
+/// The lease of a lock that is handed over: it is seen before it ends, on a machine that stalls for half a
+/// second.
 const HANDED_OVER: Duration = Duration::from_millis(1_500);
 
-/// A hand-over by message, believed whenever it is read.
+/// A hand-over by message that is believed whenever it is read.
 #[tokio::test]
 async fn naive_a_message_that_is_read_after_a_pause_makes_two_holders() {
     let harness = HazardHarness::new();
@@ -37,7 +38,7 @@ async fn naive_a_message_that_is_read_after_a_pause_makes_two_holders() {
     assert_eq!(harness.value(LOCK).as_deref(), Some("other"), "which works, too");
 }
 
-/// What a waiter believes within a while, after it asked and was told that the lock is busy.
+/// What a waiter believes for a while, after it was told that the lock is busy.
 async fn believed(waiter: &impl Engine, claim: &latchwork::engine::Claim) -> Option<Wake> {
     let state = busy(waiter, claim).await;
     let wake = tokio::time::timeout(SHORT, waiter.wait(claim, &state)).await;
@@ -54,12 +55,12 @@ async fn a_message_that_is_read_after_others_had_the_lock_is_not_believed() {
     busy(&waiter, &stale).await;
     assert_eq!(holder.release(&first).await.expect("it answers"), Released::Freed);
     assert_eq!(harness.value(LOCK), Some(stale.id.to_string()), "handed over, and told");
-    // The message is there and is not read; the lease that came with it ends.
+    // The message has arrived and is not read; the lease that came with it ends.
     let newest = granted_soon(&other, &second).await;
     let wake = believed(&waiter, &stale).await;
     assert_eq!(wake, None, "the lock is another's");
     assert_eq!(harness.value(LOCK), Some(second.id.to_string()));
-    // A message that is new is believed.
+    // A new message is believed.
     let state = busy(&waiter, &stale).await;
     assert!(state.floor >= newest.token);
     assert_eq!(other.release(&second).await.expect("it answers"), Released::Freed);
@@ -69,9 +70,9 @@ async fn a_message_that_is_read_after_others_had_the_lock_is_not_believed() {
     assert!(grant.token > newest.token);
 }
 
-/// The same with whole processes: holders and waiters are stopped at any moment, for less than a lease and for more.
+/// Whole processes: holders and waiters are stopped at any moment, for less than a lease and for more.
 #[tokio::test]
-async fn processes_that_are_stopped_and_go_on_never_hold_together() {
+async fn processes_that_are_stopped_and_continue_never_hold_together() {
     const WORKERS: usize = 4;
     let harness = HazardHarness::new();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -105,13 +106,13 @@ async fn processes_that_are_stopped_and_go_on_never_hold_together() {
     }
     let history = History::read(&path);
     let judged = exclusion(&history, &Excuses::none()).expect("one at a time").judged;
-    // An acquire may return after a pause, with a lease that is over and a token that is old.
+    // An acquire may return after a pause, with an expired lease and an old token.
     tokens(&history, &Excuses::of(&history, |_| true)).expect("tokens rise");
     assert!(judged > 200, "too little happened to show anything: {judged} holds");
 }
 
 #[tokio::test]
-async fn naive_a_message_that_is_lost_is_waited_for_for_ever() {
+async fn naive_a_lost_message_is_waited_for_for_ever() {
     let harness = HazardHarness::new();
     let proxy = Proxy::to(harness.server.address());
     let mut holder = harness.naive();
@@ -129,7 +130,7 @@ async fn naive_a_message_that_is_lost_is_waited_for_for_ever() {
     assert_eq!(harness.value(LOCK), None, "though the lock is free");
 }
 
-/// A client behind a proxy that waits, and the one that holds.
+/// A waiting client behind a proxy, and the holder.
 async fn waiter_behind(
     proxy: &Proxy,
     harness: &HazardHarness,
@@ -158,7 +159,7 @@ async fn a_waiter_whose_message_is_lost_gets_its_turn() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_cut_off_when_the_lock_is_released_gets_its_turn_when_it_is_back() {
+async fn a_waiter_that_is_cut_off_during_the_release_gets_its_turn_after_reconnecting() {
     let harness = HazardHarness::new();
     let proxy = Proxy::to(harness.server.address());
     let (waiting, guard) = waiter_behind(&proxy, &harness).await;
@@ -172,9 +173,9 @@ async fn a_waiter_that_is_cut_off_when_the_lock_is_released_gets_its_turn_when_i
     soon(waiting).await.release().await.expect("held");
 }
 
-/// A queue by the clocks of those who wait in it, who drop whoever has not been heard of.
+/// A queue by the clocks of its waiters, which drop every waiter without a recent heartbeat.
 #[test]
-fn naive_a_client_whose_clock_is_ahead_drops_everybody_from_the_queue() {
+fn naive_a_client_whose_clock_is_ahead_drops_every_waiter_from_the_queue() {
     const HOUR: i64 = 3_600_000;
     let harness = HazardHarness::new();
     let mut connection = harness.naive();
@@ -191,7 +192,7 @@ fn naive_a_client_whose_clock_is_ahead_drops_everybody_from_the_queue() {
 }
 
 #[tokio::test]
-async fn waiters_whose_clocks_are_wrong_drop_nobody_and_are_served_in_their_turn() {
+async fn waiters_whose_clocks_are_wrong_drop_no_other_and_are_granted_in_their_turn() {
     const HOUR: i64 = 3_600_000;
     let (harness, ahead, behind) = (HazardHarness::new(), Clocks::new(), Clocks::new());
     ahead.move_wall(HOUR);
@@ -201,7 +202,7 @@ async fn waiters_whose_clocks_are_wrong_drop_nobody_and_are_served_in_their_turn
     let file = history.path().display().to_string();
     let args = ["count", &url, LOCK, &format!("{file}-counter"), &file, "1", "1"];
     let mut workers = Vec::new();
-    // One that is right before, between and behind the two that are wrong.
+    // Correct clocks before, between and behind the two that are wrong.
     for clocks in [None, Some(&ahead), None, Some(&behind), None] {
         workers.push(
             clocks.map_or_else(
@@ -211,7 +212,7 @@ async fn waiters_whose_clocks_are_wrong_drop_nobody_and_are_served_in_their_turn
         );
         harness.until_queued(workers.len() as i64).await;
     }
-    // Longer than a sign of life of everybody takes, and than the places of the first would last without one.
+    // Longer than a heartbeat of each waiter takes, and than the first entries would last without one.
     pause(3_300).await;
     assert_eq!(harness.queued(), workers.len() as i64, "nobody was dropped");
     guard.release().await.expect("held");

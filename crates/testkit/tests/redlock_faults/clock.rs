@@ -12,8 +12,8 @@ use super::harness::{LOCK, RedlockHarness, pause, take};
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 const HOUR: i64 = 3_600_000;
 
-/// By an hour, ahead and back again and behind, while three clients take turns: each time its key expires or seems to last,
-/// and what it says to proposals changes.
+/// By an hour, ahead and back again and behind, while three clients take turns: each time its key expires or
+/// seems to last, and its answers to proposals change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_stay_unique_and_rising_when_one_clock_is_set() {
     let clocks = Clocks::new();
@@ -36,7 +36,7 @@ async fn tokens_stay_unique_and_rising_when_one_clock_is_set() {
     assert_eq!((tally.refused, tally.errors.len()), (0, 0), "{tally:?}");
     assert!(tally.holds > 50, "{tally:?}");
 
-    // With a quorum of three, of which it is one, no majority can do without it.
+    // With a quorum of three, including this master, no majority can do without it.
     let before = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     let token = before.token().expect("certain");
     before.release().await.expect("held");

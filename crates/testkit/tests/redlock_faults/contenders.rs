@@ -1,4 +1,4 @@
-//! Many want one lock, and there is no queue.
+//! Many clients contend for one lock without a queue.
 
 use testkit::harness::connect;
 use testkit::workload::processes::ContendingProcesses;
@@ -7,7 +7,7 @@ use super::harness::{LOCK, RedlockHarness, SOON};
 
 const RIVALS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 5, turns: 10 };
 
-/// Votes are split again and again, and somebody always wins in the end.
+/// Votes are split again and again, and one client always wins in the end.
 async fn compete(masters: usize) {
     let harness = RedlockHarness::new();
     let url = harness.direct_url(masters, "quarantine=off&node-timeout=500ms");

@@ -1,4 +1,4 @@
-//! Masters restart without what they were told.
+//! Masters restart without their data.
 
 use latchwork::Loss;
 use testkit::history::Fault;
@@ -6,35 +6,36 @@ use testkit::store::Written;
 
 use super::harness::{LOCK, LONG, RedlockHarness, SOON, renewed, take, told};
 
-/// Each has no vote until the longest ttl has passed, so a majority that forgot grants nothing that is held.
+/// Each has no vote until the longest ttl has passed, so a majority that lost its data grants nothing that is
+/// held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_after_the_other_restarted_empty_keeps_exclusion_in_quarantine() {
+async fn masters_restarted_empty_one_after_the_other_keep_exclusion_in_quarantine() {
     let harness = RedlockHarness::new();
     let options = "max-ttl=3s&node-timeout=200ms";
     let (holder, rival) = (harness.client(options).await, harness.client(options).await);
     let ttl = std::time::Duration::from_secs(3);
-    // The masters are new, and so is what they may have forgotten.
+    // The masters are new, so they are in quarantine themselves.
     let guard = holder.lock(LOCK).ttl(ttl).wait(LONG).acquire().await.expect("the quarantine ends");
-    // It may have had to do with three that were the first to have a vote.
+    // It may have been granted by the first three masters that had a vote.
     harness.until_keys(LOCK, 5, SOON).await;
     for master in &harness.masters {
         harness.recorder.fault_began(Fault::Restart);
         master.restart_empty();
-        // A renewal finds out what was forgotten, and puts it back.
+        // A renewal discovers the lost keys, and restores them.
         harness.until_keys(LOCK, 5, SOON).await;
         assert!(guard.is_certain(), "a majority had it all the time");
         assert!(rival.lock(LOCK).ttl(ttl).try_acquire().await.expect("an answer").is_none(), "it is held");
         harness.recorder.fault_ended(Fault::Restart);
     }
-    // What was put back counts: none of the masters that it was taken on has kept it.
+    // The restored keys count: no master of the original grant has kept its key.
     renewed(&guard).await;
     guard.release().await.expect("held throughout");
     harness.judge(&[holder, rival]).await;
 }
 
-/// Without quarantine two may hold, and tokens tell them apart.
+/// Without quarantine two clients may hold, and tokens distinguish them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_quarantine_tokens_still_rise() {
+async fn tokens_still_rise_without_quarantine() {
     let harness = RedlockHarness::new();
     let options = "quarantine=off&node-timeout=200ms";
     let (holder, rival) = (harness.client(options).await, harness.client(options).await);

@@ -1,4 +1,4 @@
-//! Five masters of one test, a network that can be bad in front of each, a store that checks tokens, and a record.
+//! The harness: five masters, a proxy in front of each, a store that checks tokens, and a record.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use testkit::servers::{RedisOptions, RedisServer};
 
 pub(crate) const MASTERS: usize = 5;
 
-/// Every two of the masters.
+/// All pairs of masters.
 pub(crate) fn pairs() -> impl Iterator<Item = [usize; 2]> {
     (0..MASTERS).flat_map(|one| (one + 1..MASTERS).map(move |other| [one, other]))
 }
 
-/// Masters with everything around them.
+/// Masters with a fault harness around them.
 pub(crate) struct RedlockHarness {
     harness: FaultHarness,
     /// In front of each master.
@@ -43,7 +43,7 @@ impl RedlockHarness {
         Self { harness: FaultHarness::new(), proxies, masters }
     }
 
-    /// The masters behind the proxies, with options.
+    /// The URL of the masters behind the proxies, with options.
     pub(crate) fn url(&self, options: &str) -> String {
         let places: Vec<_> = self.proxies.iter().map(|proxy| proxy.address().to_string()).collect();
         format!("redlock://{}?{options}", places.join(","))
@@ -53,20 +53,20 @@ impl RedlockHarness {
         self.connect(&self.url(options)).await
     }
 
-    /// The first so many masters without proxies, for other processes.
+    /// The URL of the first masters without proxies, for other processes.
     pub(crate) fn direct_url(&self, masters: usize, options: &str) -> String {
         let places: Vec<_> =
             self.masters[..masters].iter().map(|master| master.address().to_string()).collect();
         format!("redlock://{}?{options}", places.join(","))
     }
 
-    /// How many masters have a key of this name.
+    /// The number of masters that have the lock's key.
     pub(crate) fn keys(&self, lock: &str) -> usize {
         let has = |master: &&RedisServer| master.command(&["EXISTS", lock]).integer() == 1;
         self.masters.iter().filter(has).count()
     }
 
-    /// Waits until so many masters have one.
+    /// Waits until this many masters have it.
     pub(crate) async fn until_keys(&self, lock: &str, count: usize, within: Duration) {
         let end = now().after(within);
         while self.keys(lock) != count {
@@ -75,7 +75,7 @@ impl RedlockHarness {
         }
     }
 
-    /// Judges the record, and sees to it that the masters have no claim left.
+    /// Judges the record, and checks that the masters have no claim left.
     pub(crate) async fn judge(&self, clients: &[RecordedClient]) -> Judged {
         let judged = self.harness.judge(clients, 2 * SOON).await;
         self.until_keys(LOCK, 0, SOON).await;

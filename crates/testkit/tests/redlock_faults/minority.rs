@@ -4,18 +4,18 @@ use latchwork::ErrorKind;
 
 use super::harness::{LOCK, LONG, RedlockHarness, now, take};
 
-/// Fast enough for a quiet master, and slow enough for one on a machine with other work.
+/// Longer than an idle master needs, and long enough for one on a busy machine.
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_of_five_may_be_dead_and_three_may_not() {
+async fn two_of_five_masters_may_be_dead_and_three_may_not() {
     let harness = RedlockHarness::new();
     let client = harness.client(OPTIONS).await;
     harness.masters[..2].iter().for_each(|master| master.kill());
     let first = take(&client.lock(LOCK).ttl(LONG)).await;
     let token = first.token().expect("certain");
     first.release().await.expect("held");
-    // A newcomer finds a majority, too.
+    // A new client finds a majority, too.
     let other = harness.client(OPTIONS).await;
     let second = take(&other.lock(LOCK).ttl(LONG)).await;
     assert!(second.token().expect("certain") > token);
@@ -38,9 +38,9 @@ async fn two_of_five_may_be_dead_and_three_may_not() {
     harness.judge(&[client, other]).await;
 }
 
-/// Connections stay open, and nobody answers. A majority is enough, so that costs nothing at all.
+/// Connections stay open, and nothing is answered. A majority is enough, so that costs nothing at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_of_five_may_hang() {
+async fn two_of_five_masters_may_hang() {
     let harness = RedlockHarness::new();
     let client = harness.client("quarantine=off&node-timeout=3s").await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");

@@ -1,4 +1,4 @@
-//! Together with another Redlock client on the same masters: crate rslock.
+//! Beside another Redlock client on the same masters: crate rslock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +18,7 @@ fn rslock(harness: &RedlockHarness) -> LockManager {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_holds_keeps_the_other_out_and_leaves_its_key_alone() {
+async fn each_redlock_client_excludes_the_other_and_leaves_its_key_alone() {
     let harness = RedlockHarness::new();
     let (client, theirs) = (harness.client(OPTIONS).await, rslock(&harness));
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
@@ -36,7 +36,7 @@ async fn whoever_holds_keeps_the_other_out_and_leaves_its_key_alone() {
     harness.judge(&[client]).await;
 }
 
-/// What only one may touch.
+/// A counter that only one task may touch at a time.
 #[derive(Default)]
 struct Counter {
     is_used: AtomicBool,
@@ -53,7 +53,7 @@ impl Counter {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_take_turns_and_never_at_once() {
+async fn both_redlock_clients_take_turns_and_never_hold_at_once() {
     const EACH: u32 = 15;
     let (harness, counter) = (RedlockHarness::new(), Arc::<Counter>::default());
     let mut tasks = tokio::task::JoinSet::new();

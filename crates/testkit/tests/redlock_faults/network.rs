@@ -1,16 +1,16 @@
-//! Answers are lost, or late.
+//! Replies are lost, or late.
 
 use std::time::Duration;
 
 use super::harness::{LOCK, LONG, RedlockHarness, SOON, now, pairs, pause, take};
 use super::scripts::RELEASE;
 
-/// Longer than a machine with other work takes for an answer.
+/// Longer than a busy machine takes for a reply.
 const OPTIONS: &str = "quarantine=off&node-timeout=200ms";
 
-/// Whatever two masters did without being heard, nothing is left of it.
+/// Nothing is left of what two masters did without their replies being received.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_answers_of_any_two_masters_leave_nothing_behind() {
+async fn lost_replies_of_any_two_masters_leave_nothing_behind() {
     let harness = RedlockHarness::new();
     let client = harness.client(OPTIONS).await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
@@ -18,7 +18,7 @@ async fn lost_answers_of_any_two_masters_leave_nothing_behind() {
         let lose = || pair.iter().for_each(|at| harness.proxies[*at].lose_next_reply());
         lose();
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-        // Connections that were lost have been made again, or the next answer would not be one to the release.
+        // Lost connections have been reopened; otherwise the next reply would not be one to the release.
         harness.until_keys(LOCK, 5, SOON).await;
         lose();
         guard.release().await.expect("held");
@@ -28,7 +28,7 @@ async fn lost_answers_of_any_two_masters_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_answers_of_any_two_masters_are_not_waited_for_and_leave_nothing_behind() {
+async fn late_replies_of_any_two_masters_are_not_awaited_and_leave_nothing_behind() {
     let harness = RedlockHarness::new();
     let (client, rival) = (harness.client(OPTIONS).await, harness.client(OPTIONS).await);
     for pair in pairs() {
@@ -47,9 +47,10 @@ async fn late_answers_of_any_two_masters_are_not_waited_for_and_leave_nothing_be
     harness.judge(&[client, rival]).await;
 }
 
-/// A master that forgot the scripts is sent their texts; but not that of a claim that is over, whose release it has answered already.
+/// A master that lost the scripts is sent their texts; but not that of an abandoned claim, whose release it
+/// has answered already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_master_that_forgot_the_claim_is_not_asked_for_it_behind_its_release() {
+async fn a_late_master_that_lost_the_scripts_gets_no_claim_after_its_release() {
     let harness = RedlockHarness::new();
     let client = harness.client(OPTIONS).await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
@@ -72,9 +73,9 @@ async fn a_late_master_that_forgot_the_claim_is_not_asked_for_it_behind_its_rele
     harness.judge(&[client]).await;
 }
 
-/// Four clients that all want it at once, on an even number of masters, where votes can be split evenly.
+/// Four clients that contend at the same time, on an even number of masters, where votes can be split evenly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn split_votes_end_also_with_four_masters() {
+async fn split_votes_end_even_with_four_masters() {
     let harness = RedlockHarness::new();
     let places: Vec<_> = harness.proxies[..4].iter().map(|proxy| proxy.address().to_string()).collect();
     let url = format!("redlock://{}?quarantine=off&node-timeout=200ms", places.join(","));

@@ -1,4 +1,4 @@
-//! Masters whose counters differ, and masters that are one.
+//! Masters whose counters differ, and several addresses of one master.
 
 use latchwork::ErrorKind;
 

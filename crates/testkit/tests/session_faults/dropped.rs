@@ -1,4 +1,4 @@
-//! Guards that are dropped, acquires that are dropped: nothing stays behind on a connection that is used again.
+//! Guards that are dropped, acquires that are dropped: nothing stays behind on a connection that is reused.
 
 use std::time::Duration;
 
@@ -7,14 +7,12 @@ use latchwork::clock::Clock;
 use super::harness::{LOCK, LONG, SessionHarness, hold, now, on_both, pause, state};
 
 on_both! {
-    dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_again;
+    dropped_guards_and_acquires_leave_nothing_on_a_reused_connection;
     many_locks_need_one_connection;
     one_client_never_holds_a_lock_twice;
 }
 
-async fn dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_again(
-    harness: SessionHarness,
-) {
+async fn dropped_guards_and_acquires_leave_nothing_on_a_reused_connection(harness: SessionHarness) {
     let mut clients = Vec::new();
     for _ in 0..3 {
         clients.push(harness.client("session-ttl=30s").await);
@@ -47,7 +45,7 @@ async fn dropped_guards_and_acquires_leave_nothing_on_a_connection_that_is_used_
         guard.release().await.expect("held");
     }
     println!("{} connections of {} clients", harness.connections(), clients.len());
-    // One for all that is free, and two that are kept for those who wait.
+    // One for all free locks, and two that are reserved for waiters.
     assert!(harness.connections() <= 3 * clients.len(), "{} connections", harness.connections());
 }
 
@@ -64,7 +62,7 @@ async fn many_locks_need_one_connection(harness: SessionHarness) {
         guards.push(lock.try_acquire().await.expect("answers").expect("free"));
     }
     assert_eq!(harness.connections(), 1);
-    // One sign of life keeps them all, for several ttls.
+    // One heartbeat keeps them all, for several ttls.
     pause(5_000).await;
     assert!(guards.iter().all(|guard| guard.is_certain()));
     assert_eq!(harness.connections(), 1);
@@ -73,7 +71,7 @@ async fn many_locks_need_one_connection(harness: SessionHarness) {
     }
 }
 
-/// A connection is given again what it has: that must not make two holders.
+/// A database lock is reentrant on its connection: that must not make two holders.
 async fn one_client_never_holds_a_lock_twice(harness: SessionHarness) {
     let client = harness.client("session-ttl=30s").await;
     let guard = hold(&client, LONG).await;

@@ -1,4 +1,4 @@
-//! A connection ends, whoever ends it: its holder is told at once, and not at its next renewal.
+//! A connection ends, for whatever reason: its holder is told at once, and not at its next renewal.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::harness::{LOCK, LONG, SOON, SessionHarness, hold, now, on_both, pause
 
 on_both! {
     a_holder_is_told_at_once_however_its_connection_ends;
-    a_server_that_restarts_has_forgotten_and_says_so;
-    a_lock_is_taken_away_with_its_connection_and_with_its_neighbours;
-    whoever_waits_when_connections_end_waits_on;
+    a_restarted_server_has_lost_its_locks_and_the_holder_is_told;
+    a_lock_is_revoked_with_its_connection_and_with_the_other_locks_on_it;
+    a_waiter_keeps_waiting_when_connections_end;
 }
 
-/// Renewals come every ten seconds here: whoever is told sooner was told by the connection itself.
+/// Renewals come every ten seconds here: a holder that is told sooner was told by the connection itself.
 async fn a_holder_is_told_at_once_however_its_connection_ends(harness: SessionHarness) {
     let client = harness.client("session-ttl=30s").await;
     for by_proxy in [false, true] {
-        // Once on the connection for all, once on one that waited.
+        // Once on the shared connection, once on one that waited.
         for waits in [false, true] {
             let rival = harness.direct_client("session-ttl=30s").await;
             let blocker = if waits { Some(hold(&rival, LONG).await) } else { None };
@@ -41,7 +41,7 @@ async fn a_holder_is_told_at_once_however_its_connection_ends(harness: SessionHa
     }
 }
 
-async fn a_server_that_restarts_has_forgotten_and_says_so(harness: SessionHarness) {
+async fn a_restarted_server_has_lost_its_locks_and_the_holder_is_told(harness: SessionHarness) {
     let (client, rival) =
         (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = client.lock(LOCK).ttl(LONG).fenced().acquire().await.expect("free");
@@ -57,7 +57,7 @@ async fn a_server_that_restarts_has_forgotten_and_says_so(harness: SessionHarnes
     hold(&client, LONG).await.release().await.expect("on a new connection");
 }
 
-async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(harness: SessionHarness) {
+async fn a_lock_is_revoked_with_its_connection_and_with_the_other_locks_on_it(harness: SessionHarness) {
     let (client, operator) =
         (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = hold(&client, LONG).await;
@@ -86,7 +86,7 @@ async fn a_lock_is_taken_away_with_its_connection_and_with_its_neighbours(harnes
     assert!(operator.inspect(&Filter::Name(unused)).await.expect("answers").is_empty());
 }
 
-async fn whoever_waits_when_connections_end_waits_on(harness: SessionHarness) {
+async fn a_waiter_keeps_waiting_when_connections_end(harness: SessionHarness) {
     let (client, rival) =
         (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = hold(&rival, LONG).await;

@@ -1,4 +1,4 @@
-//! A server of either kind, and a network that can be bad.
+//! The harness: a server of either kind, and a proxy.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ pub(crate) use testkit::harness::{LOCK, SOON, connect, now, pause};
 use testkit::network::proxy::Proxy;
 use testkit::servers::{MariadbOptions, MariadbServer, PostgresOptions, PostgresServer};
 
-/// A ttl that does not end by itself during a test.
+/// A ttl that does not expire during a test.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Makes a test on each kind of server of a function that takes a [`SessionHarness`].
+/// Turns a function that takes a [`SessionHarness`] into a test on each kind of server.
 macro_rules! on_both {
     ($($(#[$about:meta])* $test:ident;)*) => {
         mod on_postgres {$(
@@ -38,7 +38,7 @@ pub(crate) enum Server {
     Mariadb(MariadbServer),
 }
 
-/// One server with a network in front of it.
+/// One server behind a proxy.
 pub(crate) struct SessionHarness {
     pub(crate) proxy: Proxy,
     pub(crate) server: Server,
@@ -55,7 +55,7 @@ impl SessionHarness {
         Self { proxy: Proxy::to(server.address()), server: Server::Mariadb(server) }
     }
 
-    /// The way through the proxy.
+    /// The URL through the proxy.
     pub(crate) fn url(&self, options: &str) -> String {
         let (address, options) = (self.proxy.address(), format!("scheme=session&{options}"));
         match &self.server {
@@ -64,7 +64,7 @@ impl SessionHarness {
         }
     }
 
-    /// The way past the proxy.
+    /// The URL that bypasses the proxy.
     pub(crate) fn direct_url(&self, options: &str) -> String {
         let options = format!("scheme=session&{options}");
         match &self.server {
@@ -81,7 +81,7 @@ impl SessionHarness {
         connect(&self.direct_url(options)).await
     }
 
-    /// As somebody who may do everything.
+    /// Executes SQL with all rights.
     pub(crate) fn sql(&self, sql: &str) -> String {
         match &self.server {
             Server::Postgres(server) => server.psql(sql),
@@ -89,7 +89,7 @@ impl SessionHarness {
         }
     }
 
-    /// `kill -9`, and started again with what it had on disk.
+    /// Kills the server (`kill -9`) and restarts it with its data on disk.
     pub(crate) fn restart(&self) {
         match &self.server {
             Server::Postgres(server) => server.restart(),
@@ -107,7 +107,7 @@ impl SessionHarness {
         }
     }
 
-    /// How many of our connections the server has.
+    /// The number of our connections on the server.
     pub(crate) fn connections(&self) -> usize {
         let count = match &self.server {
             Server::Postgres(_) => {
@@ -128,7 +128,7 @@ pub(crate) async fn hold(client: &Client, ttl: Duration) -> Guard {
     client.lock(LOCK).ttl(ttl).wait(LONG).acquire().await.expect("it comes free")
 }
 
-/// A task that waits for the lock, and when it got it.
+/// A task that waits for the lock, and returns when it got it.
 pub(crate) fn waiting(client: &Client, ttl: Duration) -> tokio::task::JoinHandle<(Guard, Moment)> {
     let client = client.clone();
     tokio::spawn(async move {

@@ -1,8 +1,8 @@
-//! What happens to locks that are connections: to their holders, their servers, and the network between.
+//! Faults of locks that are bound to connections: of their holders, their servers, and the network between.
 //!
-//! On real servers, each test on both kinds. What is measured is printed.
+//! On real servers, each test on both kinds. Measurements are printed.
 
-mod dark;
+mod black_hole;
 mod dropped;
 mod ended;
 mod harness;

@@ -1,4 +1,4 @@
-//! Outages: of a reply, of a connection that is being set up, of everything for longer than a ttl.
+//! Outages: of a reply, of a connection during its handshake, of everything for longer than a ttl.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use latchwork::{Client, Effect, ErrorKind, LockName};
 use super::harness::{LOCK, LONG, Server, SessionHarness, hold, now, on_both, pause};
 
 on_both! {
-    an_answer_that_is_lost_is_told_as_unknown_and_leaves_nothing;
-    a_connection_that_nobody_goes_on_setting_up_is_given_up;
-    an_outage_longer_than_the_ttl_leaves_no_name_closed;
+    a_lost_reply_is_reported_as_unknown_and_leaves_nothing;
+    a_connection_that_stalls_during_its_handshake_is_abandoned;
+    an_outage_longer_than_the_ttl_leaves_every_name_usable;
 }
 
-async fn an_answer_that_is_lost_is_told_as_unknown_and_leaves_nothing(harness: SessionHarness) {
+async fn a_lost_reply_is_reported_as_unknown_and_leaves_nothing(harness: SessionHarness) {
     let url: EngineUrl = harness.url("session-ttl=30s").parse().expect("a URL of ours");
     let rival = harness.direct_client("session-ttl=30s").await;
     match &harness.server {
@@ -48,8 +48,8 @@ async fn lose(harness: &SessionHarness, engine: latchwork::Result<impl Engine>, 
     assert!(is_free().await);
 }
 
-/// The server has let it in, and then nothing more is heard.
-async fn a_connection_that_nobody_goes_on_setting_up_is_given_up(harness: SessionHarness) {
+/// The server has accepted the login, and then sends nothing more.
+async fn a_connection_that_stalls_during_its_handshake_is_abandoned(harness: SessionHarness) {
     let setting: &[u8] = match &harness.server {
         Server::Postgres(_) => b"idle_session_timeout",
         Server::Mariadb(_) => b"SESSION wait_timeout",
@@ -62,7 +62,7 @@ async fn a_connection_that_nobody_goes_on_setting_up_is_given_up(harness: Sessio
     hold(&harness.client("").await, LONG).await.release().await.expect("the next one is as good as ever");
 }
 
-async fn an_outage_longer_than_the_ttl_leaves_no_name_closed(harness: SessionHarness) {
+async fn an_outage_longer_than_the_ttl_leaves_every_name_usable(harness: SessionHarness) {
     const TTL: Duration = Duration::from_secs(1);
     let (client, rival) =
         (harness.client("session-ttl=1s").await, harness.direct_client("session-ttl=1s").await);

@@ -1,4 +1,4 @@
-//! Locks that others take by plain SQL, with the key that docs/interop.md has people compute.
+//! Locks that others take by plain SQL, with the key computed as in docs/interop.md.
 
 use std::process::Command;
 
@@ -6,13 +6,13 @@ use super::harness::{LONG, Server, SessionHarness, on_both};
 
 on_both! {
     plain_sql_with_the_documented_key_and_ours_exclude_each_other;
-    plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other;
+    plain_sql_with_another_key_and_ours_do_not_exclude_each_other;
 }
 
 const PAGE: &str = include_str!("../../../../docs/interop.md");
-/// As the page has it.
+/// The name on the page.
 const NAME: &str = "orders/42";
-/// One has a key with the highest bit set, one is no ASCII text, one begins with digits, and one has signs
+/// One has a key with the highest bit set, one is not ASCII, one begins with digits, and one has characters
 /// that `printf` replaces.
 const NAMES: [&str; 5] = [NAME, "orders/43", "größe 🔒", "42", "100%s"];
 
@@ -22,7 +22,7 @@ fn block(first: &str) -> String {
     block.unwrap_or_else(|| panic!("no block {first:?} in docs/interop.md")).trim().to_owned()
 }
 
-/// The three statements of the page for this server: take it if it is free, wait for it, give it back.
+/// The three statements of the page for this server: a try, a wait, and a release.
 fn statements(harness: &SessionHarness, name: &str) -> [String; 3] {
     let block = match &harness.server {
         Server::Postgres(_) => block("-- PostgreSQL\n"),
@@ -65,7 +65,7 @@ async fn plain_sql_with_the_documented_key_and_ours_exclude_each_other(harness: 
     }
 }
 
-async fn plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other(harness: SessionHarness) {
+async fn plain_sql_with_another_key_and_ours_do_not_exclude_each_other(harness: SessionHarness) {
     let client = harness.direct_client("").await;
     let lock = client.lock(NAME).ttl(LONG);
     let (mut theirs, take, yes) = match &harness.server {
@@ -77,7 +77,7 @@ async fn plain_sql_with_a_key_of_its_own_and_ours_do_not_see_each_other(harness:
     guard.release().await.expect("held");
 }
 
-/// For clients that cannot compute it in SQL.
+/// For clients that cannot compute the key in SQL.
 #[test]
 fn a_shell_and_python_compute_the_key_of_an_advisory_lock_with_its_sign() {
     let script = block("# The key of a name, in a shell\n");

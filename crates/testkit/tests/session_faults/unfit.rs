@@ -1,4 +1,4 @@
-//! Servers on which a session lock would be none.
+//! Servers on which a session lock would not exclude anything.
 
 use latchwork::ErrorKind;
 use testkit::servers::{MariadbOptions, MariadbServer, Pgbouncer};
@@ -12,7 +12,7 @@ async fn refused(url: &str, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_works_by_transaction_is_refused_and_one_by_session_is_not() {
+async fn a_pooler_in_transaction_mode_is_refused_and_one_in_session_mode_is_not() {
     let url = |pooler: &Pgbouncer| pooler.server().url(pooler.address(), "scheme=session");
     let by_transaction = Pgbouncer::start();
     for _ in 0..5 {
@@ -34,7 +34,7 @@ async fn a_standby_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_read_only_is_refused() {
+async fn a_read_only_server_is_refused() {
     let harness = SessionHarness::mariadb();
     harness.sql("SET GLOBAL read_only = 1");
     refused(&harness.direct_url(""), "read only").await;
@@ -57,7 +57,7 @@ async fn a_server_that_has_become_read_only_is_refused_by_the_next_connection() 
 }
 
 #[tokio::test]
-async fn options_of_one_way_to_lock_are_refused_for_the_other() {
+async fn options_of_one_scheme_are_refused_for_the_other() {
     for (url, says) in [
         ("postgres://h?session-ttl=3s", "scheme=session"),
         ("postgres://h?fenced=always", "scheme=session"),
@@ -71,7 +71,7 @@ async fn options_of_one_way_to_lock_are_refused_for_the_other() {
     }
 }
 
-/// The only member that there is: it is the cluster that counts, not how many there are today.
+/// The only member so far: the cluster counts, not the current number of members.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_of_a_galera_cluster_is_refused() {
     let server = MariadbServer::start(MariadbOptions { is_clustered: true, ..MariadbOptions::default() });

@@ -1,29 +1,30 @@
-//! kazoo's `Lock`, `ReadLock` and `WriteLock` and ours on one path, set up as docs/engines/zookeeper.md says.
+//! kazoo's `Lock`, `ReadLock` and `WriteLock` and ours on one path, configured as docs/engines/zookeeper.md
+//! says.
 
 use latchwork::engine::Mode::{self, Exclusive, Read, Write};
 use testkit::history::{Recorder, Tag};
 
 use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
 use super::kazoo::Kazoo;
-use super::ours::Ours;
-use super::row::{BOTH_IN_TURNS, Others as _, READERS_AND_WRITERS, Row, turns};
+use super::mixed_queue::{BOTH_IN_TURNS, Others as _, READERS_AND_WRITERS, Row, turns};
+use super::our_claims::Ours;
 
 const KINDS: [(Mode, &str); 3] = [(Exclusive, "lock"), (Write, "write"), (Read, "read")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_are_served_in_the_order_of_arrival() {
+async fn turns_of_both_clients_are_granted_in_the_order_of_arrival() {
     let harness = ZookeeperHarness::one();
     let row = Row::new(&harness, LOCK).await;
     let mut kazoo = Kazoo::start(&harness, LOCK, &row.history()).await;
     row.play(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
-    // So many of each kind.
+    // This many of each kind.
     let row = Row::new(&harness, "rw").await;
     let mut kazoo = Kazoo::start(&harness, "rw", &row.history()).await;
     row.play(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_is_refused_while_the_other_holds() {
+async fn each_kind_is_refused_while_the_other_holds() {
     let harness = ZookeeperHarness::one();
     let history = harness.store_path();
     let (recorder, tag) = (Recorder::shared(&history), Tag { process: std::process::id(), client: 1 });
@@ -33,7 +34,7 @@ async fn each_is_refused_while_the_other_holds() {
         let mut held = ours.join(1, mode);
         held.held(SOON).await;
         for (other, theirs) in KINDS {
-            // Theirs look at their own kind only, exclusive locks or readers and writers.
+            // Their locks check their own kind only, exclusive locks or readers and writers.
             if (mode == Exclusive) == (other == Exclusive) {
                 let both_read = (mode, other) == (Read, Read);
                 assert_eq!(kazoo.gets(theirs).await, both_read, "their {theirs} beside our {mode:?}");
@@ -54,9 +55,9 @@ async fn each_is_refused_while_the_other_holds() {
     }
 }
 
-/// As people use it: the client of theirs that waits for one of ours, and the other way round.
+/// The usual case: a client of theirs that waits for one of ours, and vice versa.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
+async fn each_kind_gets_the_lock_when_the_other_releases_it_or_dies() {
     let harness = ZookeeperHarness::one();
     let (client, admin) = (harness.client(LASTING).await, harness.admin().await);
     let mut kazoo = Kazoo::start(&harness, LOCK, &harness.store_path()).await;
@@ -69,7 +70,7 @@ async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let nodes = until_nodes(&admin, LOCK, 2).await;
     assert!(!waiting.is_finished(), "theirs has it");
-    // It is killed: what it held goes with its session.
+    // It is killed: its lock goes with its session.
     drop(kazoo);
     admin.end_session_of(&super::harness::path(LOCK, &nodes[0])).await;
     let guard = testkit::workload::queue::served(waiting).await;
@@ -77,7 +78,8 @@ async fn each_gets_what_the_other_gives_back_or_leaves_behind() {
     harness.judge(&[client], LONG).await;
 }
 
-/// Ours heed both. Between themselves they are no queue, so both must not use one path even where ours would.
+/// Our locks respect both. Between themselves they are not one queue, so both must not use one path even
+/// where ours would.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curator_does_not_see_a_kazoo_lock() {
     let harness = ZookeeperHarness::one();

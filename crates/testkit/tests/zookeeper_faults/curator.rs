@@ -1,7 +1,9 @@
-//! Curator's locks and ours on one path: nodes as Curator lays them down, and Curator's own rule for who holds.
+//! Curator's locks and ours on one path: nodes as Curator creates them, and Curator's own rule for the
+//! holder.
 //!
-//! `InterProcessMutex` sorts by what stands behind `lock-`, and the first holds. `InterProcessReadWriteLock` sorts by what
-//! stands behind `__READ__` or `__WRIT__`: a writer holds when it is the first, a reader when no writer is before it.
+//! `InterProcessMutex` sorts by the text after `lock-`, and the first holds. `InterProcessReadWriteLock`
+//! sorts by the text after `__READ__` or `__WRIT__`: a writer holds when it is the first, a reader when no
+//! writer is before it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,19 +15,19 @@ use testkit::history::{Recorder, Tag, What};
 use testkit::servers::ZooKeeperAdmin;
 
 use super::harness::{CHROOT, LASTING, LOCK, ZookeeperHarness, nodes, pause};
-use super::row::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
+use super::mixed_queue::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
 
 const MUTEX: &str = "lock-";
 const READ: &str = "__READ__";
 const WRITE: &str = "__WRIT__";
 const LATCH: &str = "latch-";
 
-/// Clients of Curator's.
+/// Clients of Curator.
 pub(crate) struct Curator {
     admin: ZooKeeperAdmin,
     lock: String,
     recorder: Recorder,
-    /// What they want, and their nodes.
+    /// Their modes and nodes.
     joined: HashMap<u64, (Mode, String)>,
 }
 
@@ -40,7 +42,7 @@ impl Curator {
         self.recorder.note(tag, number, name.ok().as_ref(), what);
     }
 
-    /// The whole path of what is below the lock.
+    /// The whole path of a node below the lock.
     fn path(&self, node: &str) -> String {
         format!("{CHROOT}/{}/{node}", self.lock)
     }
@@ -98,7 +100,7 @@ fn holds(children: &[String], own: &str, mode: Mode) -> bool {
     }
 }
 
-/// By what stands behind the mark, or by all of it.
+/// By the text after the mark, or by all of it.
 fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
     let key = |name: &String| {
         let behind = marks.iter().find_map(|mark| name.rfind(mark).map(|at| at + mark.len()));
@@ -109,9 +111,9 @@ fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
     sorted
 }
 
-/// Its `LeaderLatch` leads where it is the first by its own mark. Elections are not for sharing.
+/// Curator's `LeaderLatch` leads where it is the first by its own mark. Elections cannot be shared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_latch_of_curators_leads_beside_ours_and_ours_waits_for_it() {
+async fn a_curator_leader_latch_leads_beside_ours_and_ours_waits_for_it() {
     let harness = ZookeeperHarness::one();
     let (client, admin) = (harness.rival(LASTING).await, harness.admin().await);
     let leading = client.election(LOCK).campaign("ours").await.expect("nobody else wants to lead");
@@ -124,9 +126,9 @@ async fn a_leader_latch_of_curators_leads_beside_ours_and_ours_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_both_are_served_in_the_order_of_arrival() {
+async fn turns_of_both_clients_are_granted_in_the_order_of_arrival() {
     let harness = ZookeeperHarness::one();
-    // Curator makes the lock's own node before anything else.
+    // Curator creates the lock's own node before anything else.
     let admin = harness.admin().await;
     for path in [CHROOT, "/app/orders", "/app/orders/42", "/app/rw"] {
         admin.make(path).await;

@@ -1,4 +1,4 @@
-//! Sessions end under those who hold and those who wait.
+//! Sessions of holders and waiters end.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::harness::{
     LASTING, LOCK, LONG, SOON, ZookeeperHarness, nodes, now, path, pause, renewed, take, told, until_nodes,
 };
 
-/// Less than the time between two renewals in a session that lasts.
+/// Less than the time between two renewals in a session of [`LASTING`](super::harness::LASTING).
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// So many clients, of which this one alone is behind the proxy.
+/// This many clients, of which only this one is behind the proxy.
 async fn one_behind_the_proxy(
     count: usize,
     at: usize,
@@ -31,8 +31,8 @@ async fn one_behind_the_proxy(
     (harness, admin, clients)
 }
 
-/// Ends the session of the client behind the proxy, to which this node belongs, while it is away. It is back at once, and
-/// hears of it.
+/// Ends the session of the client behind the proxy, which owns this node, while it is disconnected. It
+/// reconnects at once, and is told.
 async fn end_session(harness: &ZookeeperHarness, admin: &ZooKeeperAdmin, node: &str) {
     harness.proxy().refuse(true);
     harness.proxy().until_closed().await;
@@ -70,10 +70,10 @@ async fn a_holder_whose_session_ends_is_told_at_once_and_refused_by_the_store() 
     harness.judge(&clients, SOON).await;
 }
 
-/// Its predecessor still holds: neither that its own node is gone nor that it was next makes it a holder, and it does not
-/// wait for a node that is gone.
+/// Its predecessor still holds: neither the loss of its own node nor its place as the next one makes it a
+/// holder, and it does not wait for a node that is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_session_ends_queues_again_and_is_served() {
+async fn a_waiter_whose_session_ends_queues_again_and_is_granted_the_lock() {
     let (harness, admin, clients) = one_behind_the_proxy(4, 2).await;
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
     let mut line = harness.line_up(&clients[1..], LONG).await;
@@ -89,7 +89,7 @@ async fn a_waiter_whose_session_ends_queues_again_and_is_served() {
     let (first, second, third) = (line.first(), line.first(), line.first());
     let mut newest = guard.token().expect("certain");
     guard.release().await.expect("held");
-    // Who lost its place comes last.
+    // The waiter that lost its place comes last.
     for waiter in [first, third, second] {
         let guard = served(waiter).await;
         let token = guard.token().expect("certain");
@@ -101,7 +101,7 @@ async fn a_waiter_whose_session_ends_queues_again_and_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_dies_in_the_middle_of_the_queue_gives_its_successor_nothing() {
+async fn a_waiter_that_dies_in_the_middle_of_the_queue_does_not_promote_its_successor() {
     let harness = ZookeeperHarness::one();
     let (clients, admin) = (harness.clients(2, LASTING).await, harness.admin().await);
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
@@ -113,7 +113,7 @@ async fn a_waiter_that_dies_in_the_middle_of_the_queue_gives_its_successor_nothi
     doomed.kill().await;
     let after = until_nodes(&admin, LOCK, 2).await;
     assert_eq!(after, [before[0].clone(), before[2].clone()], "the dead one's node is gone");
-    // Whatever its death made of the one behind it would show by now.
+    // Any effect of its loss on the waiter behind it would show by now.
     pause(300).await;
     assert!(!waiter.is_finished() && guard.is_certain(), "it does not hold");
     guard.release().await.expect("held");

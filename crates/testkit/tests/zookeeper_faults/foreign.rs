@@ -1,10 +1,10 @@
-//! Nodes of other clients, and what only looks like one.
+//! Nodes of other clients, and nodes that only look like one.
 
 use super::harness::{CHROOT, LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
 use testkit::workload::queue::served;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_clients_nodes_exclude_and_what_only_looks_like_one_does_not() {
+async fn nodes_of_other_clients_exclude_and_nodes_that_only_look_alike_do_not() {
     let harness = ZookeeperHarness::one();
     let (client, admin) = (harness.rival(LASTING).await, harness.admin().await);
     take(&client.lock(LOCK)).await.release().await.expect("held");

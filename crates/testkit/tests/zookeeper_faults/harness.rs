@@ -1,4 +1,4 @@
-//! Servers of one test, a network that can be bad in front of each, a store that checks tokens, and a record.
+//! The harness: servers, a proxy in front of each, a store that checks tokens, and a record.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -11,15 +11,16 @@ use testkit::network::proxy::Proxy;
 use testkit::scenarios::cluster::ClusterHarness;
 use testkit::servers::{ZooKeeperAdmin, ZooKeeperMember, ZooKeeperOptions, ZooKeeperServer};
 
-/// Below it are all locks of these tests.
+/// The chroot of all locks of these tests.
 pub(crate) const CHROOT: &str = "/app";
-/// A session that does not end by itself during a test.
+/// A session that does not expire during a test.
 pub(crate) const LASTING: &str = "20s";
-/// A session that ends when nothing is heard of it. A renewal fails, and its holder knows that the server cannot be reached,
-/// more than half a second before it is told: also on a machine that stands still in between.
+/// A session that expires without heartbeats. Its holder sees a failed renewal, and knows that the server is
+/// unreachable, more than half a second before the loss is reported, even on a machine that stalls in
+/// between.
 pub(crate) const MORTAL: &str = "7s";
 
-/// Servers with everything around them.
+/// Servers with a fault harness around them.
 pub(crate) struct ZookeeperHarness {
     harness: FaultHarness,
     /// In front of each member.
@@ -42,7 +43,7 @@ impl ZookeeperHarness {
         Self { harness: FaultHarness::new(), proxies, server }
     }
 
-    /// A server that is alone.
+    /// A single server.
     pub(crate) fn one() -> Self {
         Self::new(ZooKeeperOptions::default())
     }
@@ -62,12 +63,12 @@ impl ZookeeperHarness {
         &self.server.members()[0]
     }
 
-    /// Where the servers are, past the proxies.
+    /// The addresses of the servers, without the proxies.
     pub(crate) fn hosts(&self) -> String {
         hosts(self.server.members().iter().map(ZooKeeperMember::address))
     }
 
-    /// The way past the proxies.
+    /// The URL that bypasses the proxies.
     pub(crate) fn direct_url(&self, session: &str) -> String {
         url(self.server.members().iter().map(ZooKeeperMember::address), session)
     }
@@ -77,7 +78,7 @@ impl ZookeeperHarness {
         self.connect(&url(self.proxies.iter().map(Proxy::address), session)).await
     }
 
-    /// A client that goes past them.
+    /// A client that bypasses the proxies.
     pub(crate) async fn rival(&self, session: &str) -> RecordedClient {
         self.connect(&self.direct_url(session)).await
     }
@@ -91,22 +92,22 @@ impl ZookeeperHarness {
         clients
     }
 
-    /// A client that knows this member only, past its proxy.
+    /// A client that knows only this member, without its proxy.
     pub(crate) async fn client_of(&self, member: &ZooKeeperMember, session: &str) -> RecordedClient {
         self.connect(&url([member.address()].into_iter(), session)).await
     }
 
-    /// Another client of these servers.
+    /// An independent client of these servers.
     pub(crate) async fn admin(&self) -> ZooKeeperAdmin {
         ZooKeeperAdmin::connect(&self.server, None).await
     }
 
-    /// The same, which talks to this member only.
+    /// An independent client of this member only.
     pub(crate) async fn admin_of(&self, member: &ZooKeeperMember) -> ZooKeeperAdmin {
         ZooKeeperAdmin::of(&[member], None).await
     }
 
-    /// Judges the record, and sees to it that the servers have no claim left.
+    /// Judges the record, and checks that the servers have no claim left.
     pub(crate) async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         let judged = self.harness.judge(clients, answer_within).await;
         assert_eq!(nodes(&self.admin().await, LOCK).await, [""; 0], "left behind");
@@ -128,14 +129,14 @@ impl ClusterHarness for ZookeeperHarness {
     }
 }
 
-/// The names of the nodes of those who hold a lock or wait for it, in the order in which they came.
+/// The names of the nodes of a lock's holders and waiters, in the order of their arrival.
 pub(crate) async fn nodes(admin: &ZooKeeperAdmin, lock: &str) -> Vec<String> {
     let mut nodes = admin.children(&format!("{CHROOT}/{lock}")).await;
     nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
     nodes
 }
 
-/// Waits until there are so many of them, for longer than a [`MORTAL`] session lives.
+/// Waits until there are this many nodes, for longer than a [`MORTAL`] session lives.
 pub(crate) async fn until_nodes(admin: &ZooKeeperAdmin, lock: &str, count: usize) -> Vec<String> {
     let end = now().after(3 * SOON);
     loop {
@@ -148,7 +149,7 @@ pub(crate) async fn until_nodes(admin: &ZooKeeperAdmin, lock: &str, count: usize
     }
 }
 
-/// The whole path of one of them.
+/// The whole path of a node.
 pub(crate) fn path(lock: &str, node: &str) -> String {
     format!("{CHROOT}/{lock}/{node}")
 }

@@ -8,21 +8,21 @@ use latchwork::engine::Mode;
 use testkit::python::Script;
 
 use super::harness::{CHROOT, ZookeeperHarness};
-use super::row::Others;
+use super::mixed_queue::Others;
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/zookeeper_faults/kazoo_row.py");
-/// The newest release when this was written.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/zookeeper_faults/kazoo_queue.py");
+/// The newest release at the time of writing.
 const PACKAGE: &str = "kazoo==2.11.0";
 
-/// A running `kazoo_row.py`.
+/// A running `kazoo_queue.py`.
 pub(crate) struct Kazoo {
     script: Script,
-    /// Who holds, and the transaction that made its node.
+    /// The holders, with the transactions that created their nodes.
     held: HashMap<u64, u64>,
 }
 
 impl Kazoo {
-    /// Starts one, whose lock is this and who writes down what it does.
+    /// Starts a process that uses this lock and records its history.
     pub(crate) async fn start(harness: &ZookeeperHarness, lock: &str, history: &Path) -> Self {
         let args =
             [harness.hosts(), format!("{CHROOT}/{lock}"), lock.to_owned(), history.display().to_string()];

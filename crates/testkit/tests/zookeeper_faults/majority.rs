@@ -1,4 +1,4 @@
-//! Without a majority nothing is granted, and whoever holds is told in time.
+//! Without a majority nothing is granted, and every holder is told in time.
 
 use latchwork::Loss;
 use testkit::history::Fault;
@@ -9,9 +9,9 @@ use testkit::workload::contenders::MARGIN;
 
 use super::harness::{LOCK, LONG, MORTAL, SOON, ZookeeperHarness, now, renewed, take, told};
 
-/// One holder, one who waits for it, and others who ask in vain while two of three do not run.
+/// One holder, one waiter, and other clients that try while two of three members are down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_granted_and_the_holder_is_told_in_time() {
+async fn without_a_majority_nothing_is_granted_and_the_holder_is_told_in_time() {
     let harness = ZookeeperHarness::three();
     let (mut clients, patient) = (vec![harness.client(MORTAL).await], harness.client("30s").await);
     clients.extend(harness.clients(3, "3s").await);

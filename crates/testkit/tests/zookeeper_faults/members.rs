@@ -1,4 +1,4 @@
-//! Something happens to members of three in the middle of contention.
+//! Faults of one of three members in the middle of contention.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use testkit::servers::{ZooKeeperMember, ZooKeeperOptions};
 
 use super::harness::{LOCK, LONG, SOON, ZookeeperHarness, now, pause, take};
 
-/// Outlives an election and the time it takes to turn to another member.
+/// Longer than an election and the time to switch to another member.
 const PATIENT: Duration = Duration::from_secs(10);
-/// What whoever is in the crowd has.
+/// The session timeout of the contenders.
 const SHORT: &str = "2s";
 
-/// What happens to a member, and its end.
+/// The start and the end of a fault of a member.
 type Trouble = [fn(&ZookeeperHarness, usize); 2];
 const STANDS_STILL: Trouble =
     [|harness, at| harness.server.members()[at].pause(), |harness, at| harness.server.members()[at].resume()];
-/// The network between clients and it.
+/// A fault of the network between clients and the member.
 const SILENT: Trouble =
     [|harness, at| harness.proxies[at].black_hole(true), |harness, at| harness.proxies[at].black_hole(false)];
-/// The network between the others and it.
+/// A fault of the network between the other members and this one.
 const CUT_OFF: Trouble = [|harness, at| harness.server.cut_off(at), |harness, at| harness.server.heal(at)];
 
-/// Clients that use this member first: the others cannot be reached when they come.
+/// Clients that use this member first: the others cannot be reached when they connect.
 async fn clients_of(harness: &ZookeeperHarness, member: usize, sessions: &[&str]) -> Vec<RecordedClient> {
     let others =
         || harness.proxies.iter().enumerate().filter(|(at, _)| *at != member).map(|(_, proxy)| proxy);
@@ -47,7 +47,7 @@ fn leader(harness: &ZookeeperHarness) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_is_killed_and_then_all_are_restarted_one_after_the_other() {
+async fn contention_survives_the_kill_of_the_leader_and_a_rolling_restart() {
     let harness = ZookeeperHarness::three();
     let first = leader(&harness);
     let play = play_on(harness, first).await;
@@ -67,22 +67,23 @@ async fn the_leader_is_killed_and_then_all_are_restarted_one_after_the_other() {
     play.is_judged(&tally).await;
 }
 
-/// Connections stay open, and nobody answers: `SIGSTOP`, as a machine that is out of memory.
+/// Connections stay open, and nothing is answered: `SIGSTOP`, like a machine that is out of memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_member_that_all_clients_use_stands_still() {
+async fn contention_survives_a_stopped_member_that_all_clients_use() {
     let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::three() };
-    is_outlived(options, STANDS_STILL).await;
+    contention_survives(options, STANDS_STILL).await;
 }
 
-/// Clients can reach it, and until it has noticed, it answers whatever it can answer by itself.
+/// Clients can reach the member, and until it has noticed, it answers every request that it can answer by
+/// itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_member_that_all_clients_use_is_cut_off_from_the_others() {
+async fn contention_survives_a_cut_off_member_that_all_clients_use() {
     let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
-    is_outlived(options, CUT_OFF).await;
+    contention_survives(options, CUT_OFF).await;
 }
 
-/// Something happens to a member that follows, and then to the one that leads.
-async fn is_outlived(options: ZooKeeperOptions, [begin, end]: Trouble) {
+/// Injects the fault into a follower, and then into the leader.
+async fn contention_survives(options: ZooKeeperOptions, [begin, end]: Trouble) {
     let harness = ZookeeperHarness::new(options);
     let follower = (leader(&harness) + 1) % 3;
     let mut play = play_on(harness, follower).await;
@@ -98,19 +99,20 @@ async fn is_outlived(options: ZooKeeperOptions, [begin, end]: Trouble) {
     play.is_judged(&tally).await;
 }
 
-/// The other two members can be reached: clients turn to these, and the fault is none to whoever waits or works.
+/// The other two members can be reached: clients switch to these, and neither holders nor waiters notice the
+/// fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_are_cut_off_from_their_member_or_it_falls_silent() {
+async fn contention_survives_a_partition_or_a_black_hole_between_clients_and_their_member() {
     let mut play = play_on(ZookeeperHarness::three(), 0).await;
     let refuse = async || play.harness.proxies[0].refuse(true);
     let mut tally = play.outlives(Fault::Partition, refuse).await;
     assert_eq!(tally.lost, 0, "{tally:?}");
     play.harness.proxies[0].refuse(false);
     play = play_on(play.harness, 0).await;
-    // Nothing says that the connections are dead.
+    // No error tells the clients that the connections are dead.
     let silence = async || {
         play.harness.proxies[0].black_hole(true);
-        // Until everybody in the crowd has turned to another member. Those who queue are more patient.
+        // Until all contenders have switched to another member. The queue's clients have longer sessions.
         pause(2_500).await;
         play.harness.proxies[0].black_hole(false);
     };
@@ -118,10 +120,10 @@ async fn clients_are_cut_off_from_their_member_or_it_falls_silent() {
     play.is_judged(&tally).await;
 }
 
-/// Its member falls silent, or answers only what it can answer by itself. Both for longer than the session lives, so that a
-/// holder who stays would lose its lock.
+/// Its member falls silent, or answers only what it can answer by itself. Both last longer than the session,
+/// so that a holder that stays would lose its lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_turns_to_another_member_in_time() {
+async fn a_holder_switches_to_another_member_in_time() {
     let harness = ZookeeperHarness::new(ZooKeeperOptions::divisible());
     let follower = (leader(&harness) + 1) % 3;
     let mut clients = Vec::new();
@@ -138,7 +140,7 @@ async fn a_holder_turns_to_another_member_in_time() {
     harness.judge(&clients, SOON).await;
 }
 
-/// For longer than its session lives without a sign of life.
+/// For longer than its session lives without a heartbeat.
 async fn is_kept(guard: &RecordedGuard) {
     let end = now().after(Duration::from_secs(7));
     while now() < end {

@@ -1,4 +1,4 @@
-//! Somebody removes nodes by hand.
+//! An operator removes nodes by hand.
 
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use super::harness::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_node_somebody_removed_is_told_at_once() {
+async fn a_holder_whose_node_was_removed_is_told_at_once() {
     let harness = ZookeeperHarness::one();
     let (client, admin) = (harness.client(LASTING).await, harness.admin().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    // Its node is watched from the first renewal on, two ninths of the session later; the second is as far away.
+    // Its node is watched from the first renewal on, two ninths of the session later; the second is as far
+    // away.
     renewed(&guard).await;
     let own = nodes(&admin, LOCK).await.remove(0);
     harness.recorder.fault_began(Fault::DataDeleted);
@@ -29,7 +30,7 @@ async fn a_holder_whose_node_somebody_removed_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_node_is_gone_enrols_again_and_the_one_behind_it_believes_nothing() {
+async fn a_waiter_whose_node_was_removed_queues_again_and_its_successor_is_not_promoted() {
     let harness = ZookeeperHarness::one();
     let (clients, admin) = (harness.clients(3, LASTING).await, harness.admin().await);
     let held = take(&clients[0].lock(LOCK).ttl(LONG)).await;
@@ -37,7 +38,7 @@ async fn a_waiter_whose_node_is_gone_enrols_again_and_the_one_behind_it_believes
     let before = until_nodes(&admin, LOCK, 3).await;
     harness.recorder.fault_began(Fault::DataDeleted);
     admin.delete(&path(LOCK, &before[1])).await;
-    // The middle one comes back at the end of the queue.
+    // The middle one returns at the end of the queue.
     let again = until_nodes(&admin, LOCK, 3).await;
     harness.recorder.fault_ended(Fault::DataDeleted);
     assert!(!again.contains(&before[1]));

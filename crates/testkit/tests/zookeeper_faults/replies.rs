@@ -1,14 +1,14 @@
-//! Requests are carried out, and the client never hears of it.
+//! Requests are executed, and the client never gets the reply.
 
 use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, nodes, take};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_whose_reply_is_lost_is_found_again_and_there_is_one_node() {
+async fn a_claim_whose_reply_is_lost_is_found_again_and_leaves_one_node() {
     let harness = ZookeeperHarness::one();
     let (client, rival, admin) =
         (harness.client(LASTING).await, harness.rival(LASTING).await, harness.admin().await);
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    // Nothing but the claim carries what a node holds.
+    // Only the claim contains the text of a node.
     harness.proxy().lose_reply_to(b"latchwork1");
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     assert_eq!(harness.proxy().lost_replies(), 1, "the fault has happened");
@@ -19,7 +19,7 @@ async fn a_claim_whose_reply_is_lost_is_found_again_and_there_is_one_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_whose_reply_is_lost_is_repeated_and_touches_nobody_else() {
+async fn a_release_whose_reply_is_lost_is_retried_and_affects_no_other_client() {
     let harness = ZookeeperHarness::one();
     let (client, rival) = (harness.client(LASTING).await, harness.rival(LASTING).await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;

@@ -1,4 +1,4 @@
-//! A server that is alone stands still, or is killed and comes back.
+//! A single server stalls, or is killed and restarted.
 
 use latchwork::engine::Filter;
 use latchwork::{ErrorKind, LockName, Loss};
@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use super::harness::{LOCK, LONG, MORTAL, SOON, ZookeeperHarness, now, pause, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_and_nothing_else() {
+async fn a_server_stall_longer_than_the_session_costs_the_lock_and_nothing_else() {
     let harness = ZookeeperHarness::one();
     let (client, rival) = (harness.client(MORTAL).await, harness.rival(MORTAL).await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
@@ -36,7 +36,7 @@ async fn a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_restarts_keeps_the_lock_and_one_without_its_data_does_not() {
+async fn a_restarted_server_keeps_the_lock_and_one_without_its_data_does_not() {
     let harness = ZookeeperHarness::one();
     let (patient, client) = (harness.rival("30s").await, harness.rival("3s").await);
     let guard = take(&patient.lock(LOCK).ttl(LONG)).await;
@@ -49,7 +49,8 @@ async fn a_server_that_restarts_keeps_the_lock_and_one_without_its_data_does_not
     let loss = told(&guard).await;
     assert!([Loss::Unreachable, Loss::SessionEnded].contains(&loss), "{loss:?}");
     drop(guard);
-    // The server sends away a session that has seen more than itself; the client must get over it.
+    // The server rejects a session that has seen a later state than its own; the client must recover from
+    // that.
     let next = client.lock(LOCK).wait(LONG).acquire().await.expect("it comes free");
     next.release().await.expect("held");
     harness.judge(&[client], LONG).await;

@@ -1,4 +1,4 @@
-//! TLS, and what errors show.
+//! TLS, and the contents of errors.
 
 use latchwork::ErrorKind;
 use testkit::servers::ZooKeeperOptions;

@@ -1,4 +1,4 @@
-//! What a waiter asks for while nothing happens.
+//! The requests of a waiter while nothing happens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, now, pause, take, until_nodes};
 
-/// A look at three nodes in every third of its session, in one write, and a sign of life in every eighth. To list the queue and
-/// to set its watches again would be two writes more, and the list grows with the queue.
+/// A read of three nodes in every third of its session, in one write, and a heartbeat in every eighth. To
+/// list the queue and to set its watches again would be two writes more, and the list grows with the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_asks_for_a_few_nodes_now_and_then_and_never_for_the_whole_queue() {
+async fn a_waiter_reads_a_few_nodes_now_and_then_and_never_the_whole_queue() {
     let harness = ZookeeperHarness::one();
     let (holder, waiter, admin) =
         (harness.rival(LASTING).await, harness.client("1500ms").await, harness.admin().await);
@@ -20,7 +20,7 @@ async fn a_waiter_asks_for_a_few_nodes_now_and_then_and_never_for_the_whole_queu
     let lock = waiter.lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
     until_nodes(&admin, LOCK, 2).await;
-    // It looks around and sets its watches.
+    // It lists the queue and sets its watches.
     pause(200).await;
     let (begun, before) = (now(), harness.proxy().requests());
     pause(2_500).await;
@@ -36,9 +36,9 @@ async fn a_waiter_asks_for_a_few_nodes_now_and_then_and_never_for_the_whole_queu
     harness.judge(&[holder, waiter], SOON).await;
 }
 
-/// With `scheme=single` all waiters watch one node, and the server does not say who watches.
+/// With `scheme=single` all waiters watch one node, and the server does not reveal the watchers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_engine_that_cannot_see_who_waits_does_not_promise_to_list_waiters() {
+async fn an_engine_that_cannot_list_waiters_does_not_promise_to() {
     let harness = ZookeeperHarness::one();
     let url = harness.direct_url(LASTING) + "&scheme=single";
     let holder = latchwork::connect(&url).await.expect("it runs");

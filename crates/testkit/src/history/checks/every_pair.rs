@@ -65,7 +65,7 @@ fn agree(modes: &[&str], quick: impl Fn(&History) -> bool, slow: impl Fn(&Histor
 }
 
 #[test]
-fn exclusion_finds_what_a_look_at_every_pair_finds() {
+fn exclusion_agrees_with_a_check_of_every_pair() {
     let permit = |hold: &&Hold| matches!(hold.mode, Mode::Permit { .. });
     let crowded = |history: &History| {
         history.holds().iter().filter(permit).any(|hold| {
@@ -81,7 +81,7 @@ fn exclusion_finds_what_a_look_at_every_pair_finds() {
 }
 
 #[test]
-fn tokens_finds_what_a_look_at_every_pair_finds() {
+fn tokens_agrees_with_a_check_of_every_pair() {
     let slow = |history: &History| {
         let joins = |hold: &Hold| {
             let before = |other: &Hold| (other.start, other.token) < (hold.start, hold.token);
@@ -101,7 +101,7 @@ fn tokens_finds_what_a_look_at_every_pair_finds() {
 }
 
 #[test]
-fn fifo_finds_what_a_look_at_every_pair_finds() {
+fn fifo_agrees_with_a_check_of_every_pair() {
     let slow = |history: &History| {
         let alone = |attempt: &&Attempt| attempt.alone;
         let attempts: Vec<_> = history.attempts().iter().filter(alone).collect();

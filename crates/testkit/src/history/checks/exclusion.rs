@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_only_whom_it_struck() {
+    fn a_fault_excuses_only_the_holds_under_it() {
         let lines = "1.0 1.1 #1 a acquired token=1 until=32.0
              2.0 9.0 #0 - fault-began data-deleted
              2.0 9.0 #0 - fault-ended data-deleted

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn service_in_the_order_of_arrival_passes() {
+    fn grants_in_the_order_of_arrival_pass() {
         assert_eq!(check(&format!("{QUEUE}{TWO_FIRST}")).expect("orderly").judged, 1);
         let slack = Some(Duration::from_micros(1));
         assert_eq!(fifo(&orderly(200_000), slack, &Excuses::none()).expect("orderly").judged, 50_000);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_witness_the_order_is_only_known_by_the_callers_word() {
+    fn the_order_without_a_witness_depends_on_the_callers_guarantee() {
         let unseen = format!("{QUEUE}{THREE_FIRST}").replace("3.0 2.1 #1 a queued", "");
         assert_eq!(check(&unseen).expect("nobody saw it").judged, 0);
         let history = script(&unseen);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_one_client_and_what_they_pass_on_are_exempt() {
+    fn tasks_of_one_client_and_their_handoffs_are_exempt() {
         let same_client = format!("{QUEUE}{THREE_FIRST}").replace("3.1 #1", "2.1 #2");
         check(&same_client).expect("they queue among themselves");
         let went_back = "2.0 2.1 #1 a invoked exclusive
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_those_whose_place_it_may_have_cost() {
+    fn a_fault_excuses_attempts_whose_place_it_may_have_cost() {
         let history = script(&format!(
             "{QUEUE}{THREE_FIRST}
              3.5 9.0 #0 - fault-began holder-pause

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_killed_stopped_or_struck_may_lose_it() {
+    fn a_killed_or_stopped_holder_or_one_under_a_fault_may_lose_it() {
         for why in ["3.0 2.0 #0 - killed", "3.0 2.0 #0 - stopped", "3.0 9.0 #0 - fault-began partition"] {
             check(&format!("{LOST}{why}")).expect(why);
         }

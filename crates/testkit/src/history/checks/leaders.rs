@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_every_leader_in_time_and_is_told_the_truth_passes() {
+    fn an_observer_that_sees_every_leader_in_time_passes() {
         let told = "4.0 9.1 #0 a named 256 asked=3.0
              6.5 9.1 #0 a named nobody asked=6.4
              8.0 9.1 #0 a named 512 asked=5.0
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_not_true_is_found() {
+    fn a_wrong_answer_is_found() {
         for (line, says) in [
             ("4.0 9.1 #0 a named nobody asked=3.0", "term 256 led all the time"),
             ("9.0 9.1 #0 a named 256 asked=8.0", "term 512 led all the time"),

@@ -109,7 +109,7 @@ mod tests {
          9.0 9.0 #0 - quiesced";
 
     #[tokio::test]
-    async fn every_check_has_its_say() {
+    async fn every_check_is_run() {
         let mut history = orderly(4_000).events().to_vec();
         history.extend(script("9000.0 9.0 #0 - quiesced").events().iter().cloned());
         let stats = check_all(&History::new(history), &promised(), &expected()).expect("orderly");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_only_promised_to_be_fenced_is_excused_from_exclusion_but_not_from_order() {
+    async fn a_hold_that_is_only_fenced_is_excused_from_exclusion_but_not_from_order() {
         let mut promised = promised();
         promised.tokens_survive_data_loss = true;
         let stats = check_all(&script(OVERLAP), &promised, &expected()).expect("fenced only");

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_engine_passes_and_so_does_a_stranger() {
+    fn an_empty_engine_passes_and_so_does_a_foreign_claim() {
         let history = script(AT_REST);
         assert_eq!(nothing_left(&history, &[]).expect("nothing is left").judged, 1);
         for stranger in [state("b", "pid 1 on host", true), state("a", "pid 77 on host", true)] {

@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_found_also_when_it_is_an_error() {
+    fn a_late_answer_is_found_even_if_it_is_an_error() {
         let text =
             check("1.0 1.1 #1 a invoked exclusive\n7.0 1.1 #1 a failed").expect_err("late").to_string();
         assert!(text.starts_with("progress: 1.1 waited 6s for an answer about lock \"a\"\n"), "{text}");
     }
 
     #[test]
-    fn a_lock_that_lies_idle_while_it_is_wanted_is_found() {
+    fn a_lock_that_is_idle_while_it_is_wanted_is_found() {
         let text = check(
             "1.0 1.1 #1 a invoked exclusive
              1.0 1.1 #1 a acquired token=1 until=99.0
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_does_not_come_back_from_a_dead_holder_is_found() {
+    fn a_permit_that_is_not_returned_from_a_dead_holder_is_found() {
         let permits = |third: &str| {
             check(&format!(
                 "1.0 1.1 #1 a invoked permit/2

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rising_tokens_pass_also_where_two_locks_have_the_same() {
+    fn rising_tokens_pass_even_if_two_locks_have_equal_ones() {
         let stats = check(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              2.0 1.1 #1 a release
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_given_out_twice_is_found() {
+    fn a_token_granted_twice_is_found() {
         let violation = check(
             "1.0 1.1 #1 a acquired token=7 until=9.0
              2.0 1.1 #1 a release
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_was_over_when_it_became_known_may_come_late_but_not_out_of_thin_air() {
+    fn a_grant_that_had_ended_when_it_became_known_may_be_late_but_not_invented() {
         let late = |asked: &str| {
             check(&format!(
                 "{asked} 1.1 #1 a invoked exclusive
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_take_over_what_a_task_of_its_client_had_asked_for() {
+    fn a_reader_may_take_over_the_claim_of_another_task_of_its_client() {
         let lines = |gives_up: &str, between: &str| {
             check(&format!(
                 "1.0 {gives_up} #1 a invoked read

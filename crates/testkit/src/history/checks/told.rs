@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_in_time_passes() {
+    fn a_holder_that_is_told_in_time_passes() {
         let stats = check(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn being_told_after_the_lease_is_found() {
+    fn a_report_after_the_end_of_the_lease_is_found() {
         let text = violation(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn never_being_told_is_found() {
+    fn a_missing_report_is_found() {
         let text = violation(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_before_the_loss_was_told_is_found() {
+    fn a_successor_before_the_report_of_the_loss_is_found() {
         let text = violation(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_excuses_late_news() {
+    fn a_pause_excuses_a_late_report() {
         let history = script(
             "1.0 1.1 #1 a acquired token=1 until=9.0
              1.0 1.1 #1 a listening

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_join_in_time_or_before_the_writer_came() {
+    fn a_reader_may_join_in_time_or_before_the_writer_arrived() {
         let in_time = line("1.1", "4.0", 256).replace("1.0 1.1", "3.1 1.1").replace("2.0 1.1", "3.2 1.1");
         assert_eq!(check(&in_time).expect("within a second of the grant").judged, 2);
         check(&line("1.1", "2.9", 256)).expect("before the writer stood in the queue");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_those_whose_place_it_may_have_cost() {
+    fn a_fault_excuses_attempts_whose_place_it_may_have_cost() {
         let lines =
             line("1.1", "4.0", 256) + "\n2.7 9.0 #0 - fault-began trouble\n2.8 9.0 #0 - fault-ended trouble";
         let history = script(&lines);

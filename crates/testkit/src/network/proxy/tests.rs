@@ -41,7 +41,7 @@ fn wait(future: impl Future<Output = ()>) {
 }
 
 /// Waits until every client that disconnected from the proxy has disconnected from the server.
-fn until_nobody_is_connected_to(server: &RedisServer) {
+fn until_disconnected(server: &RedisServer) {
     let begun = Clock::boottime().now();
     while server.command(&["CLIENT", "LIST", "TYPE", "normal"]).text().contains(" laddr=127.0.0.1:") {
         assert!(Clock::boottime().now().since(begun) < Duration::from_secs(10), "a connection is left");
@@ -50,7 +50,7 @@ fn until_nobody_is_connected_to(server: &RedisServer) {
 }
 
 #[test]
-fn everything_goes_through_whatever_its_size() {
+fn requests_of_any_size_are_forwarded() {
     let (server, proxy) = harness();
     let mut client = greeted(&proxy);
     let large = "x".repeat(20_000_000);
@@ -60,7 +60,7 @@ fn everything_goes_through_whatever_its_size() {
 }
 
 #[test]
-fn a_unix_socket_is_as_good() {
+fn a_unix_socket_works_as_well() {
     let server = RedisServer::start(RedisOptions::default());
     let proxy = Proxy::to_socket(&server.socket());
     let mut client = Resp::unix(&proxy.socket()).unwrap();
@@ -100,14 +100,14 @@ fn a_delay_of_zero_sends_on_what_was_held_back() {
 }
 
 #[test]
-fn a_cut_closes_what_is_open_and_nothing_that_comes_later() {
+fn a_cut_closes_open_connections_and_no_later_one() {
     let (server, proxy) = harness();
     let (mut one, mut two) = (greeted(&proxy), greeted(&proxy));
     proxy.cut();
     assert!(is_closed(one.ask(&["SET", "key", "value"])));
     assert!(is_closed(two.reply()));
     assert_eq!(server.command(&["EXISTS", "key"]).integer(), 0);
-    until_nobody_is_connected_to(&server);
+    until_disconnected(&server);
     drop(greeted(&proxy));
 }
 
@@ -125,7 +125,7 @@ fn a_cut_loses_what_was_held_back() {
 }
 
 #[test]
-fn refused_is_who_comes_and_who_is_there_until_it_ends() {
+fn new_and_existing_connections_are_refused_until_it_ends() {
     let (_server, proxy) = harness();
     let mut before = greeted(&proxy);
     proxy.refuse(true);
@@ -148,7 +148,7 @@ fn a_client_that_was_cut_off_counts_until_it_has_noticed() {
 }
 
 #[test]
-fn a_black_hole_takes_requests_and_gives_them_back_when_it_ends() {
+fn a_black_hole_holds_requests_back_until_it_ends() {
     let (server, proxy) = harness();
     let mut client = Resp::tcp_within(proxy.address(), SHORT).unwrap();
     client.ask(&["PING"]).unwrap();
@@ -163,7 +163,7 @@ fn a_black_hole_takes_requests_and_gives_them_back_when_it_ends() {
 }
 
 #[test]
-fn a_black_hole_takes_replies_and_the_end_of_a_connection_too() {
+fn a_black_hole_holds_back_replies_and_the_end_of_a_connection_too() {
     let (server, proxy) = harness();
     let mut client = Resp::tcp_within(proxy.address(), SHORT).unwrap();
     client.ask(&["PING"]).unwrap();
@@ -237,7 +237,7 @@ fn a_reply_is_lost_to_the_request_it_was_ordered_for_and_to_no_other() {
 }
 
 #[test]
-fn a_server_that_died_is_noticed_and_one_that_came_back_is_found() {
+fn a_dead_server_is_noticed_and_a_restarted_one_is_found() {
     let (server, proxy) = harness();
     let mut before = greeted(&proxy);
     server.kill();
@@ -255,11 +255,11 @@ fn connections_and_requests_are_counted() {
     assert_eq!((proxy.connections(), proxy.requests()), (2, 3));
     drop((one, two));
     wait(proxy.until_closed());
-    until_nobody_is_connected_to(&server);
+    until_disconnected(&server);
 }
 
 #[test]
-fn at_a_junction_each_client_is_held_up_for_itself_and_a_stranger_is_sent_away() {
+fn a_junction_delays_each_client_separately_and_refuses_a_stranger() {
     let server = RedisServer::start(RedisOptions::default());
     let came = AtomicUsize::new(0);
     // The first client is on the first lane, the next one on the second; there is no third.
@@ -280,7 +280,7 @@ fn at_a_junction_each_client_is_held_up_for_itself_and_a_stranger_is_sent_away()
 }
 
 #[test]
-fn after_its_last_words_a_connection_is_silent_until_it_is_cut() {
+fn a_silenced_connection_stays_silent_until_it_is_cut() {
     let (server, proxy) = harness();
     let mut client = greeted(&proxy);
     proxy.silence_after(b"INCR");

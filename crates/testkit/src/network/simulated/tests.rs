@@ -91,7 +91,7 @@ async fn a_pushed_grant_counts_from_the_newest_answered_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_request_had_no_effect_and_says_so() {
+async fn a_refused_request_had_no_effect_and_reports_it() {
     let Setting { remote, memory, .. } =
         setting(|conditions| (conditions.refused, conditions.duplicated) = (100, 100));
     let error = remote.claim(&claim("a")).await.unwrap_err();
@@ -101,7 +101,7 @@ async fn a_refused_request_had_no_effect_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_request_had_its_effect_and_nobody_knows() {
+async fn a_broken_request_took_effect_and_reports_an_unknown_effect() {
     let Setting { remote, memory, network, .. } = setting(|conditions| conditions.broken = 100);
     let claim = Arc::new(claim("a"));
     assert_eq!(remote.claim(&claim).await.unwrap_err().effect(), Effect::Unknown);
@@ -114,7 +114,7 @@ async fn a_broken_request_had_its_effect_and_nobody_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_request_has_its_effect_and_a_vanished_one_has_not() {
+async fn a_silent_request_takes_effect_and_a_vanished_one_does_not() {
     for (silent, left) in [(100, 1), (0, 0)] {
         let Setting { remote, memory, .. } =
             setting(|conditions| (conditions.silent, conditions.vanished) = (silent, 100 - silent));
@@ -125,7 +125,7 @@ async fn a_silent_request_has_its_effect_and_a_vanished_one_has_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_arrives_also_after_a_later_release() {
+async fn a_duplicate_arrives_even_after_a_later_release() {
     let late = Duration::from_secs(2);
     let Setting { remote, memory, network, .. } = setting(|conditions| {
         (conditions.duplicated, conditions.duplicate_after) = (100, late..=late);
@@ -142,7 +142,7 @@ async fn a_duplicate_arrives_also_after_a_later_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_arrives_whatever_becomes_of_the_caller() {
+async fn a_request_arrives_even_if_the_caller_is_dropped() {
     let Setting { remote, memory, .. } = setting(|_| {});
     assert!(drop_at_poll::after_polls(remote.claim(&claim("a")), 1).await.is_none());
     assert_eq!(holders(&memory, "a").await, 0, "it is still under way");
@@ -151,7 +151,7 @@ async fn a_request_arrives_whatever_becomes_of_the_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_the_server_forgets_is_told_at_the_next_renewal() {
+async fn a_lease_that_the_server_forgets_is_reported_at_the_next_renewal() {
     let Setting { remote, network, .. } = setting(|_| {});
     let client = Client::new(remote);
     let guard = client.lock("a").ttl(TTL).acquire().await.unwrap();
@@ -161,7 +161,7 @@ async fn a_lease_that_the_server_forgets_is_told_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_push_leaves_the_waiter_to_ask_again() {
+async fn a_lost_push_makes_the_waiter_claim_again() {
     let Setting { remote, memory, network, .. } = setting(|_| {});
     let (holder, waiter) = (claim("a"), claim("a"));
     memory.claim(&holder).await.unwrap();

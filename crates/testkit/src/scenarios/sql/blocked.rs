@@ -70,7 +70,7 @@ pub async fn no_claim_waits_for_a_row_for_longer_than_three_seconds(harness: &im
 
 /// A holder cannot renew while the tables are locked. Its renewals are given up one after the other, and the
 /// server must not keep them all until the tables are free. `keep` locks the tables.
-pub async fn what_was_given_up_does_not_stay_in_the_server(
+pub async fn abandoned_requests_do_not_stay_in_the_server(
     harness: &impl SqlHarness,
     keep: impl FnOnce() -> SqlSession,
 ) {
@@ -92,15 +92,15 @@ pub async fn what_was_given_up_does_not_stay_in_the_server(
 
 /// A client renews many unrelated locks while another transaction locks the row of one of its locks for
 /// longer than the ttl. The client also waits for a lock whose row is locked by that transaction.
-pub async fn a_kept_row_costs_no_other_lock(harness: &impl SqlHarness) {
+pub async fn a_locked_row_costs_no_other_lock(harness: &impl SqlHarness) {
     let url = harness.direct_url();
     connect(&url).await.lock(WANTED).acquire().await.expect("free").release().await.expect("held");
-    a_kept_row_costs_none_of_these(harness, &url, || keep_rows(harness, &[LOCK, WANTED])).await;
+    a_locked_row_costs_none_of_these(harness, &url, || keep_rows(harness, &[LOCK, WANTED])).await;
 }
 
 /// Runs the scenario with `scheme=insert`. There the transaction of a service also locks a row that it is
 /// inserting.
-pub async fn a_kept_row_costs_no_other_lock_in_a_shared_table(harness: &impl SqlHarness, url: &str) {
+pub async fn a_locked_row_costs_no_other_lock_in_a_shared_table(harness: &impl SqlHarness, url: &str) {
     let keep = || {
         let mut other = harness.session();
         let keep = format!(
@@ -110,10 +110,10 @@ pub async fn a_kept_row_costs_no_other_lock_in_a_shared_table(harness: &impl Sql
         assert_eq!(other.ask(&keep), "1");
         other
     };
-    a_kept_row_costs_none_of_these(harness, url, keep).await;
+    a_locked_row_costs_none_of_these(harness, url, keep).await;
 }
 
-async fn a_kept_row_costs_none_of_these(
+async fn a_locked_row_costs_none_of_these(
     harness: &impl SqlHarness,
     url: &str,
     keep: impl FnOnce() -> SqlSession,
@@ -144,7 +144,7 @@ async fn a_kept_row_costs_none_of_these(
 
 /// The client vanishes while its claim waits for a row. The row becomes free `freed_after` that, or at the
 /// moment that the error names. After that moment no claim holds the lock.
-pub async fn nothing_is_held_after_the_moment_that_an_error_names(
+pub async fn no_lock_is_held_after_the_time_that_an_error_names(
     harness: &impl SqlHarness,
     freed_after: Option<Duration>,
 ) {

@@ -14,7 +14,7 @@ use crate::harness::{LOCK, LONG, SOON, take};
 const HOUR: i64 = 3_600_000;
 
 /// Only the database's clock decides which client holds a lock.
-pub async fn clients_whose_clocks_differ_by_an_hour_agree_on_who_holds(harness: &impl SqlHarness) {
+pub async fn clients_whose_clocks_differ_by_an_hour_agree_on_the_holder(harness: &impl SqlHarness) {
     let client = harness.observer().await;
     for offset in [HOUR, -HOUR] {
         let clocks = Clocks::new();
@@ -32,7 +32,7 @@ pub async fn clients_whose_clocks_differ_by_an_hour_agree_on_who_holds(harness: 
 }
 
 /// `clocks` are the server's.
-pub async fn tokens_rise_whatever_the_servers_clock_says(harness: &impl SqlHarness, clocks: &Clocks) {
+pub async fn tokens_rise_whatever_the_servers_clock_shows(harness: &impl SqlHarness, clocks: &Clocks) {
     let clients = harness.recorded_clients(2).await;
     let mut store = harness.store();
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;

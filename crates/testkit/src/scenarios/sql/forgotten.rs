@@ -133,7 +133,7 @@ pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(harness: &impl
 }
 
 /// `url` belongs to a user with every right except deleting locks.
-pub async fn who_may_not_delete_locks_all_the_same(harness: &impl SqlHarness, url: &str) {
+pub async fn a_user_who_may_not_delete_locks_can_still_lock(harness: &impl SqlHarness, url: &str) {
     let client = connect(url).await;
     client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
     use_many(harness);

@@ -213,7 +213,7 @@ pub async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(
 }
 
 /// `url` belongs to a user with every right except deleting tokens.
-pub async fn who_may_not_delete_tokens_locks_all_the_same(
+pub async fn a_user_who_may_not_delete_tokens_can_still_lock(
     harness: &impl SqlHarness,
     tokens: Tokens,
     url: &str,

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use crate::history::Fault;
-use crate::scenarios::cluster::outlives_a_restart;
+use crate::scenarios::cluster::survives_a_restart;
 use crate::workload::contenders::Contenders;
 
 use super::SqlHarness;
 use crate::harness::SOON;
 
 /// The holder and the queue are both rows.
-pub async fn a_server_comes_back_with_holder_and_queue(harness: &impl SqlHarness) {
+pub async fn a_server_restarts_with_its_holder_and_queue(harness: &impl SqlHarness) {
     let clients = harness.recorded_clients(4).await;
-    outlives_a_restart(harness, &clients, || harness.restart()).await;
+    survives_a_restart(harness, &clients, || harness.restart()).await;
     assert_eq!(harness.judge(&clients, SOON).await.exclusive(), 4);
 }
 
 /// In the middle of claims, renewals, releases, and transactions.
-pub async fn clients_that_were_busy_go_on_after_kills_and_ended_connections(harness: &impl SqlHarness) {
+pub async fn busy_clients_continue_after_kills_and_ended_connections(harness: &impl SqlHarness) {
     let clients = harness.recorded_clients(5).await;
     let contenders = Contenders::start(harness, &clients, Duration::from_millis(3));
     for _ in 0..2 {

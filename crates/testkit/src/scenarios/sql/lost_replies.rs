@@ -19,14 +19,14 @@ async fn victim(harness: &impl SqlHarness) -> RecordedClient {
 }
 
 /// Acquires the lock without waiting for a lease to end: that would take a sixth of a lease.
-async fn is_free_at_once(client: &RecordedClient) {
+async fn assert_free_at_once(client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     println!("free after {:?}", now().since(begun));
 }
 
 /// The claim is repeated with the same id, and gets the same answer.
-pub async fn a_claim_whose_reply_is_lost_after_the_commit_is_its_own(harness: &impl SqlHarness) {
+pub async fn a_claim_whose_reply_is_lost_after_the_commit_finds_its_own_grant(harness: &impl SqlHarness) {
     let (client, other) = (victim(harness).await, harness.observer().await);
     harness.strike(Fault::Partition, || harness.proxy().lose_reply_to(NOTE.as_bytes()));
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
@@ -34,16 +34,16 @@ pub async fn a_claim_whose_reply_is_lost_after_the_commit_is_its_own(harness: &i
     let granted = harness.sql("SELECT token FROM latchwork_lock");
     assert_eq!(guard.token().unwrap().engine_token().to_string(), granted, "the same as the first time");
     guard.release().await.expect("held");
-    is_free_at_once(&other).await;
+    assert_free_at_once(&other).await;
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
 }
 
 /// The reply is lost after the commit, or the request never arrives: the caller gets an error, and the
 /// janitor repeats the release.
-pub async fn a_release_without_an_answer_says_so_and_the_lock_is_free(harness: &impl SqlHarness) {
+pub async fn a_release_without_an_answer_reports_it_and_the_lock_is_free(harness: &impl SqlHarness) {
     let (client, other) = (victim(harness).await, harness.observer().await);
     // The first use is a transaction whose replies are not awaited.
-    is_free_at_once(&other).await;
+    assert_free_at_once(&other).await;
     for is_sent in [true, false] {
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
         harness.strike(Fault::Partition, || match is_sent {
@@ -52,29 +52,29 @@ pub async fn a_release_without_an_answer_says_so_and_the_lock_is_free(harness: &
         });
         let error = guard.release().await.expect_err("nobody said it was released");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
-        is_free_at_once(&other).await;
+        assert_free_at_once(&other).await;
     }
     harness.judge(&[client, other], SOON).await;
 }
 
 /// For a waiter whose entry is written, and for a holder that hands the lock over.
-pub async fn what_is_lost_in_a_contended_transaction_costs_nobody_a_turn(harness: &impl SqlHarness) {
+pub async fn a_lost_reply_in_a_contended_transaction_costs_no_client_a_turn(harness: &impl SqlHarness) {
     let (client, other) = (victim(harness).await, harness.observer().await);
     let held = take(&other.lock(LOCK).ttl(LONG)).await;
     harness.strike(Fault::Partition, || harness.proxy().lose_reply_to(NOTE.as_bytes()));
     let lock = client.lock(LOCK).ttl(TTL);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&other, 1).await;
+    harness.wait_for_waiters(&other, 1).await;
     held.release().await.expect("held");
     let guard = waiting.await.expect("no panic");
     renewed(&guard).await;
     let lock = other.lock(LOCK).ttl(LONG);
     let next = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&other, 1).await;
+    harness.wait_for_waiters(&other, 1).await;
     harness.strike(Fault::Partition, || harness.proxy().lose_next_reply());
     guard.release().await.expect_err("nobody said it was released");
     client.client().close().await.expect("the release was repeated");
     next.await.expect("no panic").release().await.expect("held");
-    is_free_at_once(&other).await;
+    assert_free_at_once(&other).await;
     harness.judge(&[client, other], SOON).await;
 }

@@ -4,7 +4,7 @@ use super::SqlHarness;
 use crate::harness::{SOON, take};
 
 /// Names, notes and owners are values: each of these names is only a lock of its own.
-pub async fn hostile_names_are_names(harness: &impl SqlHarness) {
+pub async fn hostile_names_are_ordinary_names(harness: &impl SqlHarness) {
     let client = latchwork::connect(&harness.url())
         .await
         .expect("it runs")

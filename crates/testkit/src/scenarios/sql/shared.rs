@@ -27,7 +27,7 @@ pub fn service<'a, S>(server: &'a S, holder: &'a str) -> PlainSqlClient<'a, S> {
 }
 
 /// The row is renewed, so its age does not matter.
-pub async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold(
+pub async fn a_service_is_excluded_for_as_long_as_our_client_holds(
     harness: &impl SqlHarness,
     server: &impl SqlServer,
     url: &str,
@@ -50,7 +50,7 @@ pub async fn a_service_is_kept_out_by_us_for_as_long_as_we_hold(
 }
 
 /// A late delete by the service does not remove our row.
-pub async fn we_are_kept_out_by_a_service_until_it_lets_go_or_its_row_is_too_old(
+pub async fn our_client_is_excluded_until_the_service_releases_or_its_row_is_too_old(
     harness: &impl SqlHarness,
     server: &impl SqlServer,
     url: &str,

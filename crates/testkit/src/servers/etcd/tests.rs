@@ -38,7 +38,7 @@ fn data_is_there_after_a_kill_and_gone_after_an_empty_start() {
 }
 
 #[test]
-fn a_paused_server_lets_requests_hang_until_it_goes_on() {
+fn a_paused_server_lets_requests_hang_until_it_continues() {
     let server = EtcdServer::start(EtcdOptions::default());
     server.pause();
     let error = server.owner().within(IMPATIENT).run(&["put", "key", "value"]).expect_err("it stands still");
@@ -52,7 +52,7 @@ fn a_paused_server_lets_requests_hang_until_it_goes_on() {
 }
 
 #[test]
-fn a_dropped_server_is_gone() {
+fn a_dropped_server_has_ended() {
     let server = EtcdServer::start(EtcdOptions::default());
     let (pid, folder) = (server.pid(), server.folder().to_owned());
     drop(server);
@@ -80,7 +80,7 @@ fn a_lease_can_be_as_short_as_a_second() {
 }
 
 #[test]
-fn a_server_that_speaks_tls_wants_a_certificate_of_ours() {
+fn a_server_with_tls_requires_a_client_certificate() {
     let tls = EtcdTls::mutual();
     let server = EtcdServer::start(EtcdOptions { tls: Some(tls.clone()), ..EtcdOptions::default() });
     put(&server);
@@ -169,7 +169,7 @@ fn a_member_that_was_cut_off_comes_back() {
 }
 
 #[test]
-fn a_cluster_can_be_closed_to_all_but_one_user() {
+fn a_cluster_can_be_restricted_to_one_user() {
     let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
     let cluster = EtcdCluster::start(options);
     for member in cluster.members() {
@@ -181,7 +181,7 @@ fn a_cluster_can_be_closed_to_all_but_one_user() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_reports_the_reason() {
     let arguments = vec!["--no-such-setting".to_owned()];
     let starting = || EtcdServer::start(EtcdOptions { arguments, ..EtcdOptions::default() });
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(starting)).err().expect("it cannot");
@@ -190,7 +190,7 @@ fn a_server_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_from_other_failures() {
+fn a_port_that_is_taken_is_distinguished_from_other_failures() {
     let server = EtcdServer::prepare(MemberAddress::new("alone".to_owned()), EtcdOptions::default());
     let ports = [server.place.client, server.place.peer, server.place.figures];
     for port in ports {

@@ -39,7 +39,7 @@ fn runs(pid: u32) -> bool {
 }
 
 #[test]
-fn those_who_come_together_share_a_server_and_those_who_come_later_get_the_same() {
+fn concurrent_and_later_lessees_share_a_server() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let (one, two) = (POOL.lease(), POOL.lease());
@@ -53,7 +53,7 @@ fn those_who_come_together_share_a_server_and_those_who_come_later_get_the_same(
 }
 
 #[test]
-fn nobody_new_gets_a_sick_server_and_it_ends_with_its_last_user() {
+fn no_new_lessee_gets_an_unhealthy_server_and_it_ends_with_its_last_user() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let sick = POOL.lease();
@@ -69,7 +69,7 @@ fn nobody_new_gets_a_sick_server_and_it_ends_with_its_last_user() {
 }
 
 #[test]
-fn nobody_new_gets_the_server_of_a_case_that_panicked() {
+fn no_new_lessee_gets_the_server_of_a_case_that_panicked() {
     static POOL: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
     let (leased, other) = (POOL.lease(), POOL.lease());
@@ -87,7 +87,7 @@ fn nobody_new_gets_the_server_of_a_case_that_panicked() {
 }
 
 #[test]
-fn in_the_end_no_process_of_any_pool_is_left() {
+fn end_all_leaves_no_process_of_any_pool() {
     static FIRST: Pool<Sleeper> = Pool::new(Sleeper::start);
     static SECOND: Pool<Sleeper> = Pool::new(Sleeper::start);
     let _alone = alone();
@@ -105,7 +105,7 @@ fn in_the_end_no_process_of_any_pool_is_left() {
 }
 
 #[test]
-fn a_start_ends_the_servers_of_other_kinds_that_nobody_uses() {
+fn a_start_ends_the_unused_servers_of_other_kinds() {
     static DONE: Pool<Sleeper> = Pool::new(Sleeper::start);
     static BUSY: Pool<Sleeper> = Pool::new(Sleeper::start);
     static NEW: Pool<Sleeper> = Pool::new(Sleeper::start);

@@ -8,19 +8,19 @@ use testkit::workload::contenders::Contenders;
 
 use super::harness::{LOCK, LONG, RedisHarness, SOON, connect, now, pause, renewed, take};
 
-/// Stands in claims and in releases, and in nothing else that goes over the wire.
+/// This text is part of claims and releases and of no other message on the wire.
 const NOTE: &str = "the client under test";
-/// Renewed often, and much longer than it takes to find a lost reply.
+/// Renewed often, and much longer than it takes to detect a lost reply.
 const TTL: Duration = Duration::from_secs(3);
 
-/// The client whose requests are lost. Others go past the proxy.
+/// The client whose replies are lost. Other clients bypass the proxy.
 async fn victim(harness: &RedisHarness) -> RecordedClient {
     let client = connect(&harness.url("")).await;
     harness.recorder.client(client.with_note(NOTE))
 }
 
-/// Has the next lock with nobody waiting for a lease to end: it waits for a sixth of one.
-async fn is_free_at_once(harness: &RedisHarness, client: &RecordedClient) {
+/// Acquires the lock without waiting for a lease to end: that would take a sixth of a lease.
+async fn assert_free_at_once(harness: &RedisHarness, client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     println!("free after {:?}", now().since(begun));
@@ -35,8 +35,8 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
     harness.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    harness.until_a_reply_is_lost().await;
-    // Keeps the repetition away until the first grant was looked at.
+    harness.wait_for_a_lost_reply().await;
+    // Blocks the retry until the first grant was checked.
     harness.proxy.refuse(true);
     let granted = harness.newest_token();
     assert!(harness.free_in() > 0, "the server acted");
@@ -47,7 +47,7 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
     assert_eq!(guard.token().unwrap().engine_token(), granted);
     assert!(guard.is_certain());
     guard.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
 }
 
@@ -55,17 +55,17 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
 async fn a_claim_that_never_arrived_is_sent_again() {
     let harness = RedisHarness::new();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
-    // Once before, so that the next request is the claim and not the beginning of a conversation.
+    // Once before, so that the next request is the claim and not a handshake.
     take(&client.lock(LOCK)).await.release().await.expect("held");
     harness.strike(Fault::Partition, || harness.proxy.cut_before_next_request());
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 3);
 }
 
-/// A try is answered, and not by an error: the second of the same id finds what became of the first.
+/// The second request with the same id finds the outcome of the first: the try succeeds instead of failing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_try_whose_reply_is_lost_finds_out_what_became_of_it() {
+async fn a_try_whose_reply_is_lost_learns_its_outcome() {
     let harness = RedisHarness::new();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
     harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
@@ -77,7 +77,7 @@ async fn a_try_whose_reply_is_lost_finds_out_what_became_of_it() {
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "another has it");
     assert_eq!(harness.proxy.lost_replies(), 2);
     held.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
@@ -89,7 +89,7 @@ async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
     harness.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
     let claiming = tokio::spawn(async move { lock.acquire().await });
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     harness.proxy.refuse(true);
     claiming.abort();
     assert!(harness.free_in() > 0, "the server acted");
@@ -105,7 +105,7 @@ async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_whose_reply_is_lost_says_so_and_the_lock_is_free() {
+async fn a_release_whose_reply_is_lost_reports_it_and_the_lock_is_free() {
     let harness = RedisHarness::new();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
@@ -113,7 +113,7 @@ async fn a_release_whose_reply_is_lost_says_so_and_the_lock_is_free() {
     let error = guard.release().await.expect_err("nobody said it was released");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     assert_eq!(harness.proxy.lost_replies(), 1);
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
@@ -125,19 +125,19 @@ async fn a_release_that_never_arrived_is_sent_again_and_the_lock_is_free_long_be
     harness.strike(Fault::Partition, || harness.proxy.cut_before_next_request());
     let error = guard.release().await.expect_err("nobody said it was released");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
-/// The release of one is the turn of the next: nobody but the server knows whose turn it is.
+/// The release of one holder is the turn of the next: only the server knows the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_release_still_gives_the_next_its_turn_and_harms_nobody_when_it_is_repeated() {
+async fn a_lost_release_still_hands_the_lock_over_and_its_retry_does_no_harm() {
     let harness = RedisHarness::new();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     let lock = other.lock(LOCK).ttl(TTL);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&other, 1).await;
+    harness.wait_for_waiters(&other, 1).await;
     harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
     guard.release().await.expect_err("nobody said it was released");
     let next = waiting.await.expect("no panic");
@@ -148,32 +148,34 @@ async fn a_lost_release_still_gives_the_next_its_turn_and_harms_nobody_when_it_i
     harness.judge(&[client, other], SOON).await;
 }
 
-/// The message that hands the lock over is all that the server sends: who misses it has the lock and does not know.
+/// The message that hands the lock over is the only notification: a client that misses it has the lock and
+/// does not know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_missed_the_message_finds_that_the_lock_is_its_own() {
+async fn a_waiter_that_missed_the_message_finds_its_own_grant() {
     let harness = RedisHarness::new();
     let (client, other) = (victim(&harness).await, harness.direct_client().await);
     let guard = take(&other.lock(LOCK).ttl(LONG)).await;
     let lock = client.lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&other, 1).await;
+    harness.wait_for_waiters(&other, 1).await;
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.lose_next_reply();
     guard.release().await.expect("held");
-    harness.until_a_reply_is_lost().await;
+    harness.wait_for_a_lost_reply().await;
     let (lost, handed_over) = (now(), harness.newest_token());
     let guard = waiting.await.expect("no panic");
     harness.recorder.fault_ended(Fault::Partition);
     println!("found out after {:?}", now().since(lost));
-    // Had it not found out, it would have got the lock after the lease of that grant, with a greater token.
+    // If it had not found out, it would have got the lock after the lease of that grant, with a greater
+    // token.
     assert_eq!(guard.token().unwrap().engine_token(), handed_over);
     guard.release().await.expect("held");
-    is_free_at_once(&harness, &other).await;
+    assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
+async fn a_renewal_whose_request_or_reply_is_lost_is_retried_before_the_lease_ends() {
     let harness = RedisHarness::new();
     let client = victim(&harness).await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
@@ -195,14 +197,15 @@ async fn a_renewal_that_is_lost_either_way_is_repeated_before_the_lease_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn busy_clients_whose_connections_are_cut_and_whose_replies_are_lost_again_and_again_lose_no_lock() {
+async fn busy_clients_lose_no_lock_while_connections_are_cut_and_replies_are_lost() {
     let harness = RedisHarness::new();
     let clients = harness.clients(6).await;
     let contenders = Contenders::start(&harness, &clients, Duration::from_millis(2));
     cut_again_and_again(&harness, &clients, contenders, 12, 15).await;
 }
 
-/// Connections are cut and replies lost, so many times, and so many turns are taken in between: nobody loses a lock by it.
+/// Cuts connections and drops replies this many times, with as many turns in between: no client loses a lock
+/// by it.
 pub(super) async fn cut_again_and_again(
     harness: &RedisHarness,
     clients: &[RecordedClient],

@@ -1,9 +1,9 @@
-//! Nothing goes through, and nobody is told: all sockets stay open.
+//! All traffic is lost without an error: all sockets stay open.
 
 use std::time::Duration;
 
 use latchwork::{Effect, ErrorKind, Loss};
-use testkit::harness::looks_in_vain_and_then_not;
+use testkit::harness::inspect_times_out_and_then_succeeds;
 use testkit::history::Fault;
 use testkit::store::Written;
 use testkit::workload::contenders::{Contenders, MARGIN, TTL, UNRENEWED};
@@ -11,7 +11,7 @@ use testkit::workload::contenders::{Contenders, MARGIN, TTL, UNRENEWED};
 use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
+async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_gets_the_lock_after() {
     let harness = RedisHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     let lock = client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN));
@@ -43,7 +43,7 @@ async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_go_on_when_it_heals() {
+async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_continue_when_it_heals() {
     let harness = RedisHarness::new();
     let mut clients = harness.clients(3).await;
     for _ in 0..3 {
@@ -65,7 +65,7 @@ async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_go_on_w
     assert!(judged.exclusive() >= 100 && judged.excused() == 0, "nobody is excused");
 }
 
-/// The claim is on its way when its caller gives up, and the server grants it when nobody wants it any more.
+/// The claim is in transit when its caller gives up, and the server grants it when no task wants it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
     let harness = RedisHarness::new();
@@ -85,9 +85,9 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
     harness.judge(&[client, other], SOON).await;
 }
 
-/// A renewal without an answer is repeated on another connection, with time to spare.
+/// A renewal without an answer is retried on another connection, with time to spare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_connections_went_dead_without_a_word_keeps_its_lock() {
+async fn a_holder_whose_connections_silently_died_keeps_its_lock() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
@@ -98,21 +98,22 @@ async fn a_holder_whose_connections_went_dead_without_a_word_keeps_its_lock() {
     println!("renewed {:?} before its lease ended", lease_end.since(now()));
     renewed(&guard).await;
     assert!(guard.is_certain());
-    // The release goes by another connection, which is as dead: until that is noticed would take this test too long.
+    // The release uses another connection, which is also dead: to detect that would take this test too long.
     harness.proxy.cut();
     pause(50).await;
     guard.release().await.expect("held");
     assert_eq!(harness.judge(&[client], SOON).await.exclusive(), 1);
 }
 
-/// Who looks may stop at any time. Who did so after a second, and nobody had answered, is not kept waiting again.
+/// A read may be cancelled at any time. If it was cancelled after a second without an answer, the next one
+/// does not wait for the same connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_only_looks_leaves_a_connection_that_was_cut_off_without_a_word() {
+async fn an_inspection_retires_a_connection_that_silently_died() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     harness.strike(Fault::Partition, || harness.proxy.forget_connections());
-    looks_in_vain_and_then_not(client.client()).await;
+    inspect_times_out_and_then_succeeds(client.client()).await;
     guard.release().await.expect("held");
     harness.judge(&[client], SOON).await;
 }

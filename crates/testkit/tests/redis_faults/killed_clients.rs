@@ -1,4 +1,4 @@
-//! Holders and waiters whose processes are killed: nobody releases, and nobody listens.
+//! Holders and waiters whose processes are killed: they neither release nor listen.
 
 use std::time::Duration;
 
@@ -6,10 +6,12 @@ use testkit::worker_process::WorkerProcess;
 
 use super::harness::{LOCK, LONG, RedisHarness, SOON, now, take};
 
-/// What a killed holder blocks others for. On a machine that stands still for half a second it is not lost before.
+/// How long a killed holder blocks others. On a machine that stalls for half a second the lock is not lost
+/// before.
 const TTL: Duration = Duration::from_secs(2);
 
-/// A process that holds the lock, and others that wait for it in this order, whose places outlive its lease.
+/// A process that holds the lock, and others that wait for it in this order, whose queue entries outlive its
+/// lease.
 async fn processes(harness: &RedisHarness, waiters: usize) -> Vec<WorkerProcess> {
     let (url, witness) = (harness.direct_url(""), harness.client().await);
     let [short, long] = [TTL, LONG].map(|ttl| ttl.as_millis().to_string());
@@ -19,20 +21,20 @@ async fn processes(harness: &RedisHarness, waiters: usize) -> Vec<WorkerProcess>
         assert_eq!(workers[number].line().await, "started");
         match number {
             0 => assert!(workers[0].line().await.starts_with("held ")),
-            _ => harness.until_waiting(&witness, number).await,
+            _ => harness.wait_for_waiters(&witness, number).await,
         }
     }
     workers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_gives_it_back_whole() {
+async fn a_waiter_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_leaves_a_clean_queue() {
     let harness = RedisHarness::new();
     let (client, other) = (harness.client().await, harness.client().await);
     let mut workers = processes(&harness, 2).await;
     let lock = client.lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
-    harness.until_waiting(&other, 3).await;
+    harness.wait_for_waiters(&other, 3).await;
     for worker in &mut workers {
         worker.kill().await;
     }
@@ -48,7 +50,7 @@ async fn whoever_is_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newcomer_that_only_tries_is_not_kept_out_by_the_dead() {
+async fn a_try_is_not_excluded_by_dead_waiters() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     let mut workers = processes(&harness, 2).await;

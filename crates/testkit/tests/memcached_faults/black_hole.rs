@@ -1,9 +1,9 @@
-//! Nothing goes through, and nobody is told: the server hangs, or the network swallows everything.
+//! All traffic is lost without an error: the server hangs, or the network drops everything.
 
 use std::time::Duration;
 
 use latchwork::{ErrorKind, Loss};
-use testkit::harness::looks_in_vain_and_then_not;
+use testkit::harness::inspect_times_out_and_then_succeeds;
 use testkit::history::Fault;
 use testkit::workload::contenders::{MARGIN, UNRENEWED};
 
@@ -12,7 +12,7 @@ use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, renewed, ta
 const PATIENCE: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goes_on_after() {
+async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_continues_after() {
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
@@ -36,7 +36,7 @@ async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_it_goe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_lock_after() {
+async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_gets_the_lock_after() {
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
@@ -60,9 +60,9 @@ async fn a_holder_in_the_dark_is_told_before_its_lease_ends_and_another_has_the_
     assert_eq!(harness.judge(&[client, other], LONG).await.exclusive(), 2, "nobody is excused");
 }
 
-/// A connection that the network forgot looks alive: the first request that nobody answers in time ends it.
+/// A connection that the network forgot looks alive: the first request that is not answered in time ends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_was_cut_off_without_a_word_is_left_when_it_stays_silent() {
+async fn a_connection_that_silently_died_is_retired_after_an_unanswered_request() {
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
@@ -72,14 +72,15 @@ async fn a_connection_that_was_cut_off_without_a_word_is_left_when_it_stays_sile
     harness.judge(&[client], LONG).await;
 }
 
-/// Who looks may stop at any time. Who did so after a second, and nobody had answered, is not kept waiting again.
+/// A read may be cancelled at any time. If it was cancelled after a second without an answer, the next one
+/// does not wait for the same connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_only_looks_leaves_a_connection_that_was_cut_off_without_a_word() {
+async fn an_inspection_retires_a_connection_that_silently_died() {
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     harness.strike(Fault::Partition, || harness.proxy.forget_connections());
-    looks_in_vain_and_then_not(client.client()).await;
+    inspect_times_out_and_then_succeeds(client.client()).await;
     guard.release().await.expect("held");
     harness.judge(&[client], SOON).await;
 }

@@ -1,4 +1,4 @@
-//! Claims of ours, of every kind: what the public locks do not have yet, the engine does.
+//! Claims of ours in every mode, through the engine without the core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::harness::LONG;
 
-/// A session of ours, whose claims are written down.
+/// A session of ours, whose claims are recorded.
 #[derive(Clone)]
 pub(crate) struct Ours {
     engine: ZooKeeper,
@@ -34,7 +34,7 @@ impl Ours {
         Self { engine, recorder, tag, name: LockName::new(lock).expect("a good name") }
     }
 
-    /// Joins the line.
+    /// Joins the queue.
     pub(crate) fn join(&self, number: u64, mode: Mode) -> Joined {
         let mut claim = Claim::new(self.name.clone(), LONG);
         (claim.mode, claim.wait_lease) = (mode, LONG);
@@ -51,7 +51,7 @@ impl Ours {
         Joined { claim, waiting, number }
     }
 
-    /// Whether a try gets the lock; if so, it lets go again.
+    /// Whether a try gets the lock; if so, it is released again.
     pub(crate) async fn gets(&self, mode: Mode) -> bool {
         let mut claim = Claim::new(self.name.clone(), LONG);
         claim.mode = mode;
@@ -74,7 +74,7 @@ impl Ours {
         }
     }
 
-    /// Leaves it.
+    /// Releases the claim.
     pub(crate) async fn leave(&self, joined: Joined) {
         self.note(joined.number, What::ReleaseInvoked);
         let released = self.engine.release(&joined.claim).await.expect("an answer");
@@ -95,7 +95,7 @@ impl Joined {
     /// Waits for its turn, and returns its token.
     pub(crate) async fn held(&mut self, patience: Duration) -> u64 {
         let grant = tokio::time::timeout(patience, &mut self.waiting).await.expect("its turn comes");
-        // A task that was waited for must not be waited for again.
+        // A finished task must not be awaited again.
         let grant = grant.expect("no panic");
         self.waiting = tokio::spawn(async move { grant });
         grant.token.expect("ZooKeeper has tokens")

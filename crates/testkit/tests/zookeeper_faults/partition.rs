@@ -8,7 +8,7 @@ use testkit::workload::contenders::MARGIN;
 use super::harness::{LOCK, LONG, MORTAL, SOON, ZookeeperHarness, now, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_behind_a_cut_is_told_before_another_gets_its_lock() {
+async fn a_holder_behind_a_partition_is_told_before_another_gets_its_lock() {
     let harness = ZookeeperHarness::one();
     let (client, rival) = (harness.client(MORTAL).await, harness.rival(MORTAL).await);
     for fault in [Proxy::refuse, Proxy::black_hole] {

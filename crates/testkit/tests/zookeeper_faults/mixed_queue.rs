@@ -1,7 +1,7 @@
-//! A row in which ours and somebody else's stand as they came: at every moment those hold whom the order says, and nobody
-//! else.
+//! A queue of our clients and other programs' in the order of their arrival: at every moment exactly those
+//! hold that the order says.
 //!
-//! More turns by hand: `LATCH_TURNS=500 cargo test -p testkit --test zookeeper_faults turns -- --nocapture`.
+//! A longer run: `LATCH_TURNS=500 cargo test -p testkit --test zookeeper_faults turns -- --nocapture`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,12 +13,13 @@ use testkit::history::{History, Recorder, Tag};
 use testkit::servers::ZooKeeperAdmin;
 
 use super::harness::{LASTING, SOON, ZookeeperHarness, until_nodes};
-use super::ours::{Joined, Ours};
+use super::our_claims::{Joined, Ours};
 
-/// How many stand in the row while it lasts.
+/// The length of the queue.
 const LENGTH: usize = 5;
 
-/// Who comes when: whether it is ours, and what it wants. Either side comes behind the other and behind itself.
+/// The pattern of arrivals: whether the client is ours, and its mode. Either side arrives behind the other
+/// and behind itself.
 pub(crate) const BOTH_IN_TURNS: [(bool, Mode); 6] = [
     (true, Exclusive),
     (false, Exclusive),
@@ -27,7 +28,7 @@ pub(crate) const BOTH_IN_TURNS: [(bool, Mode); 6] = [
     (false, Exclusive),
     (false, Exclusive),
 ];
-/// Every kind behind every other of the two sides.
+/// Every mode behind every other of the two sides.
 pub(crate) const READERS_AND_WRITERS: [(bool, Mode); 14] = [
     (true, Read),
     (false, Read),
@@ -45,22 +46,22 @@ pub(crate) const READERS_AND_WRITERS: [(bool, Mode); 14] = [
     (false, Read),
 ];
 
-/// Clients of somebody else's.
+/// Clients of another program.
 pub(crate) trait Others {
-    /// One of them joins the row, and waits.
+    /// A client joins the queue, and waits.
     async fn join(&mut self, number: u64, mode: Mode);
 
-    /// Waits until it holds, and returns the transaction that made its node.
+    /// Waits until it holds, and returns the transaction that created its node.
     async fn held(&mut self, number: u64) -> u64;
 
-    /// Who is known to hold.
+    /// The clients that are known to hold.
     async fn holding(&mut self) -> Vec<u64>;
 
-    /// One that holds lets go.
+    /// A holder releases.
     async fn leave(&mut self, number: u64);
 }
 
-/// How many turns each kind of lock has.
+/// The number of turns of each kind of lock.
 pub(crate) fn turns() -> u64 {
     std::env::var("LATCH_TURNS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
@@ -72,7 +73,7 @@ pub(crate) struct Row {
     ours: Vec<Ours>,
     folder: TempDir,
     standing: Vec<Seat>,
-    /// What the server counted for each who held, by the order of arrival.
+    /// The server's counter for each holder, by the order of arrival.
     tokens: BTreeMap<u64, u64>,
     arrived: u64,
 }
@@ -80,7 +81,7 @@ pub(crate) struct Row {
 struct Seat {
     number: u64,
     mode: Mode,
-    /// `None` if it is theirs.
+    /// `None` if it is another program's.
     joined: Option<Joined>,
 }
 
@@ -101,7 +102,8 @@ impl Row {
         self.folder.path().join("history")
     }
 
-    /// Lets them come in this order (whether it is ours, and what it wants), again and again, so many times in all.
+    /// Lets clients arrive in this pattern (whether it is ours, and its mode), repeatedly, this many times in
+    /// all.
     pub(crate) async fn play(mut self, others: &mut impl Others, pattern: &[(bool, Mode)], turns: u64) {
         let mut left = 0;
         while left < turns {
@@ -109,8 +111,8 @@ impl Row {
                 let (is_ours, mode) = pattern[self.arrived as usize % pattern.len()];
                 self.joins(others, is_ours, mode).await;
             }
-            let holding = self.those_hold_whom_the_order_says(others).await;
-            // Of several readers not always the first goes first.
+            let holding = self.check_the_holders(others).await;
+            // Of several readers, any may be the first to release.
             self.leaves(others, left as usize % holding).await;
             left += 1;
         }
@@ -126,12 +128,12 @@ impl Row {
             others.join(number, mode).await;
         }
         self.standing.push(Seat { number, mode, joined });
-        // The next comes when this one's node is there: so the order of arrival is known.
+        // The next arrives when this one's node exists: so the order of arrival is known.
         until_nodes(&self.admin, &self.lock, self.standing.len()).await;
     }
 
-    /// The first, and readers beside it. Returns how many.
-    async fn those_hold_whom_the_order_says(&mut self, others: &mut impl Others) -> usize {
+    /// Checks that the first holds, and readers beside it. Returns their number.
+    async fn check_the_holders(&mut self, others: &mut impl Others) -> usize {
         let readers = self.standing.iter().take_while(|seat| seat.mode == Read).count();
         let holding = readers.max(1);
         for seat in &mut self.standing[..holding] {

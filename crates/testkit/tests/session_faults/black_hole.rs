@@ -1,4 +1,4 @@
-//! A host vanishes without a word: all sockets stay open, and nothing goes through.
+//! A host vanishes without an error: all sockets stay open, and all traffic is lost.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use super::harness::{LOCK, LONG, SOON, SessionHarness, hold, now, on_both, pause
 
 const TTL: Duration = Duration::from_secs(3);
 const OPTIONS: &str = "session-ttl=3s";
-/// Beside the ttl: what a server takes to notice, and a waiter to hear of it, on a machine that stands still for half a second
-/// each time.
+/// On top of the ttl: the time for a server to notice, and for a waiter to be told, on a machine that stalls
+/// for half a second each time.
 const NOTICED: Duration = Duration::from_millis(1_500);
-/// How long before its end the holder is told: it is told in time on such a machine, too.
+/// The stop margin: the holder is told in time on such a machine, too.
 const MARGIN: Duration = Duration::from_secs(1);
 
 on_both! {
     a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl;
-    a_waiter_that_vanishes_in_the_server_does_not_win_and_sit;
-    a_connection_that_nothing_is_heard_on_is_not_waited_for;
+    a_waiter_whose_host_vanishes_does_not_keep_the_lock;
+    a_silent_connection_is_not_waited_for;
 }
 
 async fn a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl(harness: SessionHarness) {
@@ -42,8 +42,9 @@ async fn a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl(harness: Ses
     next.release().await.expect("held");
 }
 
-/// It may be granted the lock when nobody is there to hear of it: then it is as any other host that vanished.
-async fn a_waiter_that_vanishes_in_the_server_does_not_win_and_sit(harness: SessionHarness) {
+/// It may be granted the lock when no client is there to receive it: then it is like any other host that
+/// vanished.
+async fn a_waiter_whose_host_vanishes_does_not_keep_the_lock(harness: SessionHarness) {
     let (holder, vanishes) = (harness.direct_client(OPTIONS).await, harness.client(OPTIONS).await);
     let last = harness.direct_client(OPTIONS).await;
     let guard = hold(&holder, TTL).await;
@@ -54,7 +55,7 @@ async fn a_waiter_that_vanishes_in_the_server_does_not_win_and_sit(harness: Sess
     let freed = now();
     let (next, got) = waiting(&last, TTL).await.expect("no panic");
     println!("had after {:?}, ttl {TTL:?}", got.since(freed));
-    // What is left of its slice, and its ttl.
+    // The rest of its slice, and its ttl.
     assert!(got.since(freed) < TTL + TTL / 2 + NOTICED, "{:?}", got.since(freed));
     next.release().await.expect("held");
     harness.proxy.black_hole(false);
@@ -63,8 +64,8 @@ async fn a_waiter_that_vanishes_in_the_server_does_not_win_and_sit(harness: Sess
     assert!(state(&last).await.is_none());
 }
 
-/// The connections of before are forgotten by a router on the way; new ones are as good as ever.
-async fn a_connection_that_nothing_is_heard_on_is_not_waited_for(harness: SessionHarness) {
+/// A router on the way forgets the existing connections; new ones work.
+async fn a_silent_connection_is_not_waited_for(harness: SessionHarness) {
     let client = harness.client(OPTIONS).await;
     let guard = hold(&client, TTL).await;
     harness.proxy.forget_connections();

@@ -1,4 +1,4 @@
-//! Keep-alives stop while the holder works, and nobody tells it.
+//! Keep-alives stop while the holder works, and the holder gets no error.
 
 use latchwork::Loss;
 use testkit::history::Fault;
@@ -8,7 +8,7 @@ use testkit::workload::contenders::{MARGIN, UNRENEWED};
 use super::harness::{EtcdHarness, LOCK, LONG, SOON, now, pause, renewed, take, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_in_the_dark_is_told_before_its_key_dies_at_the_server() {
+async fn a_holder_behind_a_black_hole_is_told_before_its_key_expires_on_the_server() {
     let harness = EtcdHarness::one();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;

@@ -1,4 +1,5 @@
-//! Signs of life stop while the holder works, and nobody tells it: it is told before its node dies at the server.
+//! Heartbeats stop while the holder works, and it gets no error: it is told before its node is deleted on the
+//! server.
 
 use latchwork::engine::Filter;
 use latchwork::{LockName, Loss, Token};
@@ -11,7 +12,8 @@ use super::harness::{
     LASTING, LOCK, LONG, MORTAL, SOON, ZookeeperHarness, nodes, now, pause, renewed, take, told, until_nodes,
 };
 
-/// Loses the lock in the dark; another gets it, and what comes late when it is light again does it no harm.
+/// The holder loses the lock while all traffic is lost; another client gets it, and late messages do that
+/// client no harm.
 async fn is_told_in_time(
     harness: &ZookeeperHarness,
     [client, other]: [RecordedClient; 2],
@@ -37,16 +39,16 @@ async fn is_told_in_time(
     light();
     harness.server.until_healthy();
     harness.recorder.fault_ended(Fault::Partition);
-    // Signs of life and a release that were held back arrive now.
+    // Heartbeats and a release that were held back arrive now.
     pause(500).await;
     assert!(next.is_certain(), "what came late took the lock away");
     next.release().await.expect("held");
-    // Looked at through the member that was there all the time: the other may be behind.
+    // Judged through the member that was reachable all the time: the other may be behind.
     harness.judge(&[other, client], SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
+async fn a_holder_in_a_silent_network_is_told_before_its_node_is_deleted() {
     let harness = ZookeeperHarness::one();
     for is_renewed in [true, false] {
         let pair = [harness.client(MORTAL).await, harness.rival(LASTING).await];
@@ -61,9 +63,9 @@ async fn a_holder_in_a_silent_network_is_told_before_its_node_dies() {
     }
 }
 
-/// The others end the session of a client that only knows the member that stands still.
+/// The other members end the session of a client that only knows the stopped member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
+async fn a_holder_whose_member_is_stopped_is_told_before_its_node_is_deleted() {
     let harness = ZookeeperHarness::three();
     let follower = harness.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
     let leader = harness.server.leader().expect("one leads");
@@ -73,8 +75,8 @@ async fn a_holder_whose_member_stands_still_is_told_before_its_node_dies() {
     is_told_in_time(&harness, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
 }
 
-/// A member that lost its leader goes on serving for a while, and whatever it says by itself means nothing: the others do not hear
-/// of it.
+/// A member that lost its leader continues to serve for a while, but its answers mean nothing: the others do
+/// not receive its messages.
 async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(&ZooKeeperMember) -> bool) {
     let harness = ZookeeperHarness::new(options);
     let members = harness.server.members();
@@ -88,20 +90,21 @@ async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_member_is_cut_off_from_the_leader_is_told_before_its_node_dies() {
+async fn a_holder_whose_member_is_cut_off_from_the_leader_is_told_before_its_node_is_deleted() {
     is_told_though_its_member_answers(ZooKeeperOptions::divisible(), |member| !member.is_leader()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_member_leads_nobody_any_more_is_told_before_its_node_dies() {
-    // Before it notices that nobody follows, it is leader enough to answer anything that changes nothing.
+async fn a_holder_whose_member_has_lost_its_followers_is_told_before_its_node_is_deleted() {
+    // Before it notices that it has no followers, it answers every request that changes nothing.
     let options = ZooKeeperOptions { is_impatient: true, ..ZooKeeperOptions::divisible() };
     is_told_though_its_member_answers(options, ZooKeeperMember::is_leader).await;
 }
 
-/// A member that is cut off serves what it has. The lock was taken without it, and must not be called free.
+/// A member that is cut off serves its old data. The lock was acquired without it, and must not be reported
+/// as free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_is_not_called_free_by_a_member_that_is_cut_off() {
+async fn a_member_that_is_cut_off_does_not_report_a_held_lock_as_free() {
     let harness = ZookeeperHarness::new(ZooKeeperOptions::divisible());
     let members = harness.server.members();
     let at = members.iter().position(|member| !member.is_leader()).expect("two follow");

@@ -1,11 +1,12 @@
-//! Others who lock our rows: deadlocks and waits that are too long did nothing, are tried again, and are nobody's error.
+//! Other programs lock our rows: deadlocks and lock wait timeouts have no effect, are retried, and cause no
+//! error.
 
 use testkit::harness::{LOCK, LONG, SOON, now, pause, take};
 use testkit::scenarios::sql::SqlHarness as _;
 
 use super::harness::MariadbHarness;
 
-/// Waits until somebody's transaction has what it locks, and sleeps with it.
+/// Waits until the other transaction has its locks, and sleeps with them.
 pub(crate) async fn until_it_sleeps(harness: &MariadbHarness) {
     let end = now().after(SOON);
     while harness.sql("SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'DO SLEEP%'")
@@ -18,7 +19,7 @@ pub(crate) async fn until_it_sleeps(harness: &MariadbHarness) {
 
 /// A statement waits for 3 s, and is then refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_is_kept_for_longer_than_a_statement_waits_costs_time_and_no_error() {
+async fn a_row_that_is_locked_beyond_the_statement_timeout_costs_time_and_no_error() {
     let harness = MariadbHarness::new();
     let client = harness.observer().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");
@@ -31,15 +32,16 @@ async fn a_row_that_is_kept_for_longer_than_a_statement_waits_costs_time_and_no_
     harness.judge(&[client], LONG).await;
 }
 
-/// We lock the row of the lock and then the queue; they do it the other way round, and have more to lose.
+/// Our transaction locks the row of the lock and then the queue; the other one does the reverse, and is
+/// costlier to roll back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deadlock_with_others_is_nobodys_error() {
+async fn a_deadlock_with_another_program_is_no_callers_error() {
     let harness = MariadbHarness::new();
     let (holder, waiter) = (harness.observer().await, harness.observer().await);
     let held = take(&holder.lock(LOCK).ttl(LONG)).await;
     let lock = waiter.lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    harness.until_waiting(&holder, 1).await;
+    harness.wait_for_waiters(&holder, 1).await;
     let many = vec!["(1)"; 100].join(", ");
     let other = harness.server.sql_in_background(&format!(
         "START TRANSACTION; INSERT INTO door VALUES {many}; SELECT name FROM latchwork_claim FOR UPDATE; DO SLEEP(1); \
