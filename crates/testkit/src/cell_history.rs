@@ -99,7 +99,9 @@ impl CellHistory {
         let operation = Operation { began, ended: Clock::boottime().now(), did };
         match &self.file {
             Some(file) => file.note(&operation),
-            None => self.operations.lock().expect("no panic here").push(operation),
+            None => {
+                self.operations.lock().expect("no thread panicked while holding the lock").push(operation)
+            }
         }
     }
 
@@ -108,12 +110,12 @@ impl CellHistory {
     /// # Errors
     /// The first violation, in words.
     pub fn check(&self) -> Result<(), String> {
-        check(&self.operations.lock().expect("no panic here"))
+        check(&self.operations.lock().expect("no thread panicked while holding the lock"))
     }
 
     /// How many calls were answered.
     pub fn len(&self) -> usize {
-        self.operations.lock().expect("no panic here").len()
+        self.operations.lock().expect("no thread panicked while holding the lock").len()
     }
 
     /// Whether no call was recorded.

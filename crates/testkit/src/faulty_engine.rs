@@ -43,7 +43,7 @@ pub enum ClaimFault {
 impl EngineFaults {
     /// Sets the fault of all claims from now on.
     pub fn claim(&self, fault: Option<ClaimFault>) {
-        *self.claim.lock().expect("no panic here") = fault;
+        *self.claim.lock().expect("no thread panicked while holding the lock") = fault;
     }
 
     /// Makes releases fail from now on, or stops doing so.
@@ -54,7 +54,7 @@ impl EngineFaults {
     /// Makes every renewal block its thread for this long, as a system call that hangs or a page that is
     /// swapped out does.
     pub fn renewal_blocks(&self, span: Duration) {
-        *self.renewal_blocks.lock().expect("no panic here") = span;
+        *self.renewal_blocks.lock().expect("no thread panicked while holding the lock") = span;
     }
 
     /// Makes renewals fail from now on, as if the server were down.
@@ -128,7 +128,7 @@ impl<E: Engine> Engine for FaultyEngine<E> {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         self.faults.claims.fetch_add(1, Ordering::Relaxed);
-        let fault = *self.faults.claim.lock().expect("no panic here");
+        let fault = *self.faults.claim.lock().expect("no thread panicked while holding the lock");
         match fault {
             None => self.inner.claim(claim).await,
             Some(ClaimFault::Refused) => Err(failure(Effect::None)),
@@ -149,7 +149,7 @@ impl<E: Engine> Engine for FaultyEngine<E> {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Vec<Result<Renewal>> {
-        let blocked = *self.faults.renewal_blocks.lock().expect("no panic here");
+        let blocked = *self.faults.renewal_blocks.lock().expect("no thread panicked while holding the lock");
         std::thread::sleep(blocked);
         self.faults.renewals.fetch_add(1, Ordering::Relaxed);
         self.faults.renewed.fetch_add(claims.len() as u32, Ordering::Relaxed);

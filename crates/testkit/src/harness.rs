@@ -58,9 +58,9 @@ impl FaultHarness {
     }
 
     /// Injects an instantaneous fault and records it.
-    pub fn strike<T>(&self, fault: Fault, strike: impl FnOnce() -> T) -> T {
+    pub fn inject<T>(&self, fault: Fault, act: impl FnOnce() -> T) -> T {
         self.recorder.fault_began(fault);
-        let done = strike();
+        let done = act();
         self.recorder.fault_ended(fault);
         done
     }
@@ -81,7 +81,7 @@ impl FaultHarness {
     pub async fn wait_for_waiters(&self, client: &RecordedClient, count: usize) {
         let end = now().after(SOON);
         while self.state(client).await.map_or(0, |lock| lock.waiters.len()) != count {
-            assert!(now() < end, "{count} waiters never came");
+            assert!(now() < end, "{count} waiters never appeared");
             pause(2).await;
         }
     }
@@ -92,7 +92,7 @@ impl FaultHarness {
     /// If a guarantee was broken. The message shows the events around it.
     pub async fn judge(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged {
         for client in clients {
-            client.client().close().await.expect("what was begun is done");
+            client.client().close().await.expect("background work completes");
         }
         self.recorder.quiesced();
         let client = clients[0].client();
@@ -123,7 +123,7 @@ pub struct Judged(Vec<Stats>);
 
 impl Judged {
     fn of(&self, check: &str) -> Stats {
-        *self.0.iter().find(|stats| stats.check == check).expect("it was checked")
+        *self.0.iter().find(|stats| stats.check == check).expect("the check was run")
     }
 
     /// The number of holds that were judged for exclusion. Holds under a fault that the engine excuses do not
@@ -143,7 +143,7 @@ impl Judged {
 /// # Panics
 /// If the connection fails.
 pub async fn connect(url: &str) -> Client {
-    latchwork::connect(url).await.expect("the server is there")
+    latchwork::connect(url).await.expect("the server accepts the connection")
 }
 
 /// The clock of leases.
@@ -166,14 +166,14 @@ pub async fn pause(millis: u64) {
 /// # Panics
 /// If it does not become free in time.
 pub async fn take(lock: &RecordedLock) -> RecordedGuard {
-    lock.clone().wait(SOON).acquire().await.expect("it comes free soon")
+    lock.clone().wait(SOON).acquire().await.expect("the lock becomes free soon")
 }
 
 /// Waits until the holder learns that the lock was lost, and returns the reason.
 ///
 /// # Panics
 /// If the holder does not learn it in time.
-pub async fn told(guard: &RecordedGuard) -> Loss {
+pub async fn wait_for_loss(guard: &RecordedGuard) -> Loss {
     tokio::time::timeout(SOON, guard.lost()).await.expect("a holder that lost its lock is told")
 }
 
@@ -181,10 +181,10 @@ pub async fn told(guard: &RecordedGuard) -> Loss {
 ///
 /// # Panics
 /// If the lease is not renewed.
-pub async fn renewed(guard: &RecordedGuard) {
+pub async fn wait_for_renewal(guard: &RecordedGuard) {
     let (before, end) = (guard.lease_end(), now().after(LONG));
     while guard.lease_end() == before {
-        assert!(now() < end, "it is not renewed");
+        assert!(now() < end, "the lease is not renewed");
         pause(2).await;
     }
 }
@@ -197,7 +197,7 @@ pub async fn renewed(guard: &RecordedGuard) {
 pub async fn inspect_times_out_and_then_succeeds(client: &Client) {
     let this = Filter::Name(LockName::new(LOCK).expect("a good name"));
     let looked = tokio::time::timeout(Duration::from_secs(1), client.inspect(&this)).await;
-    assert!(looked.is_err(), "nobody answers");
+    assert!(looked.is_err(), "no server answers");
     let looked = tokio::time::timeout(SOON, client.inspect(&this)).await;
     let seen = looked.expect("on a new connection").expect("it answers");
     assert_eq!(seen[0].holders.len(), 1);

@@ -26,17 +26,17 @@ impl LogCapture {
     /// # Panics
     /// If the process has another subscriber.
     pub fn of_this_process() -> Self {
-        static DIARY: OnceLock<LogCapture> = OnceLock::new();
+        static CAPTURE: OnceLock<LogCapture> = OnceLock::new();
         let begin = || {
-            let diary = LogCapture::default();
-            tracing::subscriber::set_global_default(diary.clone()).expect("no other test has one");
-            diary
+            let capture = LogCapture::default();
+            tracing::subscriber::set_global_default(capture.clone()).expect("no other test has one");
+            capture
         };
-        DIARY.get_or_init(begin).clone()
+        CAPTURE.get_or_init(begin).clone()
     }
 
     fn write(&self, about: &Metadata<'_>, record: impl FnOnce(&mut Fields<'_>)) {
-        let mut text = self.0.lock().expect("no panic while writing");
+        let mut text = self.0.lock().expect("no thread panicked while writing");
         let _ = write!(text, "{} {}", about.level(), about.target());
         record(&mut Fields(&mut text));
         text.push('\n');
@@ -47,7 +47,7 @@ impl LogCapture {
     /// # Panics
     /// If a thread panicked while writing.
     pub fn read(&self) -> String {
-        self.0.lock().expect("no panic while writing").clone()
+        self.0.lock().expect("no thread panicked while writing").clone()
     }
 }
 

@@ -43,7 +43,7 @@ impl MemoryProbe {
     fn spawn(mut command: Command, folder: TempDir) -> Self {
         let errors = File::create(folder.path().join("errors")).expect("the folder is ours");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).kill_on_drop(true);
-        let mut child = command.spawn().expect("the victim starts");
+        let mut child = command.spawn().expect("the process starts");
         let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         Self { _child: child, stdin, stdout: BufReader::new(stdout).lines(), folder }
     }
@@ -53,7 +53,7 @@ impl MemoryProbe {
     /// # Panics
     /// If it ended, or does not answer within that time.
     pub async fn ask(&mut self, command: &str, within: Duration) -> String {
-        self.stdin.write_all(format!("{command}\n").as_bytes()).await.expect("it listens");
+        self.stdin.write_all(format!("{command}\n").as_bytes()).await.expect("the process reads its input");
         let line = tokio::time::timeout(within, self.stdout.next_line()).await;
         let line = line.unwrap_or_else(|_| panic!("{command}: no answer within {within:?}"));
         line.expect("the pipe works").unwrap_or_else(|| panic!("{command}: it ended, {}", self.errors()))
@@ -67,7 +67,7 @@ impl MemoryProbe {
     /// The number of bytes that it has allocated and not freed, if they are counted.
     pub fn living_bytes(&self) -> i64 {
         let (mut bytes, count) = ([0; 8], File::open(self.folder.path().join("count")));
-        count.and_then(|count| count.read_exact_at(&mut bytes, 0)).expect("they are counted");
+        count.and_then(|count| count.read_exact_at(&mut bytes, 0)).expect("the bytes are counted");
         i64::from_ne_bytes(bytes)
     }
 }

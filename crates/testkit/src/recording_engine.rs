@@ -61,7 +61,7 @@ impl<E> RecordingEngine<E> {
     }
 
     fn note(&self, event: EngineEvent) {
-        self.events.lock().expect("no panic while noting").push(event);
+        self.events.lock().expect("no thread panicked while recording").push(event);
     }
 }
 

@@ -179,7 +179,7 @@ pub async fn work(args: &[&str]) {
     let [clients, turns, millis, held] = numbers[..] else { panic!("four numbers follow the URL") };
     let mut connected = Vec::new();
     for _ in 0..clients {
-        connected.push(latchwork::connect(url).await.expect("the server is there"));
+        connected.push(latchwork::connect(url).await.expect("the server accepts the connection"));
     }
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).expect("the pipe works");
@@ -198,7 +198,7 @@ fn lock(client: &Client) -> Lock {
 
 async fn take_turns(lock: Lock, turns: u32, hold: Arc<HoldTime>) {
     for _ in 0..turns {
-        let guard = lock.acquire().await.expect("the lock comes free");
+        let guard = lock.acquire().await.expect("the lock becomes free");
         hold.hold().await;
         guard.release().await.expect("held until here");
     }

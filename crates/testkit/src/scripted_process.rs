@@ -53,7 +53,7 @@ impl ScriptedProcess {
         prepare(&mut command);
         let api = if api == Api::Blocking { "blocking" } else { "async" };
         command.args([url, api]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().expect("the subject starts");
+        let mut child = command.spawn().expect("the process starts");
         let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         Self::new(Some(child), stdin, stdout)
     }
@@ -75,8 +75,8 @@ impl ScriptedProcess {
 
     /// Sends a command that the process may not be able to read at once.
     pub async fn tell(&mut self, command: &str) {
-        self.stdin.write_all(format!("{command}\n").as_bytes()).await.expect("it listens");
-        self.stdin.flush().await.expect("it listens");
+        self.stdin.write_all(format!("{command}\n").as_bytes()).await.expect("the process reads its input");
+        self.stdin.flush().await.expect("the process reads its input");
     }
 
     /// The answer to the oldest command that was not answered yet.
@@ -85,7 +85,7 @@ impl ScriptedProcess {
     /// If the process ended, or hangs.
     pub async fn answer(&mut self) -> String {
         let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
-        line.expect("it does not hang").expect("the pipe works").expect("it lives")
+        line.expect("the process does not hang").expect("the pipe works").expect("the process is alive")
     }
 
     /// Makes the process fork, and returns the child.
@@ -96,7 +96,7 @@ impl ScriptedProcess {
         assert_eq!(self.ask(&format!("fork {}", socket.display())).await, "parent");
         let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept())
             .await
-            .expect("it forks")
+            .expect("the process forks")
             .expect("the socket works");
         let (stdout, stdin) = stream.into_split();
         Self::new(None, stdin, stdout)
@@ -104,21 +104,21 @@ impl ScriptedProcess {
 
     /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
-        let pid = self.child.as_ref().and_then(Child::id).expect("it runs, and is no fork");
-        kill(Pid::from_raw(pid as i32), signal).expect("it runs");
+        let pid = self.child.as_ref().and_then(Child::id).expect("the process runs and is not a fork");
+        kill(Pid::from_raw(pid as i32), signal).expect("the process runs");
     }
 
     /// Kills the process (`kill -9`) and waits until it has ended.
     pub async fn kill(&mut self) {
-        self.child.as_mut().expect("it is no fork").kill().await.expect("it runs");
+        self.child.as_mut().expect("the process is not a fork").kill().await.expect("the process runs");
     }
 
     /// Sends a command that ends the process, and waits until it has ended.
     pub async fn end(mut self, command: &str) -> ExitStatus {
         self.tell(command).await;
-        let mut child = self.child.take().expect("it is no fork");
+        let mut child = self.child.take().expect("the process is not a fork");
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
-        ended.expect("it does not hang").expect("it runs")
+        ended.expect("the process does not hang").expect("the process runs")
     }
 
     /// Sends a command that ends the fork. Only its parent can learn the exit status.

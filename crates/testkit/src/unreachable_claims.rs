@@ -36,17 +36,17 @@ impl UnreachableClaims {
     pub async fn refused(self) -> Error {
         let (error, waited) = refusal(self.waiting).await;
         assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");
-        assert!(waited < PATIENCE + GRACE, "{waited:?} is more than it wanted to wait");
+        assert!(waited < PATIENCE + GRACE, "{waited:?} exceeds the wait limit");
         let (error, waited) = refusal(self.trying).await;
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-        assert!(waited < SOON, "{waited:?} for one look");
+        assert!(waited < SOON, "{waited:?} for one try");
         error
     }
 }
 
 async fn refusal(asking: JoinHandle<(Moment, Result<()>, Moment)>) -> (Error, Duration) {
     let (begun, answer, ended) = asking.await.expect("no panic");
-    let (error, waited) = (answer.expect_err("nobody can grant it"), ended.since(begun));
+    let (error, waited) = (answer.expect_err("no server can grant it"), ended.since(begun));
     println!("{error} after {waited:?}");
     (error, waited)
 }

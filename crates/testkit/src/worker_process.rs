@@ -64,12 +64,12 @@ impl WorkerProcess {
 
     /// The process id.
     pub fn pid(&self) -> u32 {
-        self.child.id().expect("it was not waited for")
+        self.child.id().expect("the process was not reaped")
     }
 
     /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
+        kill(Pid::from_raw(self.pid() as i32), signal).expect("the process runs");
     }
 
     /// Stops the process, and waits until each of its threads has stopped. A thread that is about to get a
@@ -88,12 +88,12 @@ impl WorkerProcess {
 
     /// Kills the process (`kill -9`) and waits until it has ended.
     pub async fn kill(&mut self) {
-        self.child.kill().await.expect("it runs");
+        self.child.kill().await.expect("the process runs");
     }
 
     /// Waits until the process ends by itself, successfully.
     pub async fn done(&mut self) {
-        let status = self.child.wait().await.expect("it runs");
+        let status = self.child.wait().await.expect("the process runs");
         assert!(status.success(), "the worker ended with {status}; its errors:\n{}", self.errors());
     }
 

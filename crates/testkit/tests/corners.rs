@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The time until which the server keeps the lock for its holder.
 async fn held_until(memory: &Memory) -> Moment {
-    let found = memory.inspect(&Filter::Prefix(String::new())).await.expect("memory answers");
+    let found = memory.inspect(&Filter::Prefix(String::new())).await.expect("the memory engine answers");
     let left = found[0].holders[0].expires_in.expect("a lease");
     memory.clock().now().after(left)
 }
@@ -32,7 +32,7 @@ fn a_task_may_make_any_number_of_blocking_calls() {
         });
         let _ = sender.send(());
     });
-    done.recv_timeout(20 * SECOND).expect("they all return");
+    done.recv_timeout(20 * SECOND).expect("all calls return");
 }
 
 /// This engine always has tokens.
@@ -41,7 +41,7 @@ async fn a_fenced_lock_is_passed_on_like_any_other() {
     let client = Client::new(Memory::new());
     let guard = client.lock("a").acquire().await.expect("free");
     let (lock, token) = (client.lock("a").fenced(), guard.token().expect("tokens"));
-    let next = tokio::spawn(async move { lock.acquire().await.expect("it comes free") });
+    let next = tokio::spawn(async move { lock.acquire().await.expect("the lock becomes free") });
     tokio::time::sleep(Duration::from_millis(1)).await;
     guard.release().await.expect("held");
     let next = next.await.expect("no panic").token().expect("tokens");
@@ -76,7 +76,9 @@ async fn concurrent_tries_retry_a_failed_release_once() {
     let tries: Vec<_> = (0..100)
         .map(|_| {
             let lock = lock.clone();
-            tokio::spawn(async move { lock.try_acquire().await.map(drop).expect_err("not given back") })
+            tokio::spawn(async move {
+                lock.try_acquire().await.map(drop).expect_err("the claim was not released")
+            })
         })
         .collect();
     for tried in tries {
@@ -102,10 +104,10 @@ async fn a_try_waits_for_a_claim_that_no_task_waits_for() {
         let error = lock.clone().wait(SECOND).acquire().await.expect_err("no answer");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
         memory.delay(Verb::Claim, Duration::ZERO);
-        let waiting = lock.clone().wait(SECOND).acquire().await.expect_err("it is under way");
+        let waiting = lock.clone().wait(SECOND).acquire().await.expect_err("the claim is in flight");
         assert!(waiting.may_be_held_until().is_some(), "{waiting}");
-        let tried = lock.try_acquire().await.expect("it was given back");
-        tried.expect("no task has it").release().await.expect("held");
+        let tried = lock.try_acquire().await.expect("the claim was released");
+        tried.expect("no task holds the lock").release().await.expect("held");
     }
 }
 
@@ -115,7 +117,7 @@ async fn an_attempt_that_is_dropped_before_it_sent_anything_leaves_the_lock_usab
     let lock = Client::new(engine).lock("a");
     faults.claim(Some(ClaimFault::Refused));
     faults.release(true);
-    tokio::time::timeout(SECOND, lock.acquire()).await.expect_err("it goes on asking");
+    tokio::time::timeout(SECOND, lock.acquire()).await.expect_err("the waiter keeps claiming");
     let error = lock.try_acquire().await.expect_err("refused");
     assert_eq!((error.effect(), error.may_be_held_until()), (Effect::None, None), "{error}");
     faults.claim(None);
@@ -130,7 +132,7 @@ async fn a_claim_that_takes_effect_late_holds_no_longer_than_its_error_said() {
     memory.delay(Verb::Claim, 5 * SECOND);
     memory.fail_always(Verb::Release, Some(Effect::None));
     let error = Client::new(memory.clone()).lock("a").wait(SECOND).acquire().await.expect_err("no answer");
-    let told = error.may_be_held_until().expect("the claim is under way");
+    let told = error.may_be_held_until().expect("the claim is in flight");
     tokio::time::sleep(10 * SECOND).await;
     assert!(held_until(&memory).await <= told, "{error}");
 }
@@ -146,7 +148,7 @@ async fn a_lock_that_could_not_be_released_is_held_no_longer_than_the_error_said
     // After the renewal is sent despite its jitter, and before its answer.
     tokio::time::sleep(Duration::from_millis(11_500)).await;
     let error = guard.release().await.expect_err("the release fails");
-    let told = error.may_be_held_until().expect("it was not released");
+    let told = error.may_be_held_until().expect("the release failed");
     tokio::time::sleep(5 * SECOND).await;
     let until = held_until(&memory).await;
     assert!(until > renewed_by && until <= told, "{error}");
@@ -177,7 +179,10 @@ async fn the_view_of_a_nested_guard_ends_with_that_guard() {
     memory.lose(&LockName::new("a").expect("a good name"));
     assert_eq!(outer.lost().await, Loss::Removed);
     for view in views {
-        assert!(tokio::time::timeout(60 * SECOND, view.lost()).await.is_err(), "told of what it gave back");
+        assert!(
+            tokio::time::timeout(60 * SECOND, view.lost()).await.is_err(),
+            "the hints contain the claim that was released"
+        );
     }
 }
 
@@ -209,8 +214,8 @@ fn a_release_in_flight_is_answered_even_if_its_runtime_ends() {
         })
         .expect("a new database opens");
     let guard = stays.block_on(client.lock("a").acquire()).expect("free");
-    let held_up = rusqlite::Connection::open(&path).expect("it is there");
-    held_up.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let held_up = rusqlite::Connection::open(&path).expect("the database opens");
+    held_up.execute_batch("BEGIN IMMEDIATE").expect("no other process writes");
     let ends = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("another");
     ends.block_on(async {
         tokio::spawn(async move { drop(guard.release().await) });
@@ -218,7 +223,7 @@ fn a_release_in_flight_is_answered_even_if_its_runtime_ends() {
     });
     drop(ends);
     std::thread::sleep(SECOND / 5);
-    held_up.execute_batch("COMMIT").expect("it was begun");
+    held_up.execute_batch("COMMIT").expect("the transaction has begun");
     let next = stays.block_on(other.lock("a").wait(5 * SECOND).acquire());
     stays.block_on(next.expect("long before the lease ends").release()).expect("held");
 }
@@ -252,8 +257,8 @@ async fn a_claim_that_arrives_at_the_last_moment_is_released_at_the_end() {
     let given_up = memory.clock().now();
     faults.claim(None);
     tokio::time::sleep(ttl - SECOND / 20).await;
-    assert!(rival.lock("a").try_acquire().await.expect("an answer").is_none(), "it has not arrived");
-    let guard = rival.lock("a").acquire().await.expect("it comes free");
+    assert!(rival.lock("a").try_acquire().await.expect("an answer").is_none(), "the claim has not arrived");
+    let guard = rival.lock("a").acquire().await.expect("the lock becomes free");
     let free = memory.clock().now().since(given_up);
     assert!(free <= ttl, "free after {free:?}");
     guard.release().await.expect("held");

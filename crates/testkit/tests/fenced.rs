@@ -18,7 +18,7 @@ async fn two_tokens(client: &Client) -> (Token, Token) {
     let mut tokens = Vec::new();
     for _ in 0..2 {
         let guard = lock.acquire().await.expect("free");
-        tokens.push(guard.token().expect("it has one"));
+        tokens.push(guard.token().expect("the guard has a token"));
         guard.release().await.expect("held");
     }
     assert!(tokens[1] > tokens[0]);
@@ -41,7 +41,7 @@ fn a_redis_script_refuses_a_former_holder() {
         };
         assert_eq!(set(&former.fixed_width(), "by the holder").integer(), 1);
         assert_eq!(set(&newest.fixed_width(), "by the next").integer(), 1);
-        assert_eq!(set(&former.fixed_width(), "by one who was paused").integer(), 0);
+        assert_eq!(set(&former.fixed_width(), "by a client that was paused").integer(), 0);
         assert_eq!(set(&newest.fixed_width(), "again").integer(), 1);
         assert_eq!(fixture.server().command(&["GET", "{report}"]).text(), "again");
         // Adjacent integers that a double cannot distinguish.
@@ -70,7 +70,7 @@ fn an_sqlite_transaction_refuses_a_former_holder() {
         };
         assert_eq!(write(former, "by the holder"), 1);
         assert_eq!(write(newest, "by the next"), 1);
-        assert_eq!(write(former, "by one who was paused"), 0);
+        assert_eq!(write(former, "by a client that was paused"), 0);
         assert_eq!(write(newest, "again"), 1);
     });
 }

@@ -20,23 +20,23 @@ const USED_WITHIN: Duration = Duration::from_secs(5);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(14);
 /// Time limit for steps that succeed, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// How much a victim may allocate, and how much it may use: several times the longest reply, because a buffer
-/// grows by copying.
+/// The allocation limit of a probe, and its limit for resident memory: several times the longest reply,
+/// because a buffer grows by copying.
 const MEGABYTES: u64 = 512;
 const PEAK: u64 = 256 * 1_024;
 
 /// Runs all attacks at once, each with a server and a process of its own.
 async fn survives(protocol: Protocol, back: &[SocketAddr], url: impl Fn(&[SocketAddr]) -> String) {
-    let mut victims = Vec::new();
+    let mut probes = Vec::new();
     for hostility in Hostility::ALL.into_iter().filter(|hostility| hostility.is_known_to(protocol)) {
         let hostiles: Vec<_> = back.iter().map(|back| Hostile::before(*back, protocol)).collect();
         let addresses: Vec<_> = hostiles.iter().map(Hostile::address).collect();
-        victims
+        probes
             .push((hostility, tokio::spawn(survives_one((protocol, hostility), hostiles, url(&addresses)))));
     }
     let mut harmed = Vec::new();
-    for (hostility, victim) in victims {
-        if victim.await.is_err() {
+    for (hostility, probe) in probes {
+        if probe.await.is_err() {
             harmed.push(hostility);
         }
     }
@@ -46,37 +46,37 @@ async fn survives(protocol: Protocol, back: &[SocketAddr], url: impl Fn(&[Socket
 async fn survives_one((protocol, hostility): (Protocol, Hostility), hostiles: Vec<Hostile>, url: String) {
     let attack = |on: bool| hostiles.iter().for_each(|hostile| hostile.attack(on.then_some(hostility)));
     let attacked = || hostiles.iter().map(Hostile::attacked).sum::<usize>();
-    let mut victim = MemoryProbe::with_little_memory(&url, MEGABYTES);
+    let mut probe = MemoryProbe::with_little_memory(&url, MEGABYTES);
     let clock = Clock::boottime();
 
     attack(true);
     let began = clock.now();
-    let refused = victim.ask("connect", CONNECTED_WITHIN).await;
+    let refused = probe.ask("connect", CONNECTED_WITHIN).await;
     let connecting = clock.now().since(began);
     // The client may tolerate an attack that only disturbs. It must not accept any other attacker as a
     // server.
     let only_disturbs =
         hostility == Hostility::Unasked || protocol == Protocol::ZooKeeper && hostility == Hostility::Endless;
     assert!(is_clear(&refused) || refused == "ok" && only_disturbs, "{hostility:?}: {refused}");
-    assert!(attacked() > 0, "{hostility:?}: nobody came");
+    assert!(attacked() > 0, "{hostility:?}: no client connected");
     attack(false);
-    assert_eq!(victim.ask("connect", SOON).await, "ok", "{hostility:?}: as soon as the real server answers");
-    assert_eq!(victim.ask("use 10000", SOON).await, "ok", "{hostility:?}");
+    assert_eq!(probe.ask("connect", SOON).await, "ok", "{hostility:?}: as soon as the real server answers");
+    assert_eq!(probe.ask("use 10000", SOON).await, "ok", "{hostility:?}");
 
     let before = attacked();
     attack(true);
     let began = clock.now();
-    let failed = victim.ask(&format!("use {WAIT}"), USED_WITHIN).await;
+    let failed = probe.ask(&format!("use {WAIT}"), USED_WITHIN).await;
     let using = clock.now().since(began);
     assert!(is_clear(&failed), "{hostility:?}: {failed}");
-    assert!(attacked() > before, "{hostility:?}: nothing was asked");
+    assert!(attacked() > before, "{hostility:?}: no request was sent");
     attack(false);
-    assert_eq!(victim.ask("use 15000", SOON).await, "ok", "{hostility:?}: the same client, later");
+    assert_eq!(probe.ask("use 15000", SOON).await, "ok", "{hostility:?}: the same client, later");
 
-    let peak: u64 = victim.ask("peak", SOON).await.parse().expect("a number");
+    let peak: u64 = probe.ask("peak", SOON).await.parse().expect("a number");
     println!("{hostility:?}: {connecting:?} {refused:?}; {using:?} {failed:?}; {} MB", peak / 1_024);
     assert!(peak < PEAK, "{hostility:?}: {peak} kB");
-    assert!(!victim.errors().contains("panicked"), "{hostility:?}: {}", victim.errors());
+    assert!(!probe.errors().contains("panicked"), "{hostility:?}: {}", probe.errors());
 }
 
 /// A short error that names the place and the cause, or says that the wait limit was reached.

@@ -53,7 +53,7 @@ async fn until_renewed(guards: &[Guard]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_locks_on_etcd_are_kept_by_one_lease() {
     let server = EtcdServer::start(EtcdOptions::default());
-    let client = latchwork::connect(&format!("etcd://{}", server.address())).await.expect("it runs");
+    let client = latchwork::connect(&format!("etcd://{}", server.address())).await.expect("the process runs");
     let guards = hold_all(&client, TTL).await;
     until_renewed(&guards).await;
     let [beats, all] = [&["LeaseKeepAlive"][..], &ALL[..]].map(|methods| server.calls(methods));
@@ -73,7 +73,7 @@ async fn a_thousand_locks_on_zookeeper_are_kept_by_one_session() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::default());
     let meter = ZooKeeperMeter::to(server.members()[0].address());
     let url = format!("zookeeper://{}?session-ttl=6s", meter.address());
-    let client = latchwork::connect(&url).await.expect("it runs");
+    let client = latchwork::connect(&url).await.expect("the process runs");
     let guards = hold_all(&client, TTL).await;
     until_renewed(&guards).await;
     let (clock, signs, others) = (Clock::boottime(), meter.signs(), meter.others());
@@ -83,7 +83,7 @@ async fn a_thousand_locks_on_zookeeper_are_kept_by_one_session() {
     println!("{signs} signs of life, {others} other requests in {counted:?}");
     // One in an eighth of the session. On a busy machine some come a little later.
     let due = counted.as_millis() as u64 * 8 / TTL.as_millis() as u64;
-    assert!((due / 2..=due + 2).contains(&signs), "{signs} signs of life in {counted:?}");
+    assert!((due / 2..=due + 2).contains(&signs), "{signs} heartbeats in {counted:?}");
     assert_eq!((others, meter.sessions()), (0, 1));
     assert!(guards.iter().all(|guard| guard.is_certain()));
 }

@@ -80,7 +80,7 @@ async fn an_engine_that_comes_back_shortly_before_the_deadline_keeps_the_lock() 
     network.set(Conditions::calm());
     let told = tokio::time::timeout(TTL * 5, guard.lost()).await;
     assert!(told.is_err() && guard.is_certain(), "{told:?}");
-    guard.release().await.expect("held all along");
+    guard.release().await.expect("the lock was held all along");
 }
 
 #[tokio::test(start_paused = true)]

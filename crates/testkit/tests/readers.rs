@@ -165,7 +165,7 @@ async fn a_try_to_read_beside_waiting_or_holding_readers_succeeds() {
     });
     let mut guards = Vec::new();
     for tried in tries.collect::<Vec<_>>() {
-        guards.push(tried.await.unwrap().expect("nobody writes"));
+        guards.push(tried.await.unwrap().expect("no writer holds the lock"));
     }
     assert!(client.rw_lock("a").write().try_acquire().await.unwrap().is_none());
     drop(guards);

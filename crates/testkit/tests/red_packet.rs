@@ -134,8 +134,8 @@ fn an_attempt_needs_a_transaction_of_its_own_in_mariadb() {
     };
     assert_eq!(one.ask(&format!("START TRANSACTION; {LOOK}")), "0 0");
     assert_eq!(other.ask(&update(0)), "1");
-    assert_eq!(one.ask(&update(0)), "0", "somebody was faster");
-    assert_eq!(one.ask(LOOK), "0 0", "and it does not see by whom");
+    assert_eq!(one.ask(&update(0)), "0", "another buyer was faster");
+    assert_eq!(one.ask(LOOK), "0 0", "and the buyer does not see by whom");
     assert_eq!(one.ask(&format!("COMMIT; {LOOK}")), "0 1");
     assert_eq!(one.ask(&update(1)), "1");
 }

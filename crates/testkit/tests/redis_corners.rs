@@ -47,7 +47,7 @@ async fn a_waiter_with_a_short_lease_does_not_shorten_the_queue_entries_of_other
     assert!(!is_granted(&engine, &patient).await && !is_granted(&engine, &hasty).await);
     engine.release(&hasty).await.expect("it answers");
     tokio::time::sleep(Duration::from_millis(700)).await;
-    assert_eq!(waiting(&server), 1, "it waits for seconds without a sign of life");
+    assert_eq!(waiting(&server), 1, "it waits for seconds without a heartbeat");
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn waiters_are_served_by_arrival_when_the_clock_was_set_back() {
     clocks.move_wall(-3_600_000);
     assert!(!is_granted(&engine, &second).await);
     engine.release(&holder).await.expect("it answers");
-    assert!(is_granted(&engine, &first).await, "it came first");
+    assert!(is_granted(&engine, &first).await, "the waiter came first");
     let left = server.command(&["PTTL", LOCK]).integer();
     assert!(left <= 60_000, "a lease of {left} ms");
 }
@@ -98,7 +98,7 @@ async fn a_claim_that_is_revoked_twice_reports_it_and_is_not_handed_its_own_rele
     }
     let renewal = engine.renew(std::slice::from_ref(&holder)).await.remove(0).expect("it answers");
     assert_eq!(renewal, latchwork::engine::Renewal::Lost(Loss::Revoked));
-    assert!(!is_granted(&engine, &holder).await, "asked again, it stands in line");
+    assert!(!is_granted(&engine, &holder).await, "after another claim it is in the queue");
     assert_eq!(engine.release(&holder).await.expect("it answers"), Released::Freed);
     assert_eq!(server.command(&["EXISTS", LOCK]).integer(), 0, "it is free");
     assert!(is_granted(&engine, &claim(LONG)).await);
@@ -115,12 +115,12 @@ async fn a_holder_that_claims_again_on_a_full_server_leaves_the_queue_unchanged(
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     assert!(is_granted(&engine, &holder).await, "the reply may have been lost");
     assert_eq!(waiting(&server), 1);
-    let busy = match engine.claim(&waiter).await.expect("who waits needs no memory") {
+    let busy = match engine.claim(&waiter).await.expect("waiting needs no memory") {
         Verdict::Busy(busy) => busy,
         Verdict::Granted(_) => panic!("it is held"),
     };
     engine.release(&holder).await.expect("it answers");
-    assert!(matches!(engine.wait(&waiter, &busy).await.expect("it listens"), Wake::Granted(_)));
+    assert!(matches!(engine.wait(&waiter, &busy).await.expect("the waiter is subscribed"), Wake::Granted(_)));
 }
 
 /// The first waiter whose heartbeat is due also sends those of others. If its runtime stalls, the others must
@@ -179,13 +179,13 @@ async fn a_claim_that_was_queued_over_a_retired_connection_claims_again() {
     let server = RedisServer::start(RedisOptions::default());
     let (other, engine) = (engine(&server, "").await, engine(&server, "").await);
     let (holder, warm, mut reader) = (claim(LONG), claim(LONG), claim(LONG));
-    assert!(is_granted(&engine, &warm).await, "from now on it listens");
+    assert!(is_granted(&engine, &warm).await, "the client is subscribed from now on");
     engine.release(&warm).await.expect("it answers");
     assert!(is_granted(&other, &holder).await);
     reader.mode = Mode::Read;
     let mut asking = pin!(engine.claim(&reader));
     assert!(begin(asking.as_mut()).await, "it learns the scripts of readers first");
-    assert!(begin(pin!(engine.release(&warm))).await, "nobody can have answered");
+    assert!(begin(pin!(engine.release(&warm))).await, "no server can have answered");
     let Ok(Verdict::Busy(busy)) = asking.await else { panic!("it is held") };
     let told = tokio::time::timeout(Duration::from_secs(5), engine.wait(&reader, &busy)).await;
     assert!(matches!(told, Ok(Ok(Wake::Recheck))), "{told:?}");

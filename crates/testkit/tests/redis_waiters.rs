@@ -41,7 +41,7 @@ async fn a_client_that_waits_for_many_locks_sends_one_heartbeat_per_second() {
     let beats = server.calls(&["evalsha"]) - before;
     println!("{beats} requests in 4 s for {LOCKS} waiting claims");
     assert!((3..=6).contains(&beats), "{beats} requests in 4 s");
-    assert_eq!(queued().await, LOCKS, "and nobody lost its place");
+    assert_eq!(queued().await, LOCKS, "no waiter lost its place");
     for guard in guards {
         guard.release().await.expect("held");
     }

@@ -31,13 +31,13 @@ async fn is_refused(client: &Client, name: &str, kind: ErrorKind) {
     let lock = client.lock(name);
     did_nothing(&lock.try_acquire().await.expect_err("refused"), &[kind]);
     did_nothing(&lock.clone().wait(A_WHILE).acquire().await.expect_err("refused"), &[kind]);
-    did_nothing(&lock.try_acquire().await.expect_err("refused, and not held by anybody"), &[kind]);
+    did_nothing(&lock.try_acquire().await.expect_err("refused, and not because the lock is held"), &[kind]);
     client.close().await.expect("nothing is left to release");
 }
 
 /// The server does not accept this user.
 async fn is_not_let_in(url: &str) {
-    let error = latchwork::connect(url).await.err().unwrap_or_else(|| panic!("{url}: it is let in"));
+    let error = latchwork::connect(url).await.err().unwrap_or_else(|| panic!("{url}: the user is accepted"));
     did_nothing(&error, &[ErrorKind::Denied]);
 }
 
@@ -63,7 +63,7 @@ async fn an_unreachable_server_was_sent_nothing() {
             for scheme in schemes {
                 let url = format!("{engine}://{user}{hosts}{path}{scheme}");
                 let connected = latchwork::connect(&url).await;
-                let error = connected.err().unwrap_or_else(|| panic!("{url}: nobody listens there"));
+                let error = connected.err().unwrap_or_else(|| panic!("{url}: no server listens there"));
                 did_nothing(&error, &[ErrorKind::Unreachable]);
             }
         }
@@ -73,14 +73,16 @@ async fn an_unreachable_server_was_sent_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_reports_no_effect_for_a_refused_request() {
     let server = RedisServer::start(RedisOptions::default());
-    let client = latchwork::connect(&format!("redis://{}", server.address())).await.expect("it is there");
+    let client = latchwork::connect(&format!("redis://{}", server.address()))
+        .await
+        .expect("the server accepts the connection");
     // A queue key of another lock: nothing is sent.
     is_refused(&client, "a:latchwork1:q", ErrorKind::Invalid).await;
 
     let rights = ["ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-evalsha", "-eval"];
     assert!(server.command(&rights).is("OK"));
     let url = format!("redis://weak:secret@{}", server.address());
-    let weak = latchwork::connect(&url).await.expect("it may log in");
+    let weak = latchwork::connect(&url).await.expect("the user may log in");
     is_refused(&weak, "a", ErrorKind::Denied).await;
     for scheme in ["", "?scheme=setnx", "?scheme=getset"] {
         is_not_let_in(&format!("redis://weak:wrong@{}{scheme}", server.address())).await;
@@ -160,7 +162,7 @@ async fn an_inspection_without_an_answer_had_no_effect() {
         let filter = Filter::Name(LockName::new("a").expect("a good name"));
         let looked = client.inspect(&filter).await;
         server.resume();
-        did_nothing(&looked.expect_err("nobody answers"), &[ErrorKind::Unreachable]);
+        did_nothing(&looked.expect_err("no server answers"), &[ErrorKind::Unreachable]);
     }
 }
 
@@ -169,7 +171,7 @@ async fn etcd_reports_no_effect_for_a_refused_request() {
     let options = EtcdOptions { grant: Some("app/".to_owned()), ..EtcdOptions::default() };
     let server = EtcdServer::start(options);
     let url = format!("etcd://app:s3cr%40t@{}?namespace=other/", server.address());
-    let client = latchwork::connect(&url).await.expect("it may log in");
+    let client = latchwork::connect(&url).await.expect("the user may log in");
     is_refused(&client, "a", ErrorKind::Denied).await;
     is_not_let_in(&format!("etcd://app:wrong@{}", server.address())).await;
 }
@@ -178,9 +180,13 @@ async fn etcd_reports_no_effect_for_a_refused_request() {
 async fn zookeeper_reports_no_effect_for_a_refused_request() {
     let server = ZooKeeperServer::start(ZooKeeperOptions::default());
     let at = server.members()[0].address();
-    let owner = latchwork::connect(&format!("zookeeper://one:1@{at}")).await.expect("it is there");
+    let owner = latchwork::connect(&format!("zookeeper://one:1@{at}"))
+        .await
+        .expect("the server accepts the connection");
     owner.lock("a").acquire().await.expect("free").release().await.expect("held");
-    let other = latchwork::connect(&format!("zookeeper://two:2@{at}")).await.expect("it is there");
+    let other = latchwork::connect(&format!("zookeeper://two:2@{at}"))
+        .await
+        .expect("the server accepts the connection");
     is_refused(&other, "a", ErrorKind::Denied).await;
 }
 
@@ -188,20 +194,23 @@ async fn zookeeper_reports_no_effect_for_a_refused_request() {
 async fn postgres_reports_no_effect_for_a_refused_request() {
     let server = PostgresServer::start(PostgresOptions::default());
     let at = server.address();
-    let owner = latchwork::connect(&server.url(at, "")).await.expect("it is there");
+    let owner = latchwork::connect(&server.url(at, "")).await.expect("the server accepts the connection");
     owner.lock("a").acquire().await.expect("free").release().await.expect("held");
     server.psql("CREATE ROLE weak LOGIN; GRANT SELECT ON latchwork_lock, latchwork_claim TO weak");
-    let weak = latchwork::connect(&format!("postgres://weak@{at}/postgres")).await.expect("it may log in");
+    let weak =
+        latchwork::connect(&format!("postgres://weak@{at}/postgres")).await.expect("the user may log in");
     is_refused(&weak, "a", ErrorKind::Denied).await;
     for scheme in SQL {
         is_not_let_in(&format!("postgres://nobody@{at}/postgres{scheme}")).await;
     }
-    let inserts = latchwork::connect(&server.url(at, "scheme=insert")).await.expect("it is there");
+    let inserts = latchwork::connect(&server.url(at, "scheme=insert"))
+        .await
+        .expect("the server accepts the connection");
     inserts.lock("a").acquire().await.expect("free").release().await.expect("held");
     // The user may insert the row, but not draw its token: the whole transaction is rolled back.
     server.psql("GRANT ALL ON latchwork_mutex TO weak; GRANT SELECT ON latchwork_mutex_token TO weak");
     let weak = format!("postgres://weak@{at}/postgres?scheme=insert");
-    is_refused(&latchwork::connect(&weak).await.expect("it may log in"), "a", ErrorKind::Denied).await;
+    is_refused(&latchwork::connect(&weak).await.expect("the user may log in"), "a", ErrorKind::Denied).await;
     inserts
         .lock("a")
         .try_acquire()
@@ -219,7 +228,7 @@ async fn postgres_reports_no_effect_for_a_refused_request() {
 async fn mysql_reports_no_effect_for_a_refused_request() {
     let server = MariadbServer::start(MariadbOptions::default());
     let at = server.address();
-    let owner = latchwork::connect(&server.url(at, "")).await.expect("it is there");
+    let owner = latchwork::connect(&server.url(at, "")).await.expect("the server accepts the connection");
     owner.lock("a").acquire().await.expect("free").release().await.expect("held");
     let grants = |verb: &str, side: &str| {
         let grant = |table: &str| format!("{verb} ALL ON locks.latchwork_{table} {side} weak;");
@@ -227,18 +236,20 @@ async fn mysql_reports_no_effect_for_a_refused_request() {
     };
     server.sql("CREATE USER weak");
     grants("GRANT", "TO");
-    let weak = latchwork::connect(&format!("mariadb://weak@{at}/locks")).await.expect("it may log in");
+    let weak = latchwork::connect(&format!("mariadb://weak@{at}/locks")).await.expect("the user may log in");
     grants("REVOKE", "FROM");
     is_refused(&weak, "a", ErrorKind::Denied).await;
     for scheme in SQL {
         is_not_let_in(&format!("mariadb://app:wrong@{at}/locks{scheme}")).await;
     }
-    let inserts = latchwork::connect(&server.url(at, "scheme=insert")).await.expect("it is there");
+    let inserts = latchwork::connect(&server.url(at, "scheme=insert"))
+        .await
+        .expect("the server accepts the connection");
     inserts.lock("a").acquire().await.expect("free").release().await.expect("held");
     server
         .sql("GRANT ALL ON locks.latchwork_mutex TO weak; GRANT ALL ON locks.latchwork_mutex_token TO weak");
     let url = format!("mariadb://weak@{at}/locks?scheme=insert");
-    let weak = latchwork::connect(&url).await.expect("it may log in");
+    let weak = latchwork::connect(&url).await.expect("the user may log in");
     server.sql("REVOKE INSERT, UPDATE ON locks.latchwork_mutex_token FROM weak");
     is_refused(&weak, "a", ErrorKind::Denied).await;
     inserts

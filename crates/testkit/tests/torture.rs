@@ -109,7 +109,7 @@ async fn random_kills_and_stops_on_redis_never_cause_two_holders_or_a_falling_to
         let [pause, victim, span, choice] = random_bytes::<4>();
         tokio::time::sleep(Duration::from_millis(50 + u64::from(pause))).await;
         let victim = usize::from(victim) % WORKERS;
-        assert!(!workers[victim].has_ended(), "a worker was wronged");
+        assert!(!workers[victim].has_ended(), "a worker saw a broken guarantee");
         match stopped {
             Some((asleep, until)) if clock.now() >= until => {
                 workers[asleep].signal(Signal::SIGCONT);
@@ -130,12 +130,12 @@ async fn random_kills_and_stops_on_redis_never_cause_two_holders_or_a_falling_to
         }
     }
     for (number, mut worker) in workers.into_iter().enumerate() {
-        assert!(!worker.has_ended(), "worker {number} was wronged");
+        assert!(!worker.has_ended(), "worker {number} saw a broken guarantee");
         recorder.killed(worker.pid());
         worker.kill().await;
     }
     let (record, client) =
-        (History::read(&path), latchwork::connect(&url).await.expect("the server is there"));
+        (History::read(&path), latchwork::connect(&url).await.expect("the server accepts the connection"));
     judge(&record, &client.guarantees(), &EXPECTED_OF_LEASES, 50);
     let (total, torn) = (record.holds().len(), record.torn());
     println!("{total} holds, {kills} kills, {stops} stops, {torn} torn lines");

@@ -48,11 +48,11 @@ impl FastPathHarness {
 }
 
 async fn connect(place: std::net::SocketAddr) -> Client {
-    latchwork::connect(&format!("zookeeper://{place}/app")).await.expect("it runs")
+    latchwork::connect(&format!("zookeeper://{place}/app")).await.expect("the process runs")
 }
 
 async fn take(client: &Client) -> Guard {
-    client.lock("quiet").wait(SOON).acquire().await.expect("it comes free")
+    client.lock("quiet").wait(SOON).acquire().await.expect("the lock becomes free")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,7 +69,7 @@ async fn a_rival_that_claims_in_between_is_seen() {
     for _ in 0..3 {
         harness.turns(4).await;
         let other = take(&rival).await;
-        assert!(!harness.is_free().await, "another holds it");
+        assert!(!harness.is_free().await, "another client holds it");
         let waiting = tokio::spawn({
             let client = harness.client.clone();
             async move { take(&client).await }
@@ -94,7 +94,7 @@ async fn a_lock_whose_own_node_was_recreated_is_not_taken_for_free_by_its_number
         nodes.push(harness.admin.enrol("/app/quiet/somebody-lock-").await);
     }
     assert!(nodes[3].ends_with("0000000003"), "{nodes:?}");
-    assert!(!harness.is_free().await, "four others are there");
+    assert!(!harness.is_free().await, "there are four other nodes");
     for node in nodes {
         harness.admin.delete(&node).await;
     }
@@ -111,7 +111,7 @@ async fn tasks_of_one_client_without_local_handoff_exclude_each_other() {
         tokio::spawn(async move {
             for _ in 0..20 {
                 let lock = client.lock("quiet").wait(SOON * 2).local_handoff(false);
-                let guard = lock.acquire().await.expect("it comes free");
+                let guard = lock.acquire().await.expect("the lock becomes free");
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);

@@ -78,6 +78,6 @@ fn report(result: Result<()>) -> String {
 
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is one");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the line VmHWM exists");
     line.trim().trim_end_matches(" kB").to_owned()
 }

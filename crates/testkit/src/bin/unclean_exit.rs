@@ -58,7 +58,7 @@ fn lock(client: &Client, name: &str) -> Lock {
 
 /// The guard comes first, so that it is dropped before its client.
 async fn acquire(url: &str, name: &str) -> (Guard, Client) {
-    let client = latchwork::connect(url).await.expect("the engine is there");
+    let client = latchwork::connect(url).await.expect("the engine accepts the connection");
     (lock(&client, name).acquire().await.expect("the lock is free"), client)
 }
 
@@ -67,7 +67,7 @@ async fn return_early(url: &str, name: &str) {
 }
 
 fn return_early_without_async(url: &str, name: &str) {
-    let client = blocking::connect(url).expect("the engine is there");
+    let client = blocking::connect(url).expect("the engine accepts the connection");
     let _guard = client.lock(name).ttl(TTL).acquire().expect("the lock is free");
 }
 

@@ -81,7 +81,7 @@ fn number(text: &str) -> u64 {
 }
 
 async fn connect(url: &str) -> Client {
-    latchwork::connect(url).await.expect("the engine is there")
+    latchwork::connect(url).await.expect("the engine accepts the connection")
 }
 
 async fn shared(url: &str, name: &str, mode: &str) -> Lock {
@@ -96,7 +96,7 @@ async fn shared(url: &str, name: &str, mode: &str) -> Lock {
 async fn take(lock: &Lock, millis: u64) -> Guard {
     println!("started");
     let lock = lock.clone().ttl(Duration::from_millis(millis));
-    let guard = lock.acquire().await.expect("the lock comes free");
+    let guard = lock.acquire().await.expect("the lock becomes free");
     match guard.token() {
         Ok(token) => println!("held {token}"),
         Err(_) => println!("held without a token"),
@@ -131,7 +131,7 @@ async fn pass(url: &str, name: &str, millis: u64) {
 
 fn flock(file: &str) {
     let file = std::fs::File::open(file).expect("the file is there");
-    file.lock().expect("the lock comes free");
+    file.lock().expect("the lock becomes free");
     println!("held");
     loop {
         std::thread::park();
@@ -143,7 +143,7 @@ async fn count(locks: Vec<RecordedLock>, file: &str, times: u64) {
         let file = file.to_owned();
         tokio::spawn(async move {
             for _ in 0..times {
-                let guard = lock.acquire().await.expect("the lock comes free");
+                let guard = lock.acquire().await.expect("the lock becomes free");
                 let now = std::fs::read_to_string(&file).map_or(0, |text| number(&text));
                 tokio::task::yield_now().await;
                 std::fs::write(&file, (now + 1).to_string()).expect("the counter can be written");
@@ -167,7 +167,7 @@ async fn churn(url: &str, name: &str, history: &str) {
         let lock = client.lock(name).with(|lock| lock.local_handoff(name != wire));
         tokio::spawn(async move {
             loop {
-                let guard = lock.acquire().await.expect("the lock comes free");
+                let guard = lock.acquire().await.expect("the lock becomes free");
                 tokio::task::yield_now().await;
                 guard.release().await.expect("held until here");
             }
@@ -188,13 +188,13 @@ async fn storm(url: &str, name: &str, [history, folder]: [&Path; 2], millis: u64
         tasks.spawn(weather(lock, Store::open(&folder.join(name))));
     }
     while let Some(ended) = tasks.join_next().await {
-        ended.expect("wronged");
+        ended.expect("no guarantee was broken");
     }
 }
 
 async fn weather(lock: RecordedLock, mut store: Store) {
     loop {
-        let guard = lock.acquire().await.expect("the lock comes free");
+        let guard = lock.acquire().await.expect("the lock becomes free");
         let token = guard.token().expect("the engine has tokens");
         let written = store.write(token, "storm");
         assert!(written == Written::Accepted || !guard.is_certain(), "a certain holder was refused");
@@ -211,7 +211,7 @@ async fn stoppable(url: &str, name: &str, history: &str, millis: u64) {
     println!("started");
     let lock = client.lock(name).ttl(Duration::from_millis(millis));
     loop {
-        let guard = lock.acquire().await.expect("the lock comes free");
+        let guard = lock.acquire().await.expect("the lock becomes free");
         tokio::time::sleep(Duration::from_millis(1)).await;
         match guard.release().await {
             Err(error) if error.kind() != ErrorKind::Lost => panic!("{error}"),

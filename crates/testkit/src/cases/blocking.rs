@@ -31,7 +31,7 @@ pub(super) async fn threads_take_turns_without_a_runtime<F: Fixture>(fixture: Ar
             (if number.is_multiple_of(2) { one.clone() } else { two.clone() }, count.clone());
         outside(move || {
             for _ in 0..TIMES {
-                let guard = client.lock("threads").ttl(LONG).acquire().expect("it comes free");
+                let guard = client.lock("threads").ttl(LONG).acquire().expect("the lock becomes free");
                 let now = count.load(Ordering::Relaxed);
                 std::thread::yield_now();
                 count.store(now + 1, Ordering::Relaxed);
@@ -126,24 +126,24 @@ pub(super) async fn cells_and_elections_work_without_a_runtime<F: Fixture>(fixtu
         assert_eq!(cell.delete_if(second.version).expect("answers"), Written::Done(Version::ABSENT));
         assert!(!cell.get().expect("answers").is_set());
         assert!(cell.set("three").expect("answers") > second.version);
-        assert_eq!(cell.get().expect("answers").text().expect("it is text"), Some("three"));
+        assert_eq!(cell.get().expect("answers").text().expect("the bytes are text"), Some("three"));
         assert!(cell.delete().expect("answers") && !cell.delete().expect("answers"));
 
         let election = client.election("thread leads").ttl(LONG);
         let mut leaders = election.observe();
-        let leading = election.campaign("one").expect("nobody leads");
+        let leading = election.campaign("one").expect("there is no leader");
         assert!(leading.is_certain() && leading.lost(Duration::from_millis(1)).is_none());
         assert_eq!(leaders.next(LONG).expect("told").expect("answers").term, leading.term());
-        assert_eq!(election.leader().expect("answers").expect("one leads").value, b"one");
+        assert_eq!(election.leader().expect("answers").expect("there is a leader").value, b"one");
         let standby = other.election("thread leads").ttl(LONG);
         let standby = std::thread::spawn(move || standby.campaign("two").expect("its turn comes"));
         let term = leading.term();
-        leading.resign().expect("it led");
+        leading.resign().expect("the leader held until here");
         let next = standby.join().expect("no panic");
         assert!(next.term() > term);
         assert_eq!(leaders.next(LONG).expect("told").expect("answers").value, b"two");
         let term = next.term();
-        assert_eq!(next.run(|held| held.token()).expect("it leads").get(), term);
+        assert_eq!(next.run(|held| held.token()).expect("the candidate leads").get(), term);
         assert_eq!(election.leader().expect("answers"), None, "it has resigned");
         client.close().expect("released");
         other.close().expect("released");

@@ -44,7 +44,7 @@ pub(super) async fn an_acquire_dropped_at_any_point_leaves_nothing_behind<F: Fix
         }
     }
     println!("{}: acquire dropped at {points} points", fixture.kind().name);
-    assert!(points > 16, "only {points} points were cut");
+    assert!(points > 16, "only {points} points were tried");
 }
 
 /// Runs a situation with one poll more each time, until the acquire gets the lock before it is dropped.

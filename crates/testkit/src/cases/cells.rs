@@ -167,15 +167,18 @@ pub(super) async fn a_watcher_of_an_absent_cell_is_told_when_it_is_set_and_delet
     assert_eq!(states.next().await.expect("answers"), CellState::ABSENT);
     for text in ["one", "two"] {
         // A watcher that has seen the absence waits, and its stream does not end.
-        assert!(timeout(Duration::from_millis(50), states.next()).await.is_err(), "no change to tell");
+        assert!(
+            timeout(Duration::from_millis(50), states.next()).await.is_err(),
+            "there is no change to report"
+        );
         let version = cell.set(text).await.expect("answers");
         let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
-        assert_eq!((told.version, told.text().expect("it is text")), (version, Some(text)));
+        assert_eq!((told.version, told.text().expect("the bytes are text")), (version, Some(text)));
         assert!(cell.delete().await.expect("answers"));
         let told = timeout(PATIENCE, states.next()).await.expect("told").expect("answers");
         assert_eq!(told, CellState::ABSENT);
     }
-    assert!(!cell.delete().await.expect("answers"), "it was not set any more");
+    assert!(!cell.delete().await.expect("answers"), "the cell was not set again");
 }
 
 pub(super) async fn versions_of_a_cell_rise_under_unconditional_writes_and_deletions<F: Fixture>(
@@ -223,12 +226,13 @@ pub(super) async fn an_outage_costs_a_watcher_of_a_cell_nothing_but_time<F: Fixt
     });
     pause(50).await;
     fixture.breaks_cells().await;
-    let error = writer.cell("dark").set_if(before.version, "during").await.expect_err("it is broken");
+    let error =
+        writer.cell("dark").set_if(before.version, "during").await.expect_err("the connection is broken");
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Corrupt), "{error}");
     fixture.mend_cells().await;
     let fresh = fixture.client().await;
     let found = fresh.cell("dark").get().await.expect("answers");
-    assert!(error.effect() == Effect::Unknown || found == before, "said to have done nothing: {error}");
+    assert!(error.effect() == Effect::Unknown || found == before, "the error claims no effect: {error}");
     let after = set(&fresh.cell("dark"), "after").await;
     assert!(after.version > before.version);
     let told = timeout(PATIENCE, watching).await.expect("told").expect("no panic");
@@ -256,12 +260,12 @@ pub(super) async fn an_unanswered_write_of_a_cell_is_not_repeated<F: Fixture>(fi
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     let blind = fixture.client().await.cell("unheard");
     let found = blind.get().await.expect("answers");
-    assert_eq!(found.text().expect("it is text"), Some("before+once+again"));
+    assert_eq!(found.text().expect("the bytes are text"), Some("before+once+again"));
     // An unconditional write is no different: it could arrive after another client's write and undo it.
     let setting = blind.clone();
     silenced(&*fixture, "unheard", "+blind", async move { setting.set("+blind").await.map(drop) }).await;
     let written = fixture.client().await.cell("unheard").get().await.expect("answers");
-    assert_eq!(written.text().expect("it is text"), Some("+blind"));
+    assert_eq!(written.text().expect("the bytes are text"), Some("+blind"));
 }
 
 /// Lets `write`, which contains `word`, reach the server and the cell, drops its answer, and checks that the
@@ -282,11 +286,11 @@ pub(super) async fn silenced<F: Fixture>(
             if found.text().expect("text").is_some_and(|text| text.contains(word)) {
                 return;
             }
-            assert!(!writing.is_finished(), "nobody was told, and it does not wait");
+            assert!(!writing.is_finished(), "no waiter was told, and the claim does not wait");
             pause(5).await;
         }
     };
-    timeout(PATIENCE, is_there).await.expect("it was written");
+    timeout(PATIENCE, is_there).await.expect("the value was written");
     proxies.iter().for_each(Proxy::cut);
     let error =
         timeout(PATIENCE, writing).await.expect("it is told").expect("no panic").expect_err("no answer");
@@ -326,7 +330,10 @@ pub(super) async fn any_bytes_are_a_value_and_any_name_is_a_cell<F: Fixture>(fix
         );
     }
     for name in names {
-        assert_eq!(other.cell(name).get().await.expect("answers").text().expect("it is text"), Some(name));
+        assert_eq!(
+            other.cell(name).get().await.expect("answers").text().expect("the bytes are text"),
+            Some(name)
+        );
     }
     for bad in ["", "nul\0", &"x".repeat(513)] {
         assert_eq!(client.cell(bad).get().await.expect_err("refused").kind(), ErrorKind::Invalid);

@@ -43,7 +43,7 @@ pub(super) async fn waiters_are_granted_the_lock_in_the_order_of_arrival<F: Fixt
     let mut last = guard.token().expect("tokens");
     guard.release().await.expect("held");
     for expected in 0..12 {
-        let (number, token) = served.recv().await.expect("everybody is served");
+        let (number, token) = served.recv().await.expect("every task gets the lock");
         assert_eq!(number, expected);
         assert!(token > last);
         last = token;
@@ -74,7 +74,7 @@ pub(super) async fn a_hundred_contenders_all_get_their_turn_one_at_a_time<F: Fix
         }
     }
     for task in tasks {
-        task.await.expect("everybody gets a turn");
+        task.await.expect("every contender gets a turn");
     }
     nothing_left(&fixture.client().await, "hundred").await;
 }
@@ -104,10 +104,12 @@ pub(super) async fn a_waiter_that_leaves_the_middle_of_the_queue_blocks_no_other
     waiters(&one, "middle", 1).await;
     let last = tokio::spawn(async move { hold(&three, "middle").await });
     waiters(&one, "middle", 2).await;
-    middle.await.expect("no panic").expect_err("it timed out");
+    middle.await.expect("no panic").expect_err("the wait timed out");
     guard.release().await.expect("held");
-    let served =
-        tokio::time::timeout(LONG / 2, last).await.expect("the last one is served").expect("no panic");
+    let served = tokio::time::timeout(LONG / 2, last)
+        .await
+        .expect("the last waiter is granted the lock")
+        .expect("no panic");
     served.release().await.expect("held");
     nothing_left(&one, "middle").await;
 }
@@ -125,7 +127,7 @@ pub(super) async fn a_lock_is_handed_from_task_to_task_with_rising_tokens<F: Fix
         for number in 0..5 {
             let (lock, sender) = (lock.clone(), sender.clone());
             tokio::spawn(async move {
-                let guard = lock.acquire().await.expect("it comes free");
+                let guard = lock.acquire().await.expect("the lock becomes free");
                 sender.send((number, guard.token().expect("tokens"))).expect("listened to");
                 guard.release().await.expect("held");
             });
@@ -135,7 +137,7 @@ pub(super) async fn a_lock_is_handed_from_task_to_task_with_rising_tokens<F: Fix
             (first.token().expect("tokens"), first.token().expect("tokens").engine_token());
         first.release().await.expect("held");
         for expected in 0..5 {
-            let (number, token) = served.recv().await.expect("everybody is served");
+            let (number, token) = served.recv().await.expect("every task gets the lock");
             assert_eq!(number, expected, "in the order of arrival");
             assert!(token > last, "a pass without a new token");
             assert_eq!(token.engine_token() == engine_token, handoff, "whether the engine was asked");
@@ -150,7 +152,7 @@ pub(super) async fn a_lock_without_local_handoff_is_not_handed_over<F: Fixture>(
     let first = client.lock("kept").pass_for(LONG).acquire().await.expect("free");
     let take = |lock: latchwork::Lock| {
         tokio::spawn(async move {
-            lock.acquire().await.expect("it comes free").token().expect("tokens").engine_token()
+            lock.acquire().await.expect("the lock becomes free").token().expect("tokens").engine_token()
         })
     };
     let kept = take(client.lock("kept").local_handoff(false));
@@ -175,7 +177,8 @@ pub(super) async fn local_handoff_is_limited_in_favour_of_other_clients<F: Fixtu
     });
     let tasks: Vec<_> = tasks.collect();
     for _ in 0..10 {
-        let guard = other.lock("greedy").wait(LONG).acquire().await.expect("served beside four greedy tasks");
+        let guard =
+            other.lock("greedy").wait(LONG).acquire().await.expect("granted beside four greedy tasks");
         guard.release().await.expect("held");
     }
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
@@ -190,10 +193,7 @@ pub(super) async fn an_engine_that_hangs_does_not_outlast_the_wait_limit<F: Fixt
     // Sooner than a client could detect that the server is gone.
     let error = client.lock("hung").wait(F::SHORT / 3).acquire().await.expect_err("the engine hangs");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(
-        Clock::boottime().now().since(waited) < Duration::from_secs(2),
-        "longer than it was told to wait"
-    );
+    assert!(Clock::boottime().now().since(waited) < Duration::from_secs(2), "longer than the wait limit");
     fixture.hinder(Duration::ZERO);
     nothing_left(&other, "hung").await;
     nothing_left(&client, "hung").await;
@@ -269,7 +269,7 @@ pub(super) async fn a_task_that_is_not_polled_does_not_keep_its_turn<F: Fixture>
         pause(100).await;
         guard.release().await.expect("held");
         let served = tokio::time::timeout(Duration::from_secs(6), next).await;
-        let guard = served.unwrap_or_else(|_| panic!("{lock:?} is kept by a task that nobody runs"));
+        let guard = served.unwrap_or_else(|_| panic!("a task that is not polled keeps {lock:?}"));
         guard.expect("no panic").expect("its turn").release().await.expect("held");
         // The task gets its turn when its runtime is driven again.
         run_for_a_while(idle).await;
@@ -291,7 +291,7 @@ pub(super) async fn a_task_that_is_not_polled_does_not_claim_for_the_others<F: F
     pause(100).await;
     guard.release().await.expect("held");
     let served = tokio::time::timeout(Duration::from_secs(12), next).await;
-    let guard = served.expect("the lock is kept by a task that nobody runs");
+    let guard = served.expect("a task that is not polled keeps the lock");
     guard.expect("no panic").expect("its turn").release().await.expect("held");
     run_for_a_while(idle).await;
     nothing_left(&holder, "undriven-asker").await;
@@ -319,7 +319,7 @@ pub(super) async fn a_release_that_is_not_polled_does_not_keep_its_lock<F: Fixtu
     let lock = client.lock("undriven-release").ttl(LONG);
     let idle = undriven_release(&fixture, lock.clone()).await;
     let served = tokio::time::timeout(Duration::from_secs(12), lock.acquire()).await;
-    let guard = served.expect("the lock is kept by a release that nobody runs").expect("its turn");
+    let guard = served.expect("a release that is not polled keeps the lock").expect("its turn");
     guard.release().await.expect("held");
     run_for_a_while(idle).await;
     nothing_left(&client, "undriven-release").await;
@@ -379,7 +379,7 @@ async fn tried_until_free(lock: &Lock, keeps: &str) {
         }
     };
     let guard = tokio::time::timeout(Duration::from_secs(15), tries).await;
-    let guard = guard.unwrap_or_else(|_| panic!("{keeps} that nobody runs keeps the lock from {lock:?}"));
+    let guard = guard.unwrap_or_else(|_| panic!("{keeps} that is not polled keeps the lock from {lock:?}"));
     guard.release().await.expect("held");
 }
 

@@ -19,12 +19,12 @@ pub(super) async fn a_repeated_claim_gives_the_same_answer<F: Fixture>(fixture: 
     assert_eq!(granted(&one, &holder).await.token, first.token);
     let waiter = waiting("c1", LONG);
     let place = busy(&two, &waiter).await.position;
-    assert_eq!(busy(&two, &waiter).await.position, place, "asked again, it must not queue twice");
-    assert_eq!(granted(&one, &holder).await.token, first.token, "also when others wait");
+    assert_eq!(busy(&two, &waiter).await.position, place, "a repeated claim must not queue twice");
+    assert_eq!(granted(&one, &holder).await.token, first.token, "even when others wait");
     one.release(&holder).await.expect("answers");
     let second = granted(&two, &waiter).await;
     assert!(rose(fixture.has_tokens(), first.token, second.token));
-    assert_eq!(granted(&two, &waiter).await.token, second.token, "also after a hand-over");
+    assert_eq!(granted(&two, &waiter).await.token, second.token, "even after a hand-over");
     two.release(&waiter).await.expect("answers");
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn a_release_is_safe_at_any_time_and_touches_no_other_claim<F: 
     pause(F::SHORT.as_millis() as u64 + 50).await;
     let token = granted_soon(&two, &second).await.token;
     assert_eq!(one.release(&first).await.expect("answers"), Released::NotHeld, "late, after the lease ended");
-    assert_eq!(granted(&two, &second).await.token, token, "the later holder was not touched");
+    assert_eq!(granted(&two, &second).await.token, token, "the later holder was not affected");
     assert_eq!(two.release(&second).await.expect("answers"), Released::Freed);
     assert_eq!(two.release(&second).await.expect("answers"), Released::NotHeld, "twice");
 }
@@ -79,7 +79,7 @@ pub(super) async fn no_other_client_is_granted_before_the_reported_deadline<F: F
         }
         pause(1).await;
     }
-    assert!(clock.now() >= until, "granted to another while the first was told it holds");
+    assert!(clock.now() >= until, "granted to another before the reported deadline of the first");
     assert!(clock.now() < until.after(F::STEADY + F::ENDS_LATE), "an unrenewed lease ends");
 }
 
@@ -106,8 +106,8 @@ async fn no_other_client_is_granted_before_the_session_ends<F: Fixture>(fixture:
     while rival.lock("c4").try_acquire().await.expect("answers").is_none() {
         pause(1).await;
     }
-    assert!(clock.now() >= until, "granted to another while the first was told it holds");
-    assert!(clock.now() < until.after(F::STEADY), "a session that nothing is heard of ends");
+    assert!(clock.now() >= until, "granted to another before the reported deadline of the first");
+    assert!(clock.now() < until.after(F::STEADY), "a session without heartbeats ends");
 }
 
 pub(super) async fn a_handed_over_grant_is_above_the_floor<F: Fixture>(fixture: Arc<F>) {
@@ -133,17 +133,17 @@ pub(super) async fn an_error_that_reports_no_effect_had_none<F: Fixture>(fixture
     let other = trying("c5 other", LONG);
     granted(&engine, &other).await;
     fixture.breaks().await;
-    let mut error = engine.claim(&claim).await.expect_err("it is broken");
+    let mut error = engine.claim(&claim).await.expect_err("the connection is broken");
     if error.effect() == Effect::Unknown {
         // This request discovered that the connection was closed; the next claim has no connection.
-        error = engine.claim(&trying("c5 again", LONG)).await.expect_err("it is broken");
+        error = engine.claim(&trying("c5 again", LONG)).await.expect_err("the connection is broken");
     }
     assert_eq!(error.effect(), Effect::None, "{error}");
-    let error = engine.release(&other).await.expect_err("it is broken");
+    let error = engine.release(&other).await.expect_err("the connection is broken");
     fixture.mend().await;
     let fresh = fixture.engine().await;
     let held = fresh.inspect(&Filter::Name(name("c5 other"))).await.expect("answers");
-    assert!(error.effect() == Effect::Unknown || held.len() == 1, "said to have done nothing: {error}");
+    assert!(error.effect() == Effect::Unknown || held.len() == 1, "the error claims no effect: {error}");
     assert!(fresh.inspect(&Filter::Name(name("c5"))).await.expect("answers").is_empty());
 }
 
@@ -158,7 +158,7 @@ pub(super) async fn a_dropped_wait_misses_nothing<F: Fixture>(fixture: Arc<F>) {
         let _ = tokio::time::timeout(Duration::from_millis(5), dropped).await;
         one.release(&holder).await.expect("answers");
         let wake = tokio::time::timeout(Duration::from_secs(5), two.wait(&waiter, &answer)).await;
-        wake.expect("news from before the second wait must not be lost").expect("answers");
+        wake.expect("a notification from before the second wait must not be lost").expect("answers");
         granted(&two, &waiter).await;
         two.release(&waiter).await.expect("answers");
     }
@@ -217,7 +217,7 @@ pub(super) async fn a_renewal_never_revives_what_was_released_expired_or_revoked
     let expired = Arc::new(trying("c8 expired", F::SHORT));
     granted(&engine, &expired).await;
     pause((F::SHORT + F::ENDS_LATE).as_millis() as u64 + 20).await;
-    assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although nobody has taken it since");
+    assert!(matches!(renew(&expired).await, Renewal::Lost(_)), "although no client has acquired it since");
     granted(&engine, &trying("c8 expired", LONG)).await;
 
     // Also on the contended path, where the claim is in a queue.

@@ -39,7 +39,7 @@ async fn busy_day<F: Fixture>(fixture: &Arc<F>) -> Vec<EngineEvent> {
     nothing_left(&rival, "day").await;
     nothing_left(&rival, "night").await;
     drop(client);
-    events.lock().expect("no panic while noting").clone()
+    events.lock().expect("no thread panicked while recording").clone()
 }
 
 pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fixture>(fixture: Arc<F>) {
@@ -50,7 +50,10 @@ pub(super) async fn no_claim_is_sent_before_the_last_release_was_answered<F: Fix
             EngineEvent::Claim(lock, id) => {
                 claims += 1;
                 let last = open.insert(lock, id);
-                assert!(last.is_none_or(|last| last == id), "claimed anew while {last:?} was still out");
+                assert!(
+                    last.is_none_or(|last| last == id),
+                    "claimed again while {last:?} was still outstanding"
+                );
             }
             EngineEvent::Released(lock, id) if open.get(&lock) == Some(&id) => drop(open.remove(&lock)),
             EngineEvent::Claimed(lock, _, false) => drop(open.remove(&lock)),

@@ -30,18 +30,18 @@ pub(super) async fn only_the_permit_of_a_dead_holder_is_returned<F: Fixture>(fix
     let mine = permit.acquire().await.expect("free");
     let mut dies = start(&*fixture, &["share", "3"], "dead").await;
     let mut stops = start(&*fixture, &["share", "3"], "dead").await;
-    assert!(permit.try_acquire().await.expect("answers").is_none(), "all three are out");
+    assert!(permit.try_acquire().await.expect("answers").is_none(), "all three permits are held");
     dies.kill().await;
     let second = tokio::time::timeout(PATIENCE, permit.acquire()).await.expect("the dead one's");
     let second = second.expect("held");
-    assert!(permit.try_acquire().await.expect("answers").is_none(), "one came back, and no more");
+    assert!(permit.try_acquire().await.expect("answers").is_none(), "exactly one was returned");
     stops.signal(Signal::SIGSTOP);
     let third = tokio::time::timeout(PATIENCE, permit.acquire()).await.expect("the stopped one's");
     let third = third.expect("held");
     stops.signal(Signal::SIGCONT);
     pause(300).await;
     for guard in [mine, second, third] {
-        guard.release().await.expect("whoever wakes up disturbs nobody");
+        guard.release().await.expect("a process that wakes up disturbs no other");
     }
     stops.kill().await;
     nothing_left(&client, "dead").await;
@@ -65,7 +65,7 @@ pub(super) async fn dead_readers_and_writers_delay_no_other<F: Fixture>(fixture:
     let guard = guard.expect("held");
     writes.signal(Signal::SIGCONT);
     pause(300).await;
-    guard.release().await.expect("whoever wakes up disturbs nobody");
+    guard.release().await.expect("a process that wakes up disturbs no other");
     writes.kill().await;
     nothing_left(&client, "dead").await;
 }
@@ -87,7 +87,8 @@ pub(super) async fn a_kept_lock_outlives_its_process_where_leases_do<F: Fixture>
     assert_eq!(job.line().await, "released");
     assert!(client.lock("kept").try_acquire().await.expect("answers").is_none(), "it is kept");
     job.kill().await;
-    let guard = tokio::time::timeout(PATIENCE, client.lock("kept").acquire()).await.expect("it comes free");
+    let guard =
+        tokio::time::timeout(PATIENCE, client.lock("kept").acquire()).await.expect("the lock becomes free");
     let held = clock.now().since(granted);
     guard.expect("held").release().await.expect("held");
     let promised = F::guarantees();

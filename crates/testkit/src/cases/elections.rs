@@ -40,7 +40,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
             let leader = Leader { term: leading.term(), value };
             assert_eq!(election.leader().await.expect("answers"), Some(leader.clone()));
             assert!(leading.is_certain());
-            leading.resign().await.expect("it led");
+            leading.resign().await.expect("the leader held until here");
             leader
         });
     }
@@ -49,7 +49,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
     assert!(led.is_sorted_by(|a, b| a.term < b.term), "{led:?}");
     let election = clients[0].election("turns").ttl(LONG);
     assert_eq!(election.leader().await.expect("answers"), None, "all have resigned");
-    let last = election.campaign("last").await.expect("nobody leads");
+    let last = election.campaign("last").await.expect("there is no leader");
     let seen = timeout(PATIENCE, observing).await.expect("told").expect("no panic");
     assert!(seen.is_sorted_by(|a, b| a.term < b.term), "{seen:?}");
     assert_eq!(seen.last().map(|leader| leader.term), Some(last.term()));
@@ -61,7 +61,7 @@ pub(super) async fn leaders_take_turns_and_observers_see_terms_rise<F: Fixture>(
 pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fixture: Arc<F>) {
     let (main, standby) = (fixture.client().await, fixture.client().await);
     let ttl = F::STEADY;
-    let leading = main.election("service").ttl(ttl).campaign("main").await.expect("nobody leads");
+    let leading = main.election("service").ttl(ttl).campaign("main").await.expect("there is no leader");
     let waiting = standby.election("service").ttl(ttl);
     let taking_over = tokio::spawn(async move { waiting.campaign("standby").await });
     waiters(&standby, "service", 1).await;
@@ -70,12 +70,12 @@ pub(super) async fn a_standby_takes_over_when_the_leader_is_gone<F: Fixture>(fix
     let next = timeout(PATIENCE, taking_over).await.expect("elected").expect("no panic").expect("elected");
     assert!(next.term() > leading.term());
     timeout(PATIENCE, leading.lost()).await.expect("the former leader is told");
-    let told = main.election("service").leader().await.expect("answers").expect("somebody leads");
-    assert_eq!((told.term, told.text().expect("it is text")), (next.term(), "standby"));
-    let error = leading.resign().await.expect_err("it did not lead any more");
+    let told = main.election("service").leader().await.expect("answers").expect("there is a leader");
+    assert_eq!((told.term, told.text().expect("the bytes are text")), (next.term(), "standby"));
+    let error = leading.resign().await.expect_err("the former leader no longer led");
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.to_string().starts_with("election \""), "{error}");
-    let told = main.election("service").leader().await.expect("answers").expect("somebody leads");
+    let told = main.election("service").leader().await.expect("answers").expect("there is a leader");
     assert_eq!(told.term, next.term());
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn a_view_reports_the_state_of_its_guard_and_no_more<F: Fixture
     next.release().await.expect("held");
     assert!(!after.is_certain());
     let told = tokio::time::timeout(Duration::from_millis(50), lost.lost()).await;
-    assert!(told.is_err(), "a release is no loss: {told:?}");
+    assert!(told.is_err(), "a release is not a loss: {told:?}");
 }
 
 pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: Arc<F>) {
@@ -59,7 +59,7 @@ pub(super) async fn work_is_dropped_when_its_lock_is_lost<F: Fixture>(fixture: A
     assert_eq!(error.kind(), ErrorKind::Lost);
     // On ZooKeeper only a holder that was renewed before learns that the loss was a revocation.
     let says = |loss: Loss| error.to_string().contains(&loss.to_string());
-    assert!(says(revoked_now::<F>()) || says(removed::<F>()), "says why: {error}");
+    assert!(says(revoked_now::<F>()) || says(removed::<F>()), "the error has the reason: {error}");
     assert!(dropped.load(Ordering::SeqCst));
     nothing_left(&client, "work").await;
 }
@@ -79,10 +79,15 @@ pub(super) async fn work_returns_its_result_and_releases_the_lock<F: Fixture>(fi
     let lock = client.lock("result").ttl(LONG).wait(Duration::ZERO);
     let value = lock.run(async |held| Ok::<_, Mine>(held.token().ok())).await;
     assert_eq!(value.expect("its own").is_some(), F::guarantees().tokens.is_some());
-    hold(&rival, "result").await.release().await.expect("given back before run returned");
+    hold(&rival, "result").await.release().await.expect("the lock was released before run returned");
     let failed = lock.run(async |_| Err::<(), _>(Mine::Work)).await;
     assert_eq!(failed, Err(Mine::Work));
-    let held = rival.lock("result").try_acquire().await.expect("answers").expect("given back all the same");
+    let held = rival
+        .lock("result")
+        .try_acquire()
+        .await
+        .expect("answers")
+        .expect("the lock was released nevertheless");
     let refused = lock.run(async |_| Ok::<_, Mine>(())).await;
     assert_eq!(refused, Err(Mine::Lock(ErrorKind::Busy)));
     held.release().await.expect("held");
@@ -108,7 +113,8 @@ pub(super) async fn no_client_holds_longer_than_max_hold<F: Fixture>(fixture: Ar
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
         return nothing_left(&rival, "bounded").await;
     }
-    let next = rival.lock("bounded").ttl(LONG).wait(LONG).acquire().await.expect("it comes free by itself");
+    let next =
+        rival.lock("bounded").ttl(LONG).wait(LONG).acquire().await.expect("the lock becomes free by itself");
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert!(next.is_certain());
     next.release().await.expect("held");

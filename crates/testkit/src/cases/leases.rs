@@ -49,7 +49,7 @@ pub(super) async fn the_holder_is_told_before_its_lease_ends_when_the_engine_is_
     fixture.mend().await;
     // The loss is reported before the end: the lease still runs at this moment, unless the machine was very
     // slow.
-    let error = guard.release().await.expect_err("it was lost");
+    let error = guard.release().await.expect_err("the lock was lost");
     assert_eq!(error.kind(), ErrorKind::Lost);
     nothing_left(&fixture.client().await, "cut off").await;
 }
@@ -81,7 +81,7 @@ pub(super) async fn a_revoked_lock_is_reported_and_becomes_free<F: Fixture>(fixt
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
         return nothing_left(&operator, "stuck").await;
     }
-    let next = operator.lock("stuck").wait(LONG).acquire().await.expect("it comes free");
+    let next = operator.lock("stuck").wait(LONG).acquire().await.expect("the lock becomes free");
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert_eq!(
         operator.revoke(&state, Revoke::Now).await.expect("answers"),
@@ -109,7 +109,11 @@ pub(super) async fn a_lock_revoked_at_once_is_free_at_once<F: Fixture>(fixture: 
         };
         let has_tokens = fixture.has_tokens();
         assert!(rose(has_tokens, token(has_tokens, &guard), token(has_tokens, &next)));
-        assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost, "and harmless");
+        assert_eq!(
+            guard.release().await.expect_err("lost").kind(),
+            ErrorKind::Lost,
+            "the release is harmless"
+        );
         assert!(next.is_certain());
         next.release().await.expect("held");
     }
@@ -143,7 +147,7 @@ pub(super) async fn a_holder_whose_lock_was_revoked_at_once_is_told_of_the_revoc
         let told = tokio::time::timeout(F::STEADY * 3, guard.lost()).await.expect("told in time");
         assert!(told == Loss::Revoked, "told {told:?}; contended {contended}, after {after:?}");
         assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
-        assert!(next.is_certain(), "and harmless");
+        assert!(next.is_certain(), "the release is harmless");
         next.release().await.expect("held");
         nothing_left(&operator, "told").await;
     }
@@ -171,7 +175,7 @@ pub(super) async fn a_claim_bound_to_its_session_needs_no_renewal<F: Fixture>(fi
     let guard = lock.acquire().await.expect("free");
     let state = two.inspect(&Filter::Name(name("bound"))).await.expect("answers").remove(0);
     two.revoke(&state, Revoke::Now).await.expect("answers");
-    tokio::time::timeout(F::STEADY * 2, guard.lost()).await.expect("told at the next look");
+    tokio::time::timeout(F::STEADY * 2, guard.lost()).await.expect("the loss is reported at the next check");
 }
 
 pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fixture: Arc<F>) {
@@ -184,7 +188,7 @@ pub(super) async fn a_guard_dropped_outside_a_runtime_is_released<F: Fixture>(fi
         let _held = panicking;
         std::panic::resume_unwind(Box::new("on purpose"));
     });
-    panicked.await.expect_err("it panicked");
+    panicked.await.expect_err("the task panicked");
     nothing_left(&two, "outside").await;
 }
 
@@ -228,7 +232,7 @@ pub(super) async fn a_client_outlives_the_runtime_it_was_used_in<F: Fixture>(fix
             .wait(free)
             .acquire()
             .await
-            .expect("released, not left to its ttl")
+            .expect("the lock is released and not left to its ttl")
             .release()
             .await
             .expect("held");
@@ -262,7 +266,7 @@ pub(super) async fn a_runtime_that_is_not_driven_withholds_no_notification_from_
     super::support::waiters(&holder, "awake", 1).await;
     awake.release().await.expect("held");
     let served = tokio::time::timeout(Duration::from_secs(5), waiting).await;
-    drop(served.expect("the news reached the runtime that runs"));
+    drop(served.expect("the notification reached the running runtime"));
     asleep.release().await.expect("held");
     idle.shutdown_background();
 }

@@ -38,11 +38,11 @@ pub(super) async fn a_claim_whose_reply_is_lost_is_retried<F: Fixture>(fixture: 
         faults.claim(Some(ClaimFault::ReplyLost));
         let lock = client.lock("unheard").wait(wait);
         let (acquired, ()) = tokio::join!(lock.acquire(), mend_after_one_claim(&faults));
-        let guard = acquired.expect("it held all along");
+        let guard = acquired.expect("it held the lock all along");
         assert!(guard.is_certain());
         let sent: Vec<_> = events
             .lock()
-            .expect("no panic while noting")
+            .expect("no thread panicked while recording")
             .iter()
             .filter_map(|event| if let EngineEvent::Claim(_, id) = event { Some(*id) } else { None })
             .collect();
@@ -82,7 +82,7 @@ pub(super) async fn an_error_tells_until_when_the_lock_may_be_held<F: Fixture>(f
     // The janitor retries until it succeeds.
     faults.release(false);
     faults.claim(None);
-    client.close().await.expect("done long before the lease ends");
+    client.close().await.expect("work ends long before the lease");
     nothing_left(&fixture.client().await, "perhaps").await;
 }
 
@@ -116,7 +116,7 @@ pub(super) async fn an_outage_longer_than_the_wait_limit_is_reported_as_one<F: F
     let before = faults.claims();
     let error = client.lock("gone").try_acquire().await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert_eq!(faults.claims(), before + 1, "there was nothing to find out");
+    assert_eq!(faults.claims(), before + 1, "the outcome was already known");
 }
 
 pub(super) async fn a_claim_that_arrives_after_its_release_is_released_again<F: Fixture>(fixture: Arc<F>) {
@@ -165,12 +165,12 @@ pub(super) async fn an_error_before_anything_was_sent_reports_no_effect<F: Fixtu
     hold(&client, "unsent").await.release().await.expect("held");
     fixture.breaks().await;
     // The client may not know yet that its former connection is closed. This claim may be sent on it.
-    client.lock("notices").try_acquire().await.expect_err("it is broken");
+    client.lock("notices").try_acquire().await.expect_err("the connection is broken");
     for wait in [Duration::ZERO, A_WHILE] {
         let mut round = 0;
         let error = loop {
             let lock = client.lock(format!("unsent {round}")).ttl(LONG).wait(wait);
-            match lock.acquire().await.expect_err("it is broken") {
+            match lock.acquire().await.expect_err("the connection is broken") {
                 error if is_unanswered(&error) => round += 1,
                 error => break error,
             }
@@ -204,9 +204,15 @@ pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>
     hold(&client, "acquired").await.release().await.expect("held");
     let guard = hold(&client, "released").await;
     fixture.breaks().await;
-    let error = client.lock("acquired").ttl(LONG).wait(A_WHILE).acquire().await.expect_err("it is broken");
+    let error = client
+        .lock("acquired")
+        .ttl(LONG)
+        .wait(A_WHILE)
+        .acquire()
+        .await
+        .expect_err("the connection is broken");
     assert!(is_of_the_engine(&error), "{error}");
-    guard.release().await.expect_err("it is broken");
+    guard.release().await.expect_err("the connection is broken");
     for lock in ["acquired", "released"] {
         let lock = client.lock(lock).ttl(LONG);
         for _ in 0..3 {
@@ -215,7 +221,7 @@ pub(super) async fn a_try_while_the_server_is_down_reports_the_error<F: Fixture>
                 Err(error) => assert!(is_of_the_engine(&error), "{error}"),
             }
             for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(30))] {
-                let error = lock.clone().wait(wait).acquire().await.expect_err("it is broken");
+                let error = lock.clone().wait(wait).acquire().await.expect_err("the connection is broken");
                 assert!(is_of_the_engine(&error), "{wait:?}: {error}");
             }
         }
@@ -285,7 +291,7 @@ pub(super) async fn a_blocking_try_reports_a_failed_release<F: Fixture>(fixture:
         }
         faults.claim(None);
         faults.release(false);
-        let guard = lock.try_acquire().expect("answers").expect("it is given back first");
+        let guard = lock.try_acquire().expect("answers").expect("the lock is released first");
         guard.release().map(drop).expect("held");
     };
     tokio::task::spawn_blocking(on_a_thread).await.expect("no panic");
@@ -300,7 +306,7 @@ pub(super) async fn an_error_names_another_task_as_holder_only_if_one_holds_the_
     let told = async || {
         let mut texts = Vec::new();
         for wait in wait {
-            let error = lock.clone().wait(wait).acquire().await.expect_err("somebody has it");
+            let error = lock.clone().wait(wait).acquire().await.expect_err("another client has the lock");
             assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{error}");
             texts.push(error.to_string());
         }

@@ -15,7 +15,7 @@ fn owned(mut claim: Claim, owner: &str) -> Claim {
 }
 
 async fn hold_as(client: &Client, lock: &str, owner: &str) -> Guard {
-    client.lock(lock).ttl(LONG).owner(owner).acquire().await.expect("the lock comes free")
+    client.lock(lock).ttl(LONG).owner(owner).acquire().await.expect("the lock becomes free")
 }
 
 pub(super) async fn an_owner_takes_over_from_itself_past_the_queue<F: Fixture>(fixture: Arc<F>) {
@@ -116,7 +116,7 @@ pub(super) async fn a_guard_that_was_taken_over_is_told_and_does_no_harm<F: Fixt
     let loss = tokio::time::timeout(F::STEADY, stale.lost()).await.expect("told at the next renewal");
     assert_eq!(loss, Loss::TakenOver);
     let nested = before.lock("restart").owner("writer").wait(Duration::from_secs(1)).acquire().await;
-    assert_eq!(nested.expect_err("its outer guard is lost").kind(), ErrorKind::Lost);
+    assert_eq!(nested.expect_err("the outer guard is lost").kind(), ErrorKind::Lost);
     assert_eq!(stale.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     assert!(fresh.is_certain());
     let state = after.inspect(&Filter::Name(name("restart"))).await.expect("answers").remove(0);

@@ -25,7 +25,7 @@ fn check_everything<F: Fixture>(path: &Path) -> usize {
     let history = History::read(path);
     let expected =
         Expectations { answer_within: CASE_LIMIT, idle_at_most: CASE_LIMIT, queued_after: None, left: None };
-    let stats = check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    let stats = check_all(&history, &F::guarantees(), &expected).expect("every guarantee is kept");
     assert!(stats.iter().all(|stats| stats.excused == 0));
     history.holds().len()
 }
@@ -95,7 +95,7 @@ pub(super) async fn a_killed_holder_is_noticed_behind_a_waiter_that_left<F: Fixt
     waiters(&leaver, "left", 1).await;
     let waiting = tokio::spawn(async move { hold(&last, "left").await });
     waiters(&leaver, "left", 2).await;
-    leaving.await.expect("no panic").expect_err("it timed out");
+    leaving.await.expect("no panic").expect_err("the wait timed out");
     pause(50).await;
     holder.kill().await;
     let guard =
@@ -113,7 +113,7 @@ async fn killed_flock() -> Duration {
         assert_eq!(holder.line().await, "held");
         let waiter = file.reopen().expect("the file is there");
         let waiting = tokio::task::spawn_blocking(move || {
-            waiter.lock().expect("the lock comes free");
+            waiter.lock().expect("the lock becomes free");
             Clock::boottime().now()
         });
         pause(20).await;
@@ -145,7 +145,7 @@ pub(super) async fn killed_waiters_are_skipped<F: Fixture>(fixture: Arc<F>) {
     guard.release().await.expect("held");
     for alive in [1, 3, 5] {
         let line = tokio::time::timeout(Duration::from_secs(10), workers[alive].line()).await;
-        assert!(line.expect("served in its turn").starts_with("held"));
+        assert!(line.expect("the waiter is granted the lock in its turn").starts_with("held"));
         workers[alive].done().await;
     }
     nothing_left(&client, "skip").await;
@@ -160,10 +160,10 @@ pub(super) async fn a_stopped_holder_loses_its_lock_after_the_ttl<F: Fixture>(fi
     assert!(holder.line().await.starts_with("held"));
     holder.signal(Signal::SIGSTOP);
     let guard = tokio::time::timeout(Duration::from_secs(20), hold(&client, "stopped")).await;
-    let guard = guard.expect("it comes free when the lease ends");
+    let guard = guard.expect("the lock becomes free when the lease ends");
     holder.signal(Signal::SIGCONT);
     pause(500).await;
-    assert!(guard.is_certain(), "what wakes up does not disturb the next holder");
+    assert!(guard.is_certain(), "a process that wakes up does not disturb the next holder");
     guard.release().await.expect("held");
     holder.kill().await;
 }

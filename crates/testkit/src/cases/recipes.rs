@@ -146,7 +146,7 @@ pub(super) async fn no_waiter_waits_for_a_busy_segment_while_another_is_free<F: 
     let key = here.for_key("order/42");
     assert!(key.try_acquire().await.expect("answers").is_none(), "a key's segment is busy as well");
     held.clear();
-    let guard = key.acquire().await.expect("it comes free");
+    let guard = key.acquire().await.expect("the lock becomes free");
     assert_eq!(guard.name().as_str(), format!("cut/{}", there.segment_of("order/42")));
     guard.release().await.expect("held");
     assert_eq!(
@@ -172,19 +172,19 @@ pub(super) async fn a_lock_is_held_at_least_for_its_minimum_time<F: Fixture>(fix
         } else {
             guard.release().await.expect("held")
         }
-        assert!(!view.is_certain(), "its guard let go");
+        assert!(!view.is_certain(), "its guard was released");
         let tried = job.try_acquire().await.expect("answers");
         assert!(tried.is_none() || clock.now().since(begun) >= LEAST, "another task of this client");
         drop(tried);
-        let next = other.lock("job").ttl(LONG).acquire().await.expect("it comes free");
+        let next = other.lock("job").ttl(LONG).acquire().await.expect("the lock becomes free");
         assert!(clock.now().since(begun) >= LEAST, "free after {:?}", clock.now().since(begun));
-        assert!(drop_at_poll::now(view.lost()).is_none(), "what comes later is none of that guard's");
+        assert!(drop_at_poll::now(view.lost()).is_none(), "later changes do not concern that guard");
         next.release().await.expect("held");
     }
     // Closing the client waits for it.
     let begun = clock.now();
     drop(job.acquire().await.expect("free"));
-    client.close().await.expect("given back");
+    client.close().await.expect("the lock is released");
     assert!(clock.now().since(begun) >= LEAST);
     nothing_left(&other, "job").await;
     let refused = async |client: &Client, text: &str| {

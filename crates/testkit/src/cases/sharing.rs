@@ -39,7 +39,7 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
         tasks.spawn(async move {
             let mut reads = 0;
             while clock.now() < end {
-                let guard = lock.acquire().await.expect("nobody writes");
+                let guard = lock.acquire().await.expect("no writer holds the lock");
                 pause(1).await;
                 guard.release().await.expect("held");
                 reads += 1;
@@ -48,7 +48,7 @@ pub(super) async fn a_thousand_readers_of_one_client_share_a_claim<F: Fixture>(f
         });
     }
     let reads: usize = tasks.join_all().await.into_iter().sum();
-    let (most, all) = claims(&events.lock().expect("no panic while noting"));
+    let (most, all) = claims(&events.lock().expect("no thread panicked while recording"));
     println!("{reads} reads by 1000 tasks: {all} claims, {most} at a time");
     // One claim, and a second one if a busy machine cannot finish a read within the join time.
     assert!(most <= 2, "{most} claims at a time");
@@ -101,7 +101,7 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     {
         let mut task = Box::pin(async move { lock.acquire().await.expect("its turn comes") });
         // The first poll enters the queue of its client.
-        assert!(drop_at_poll::now(&mut task).is_none(), "somebody holds");
+        assert!(drop_at_poll::now(&mut task).is_none(), "another claim holds the lock");
         tasks.push(tokio::spawn(task));
         if !in_one_client {
             waiters(seen_by, "line", number + 1).await;
@@ -118,7 +118,10 @@ async fn line_up(clients: [&Client; 5], seen_by: &Client) {
     assert!(!one.is_finished() && !other.is_finished() && !last.is_finished(), "beside a writer");
     writes.release().await.expect("held");
     let (one, other) = (one.await.expect("no panic"), other.await.expect("no panic"));
-    assert!(one.is_certain() && other.is_certain() && !last.is_finished(), "readers go in together");
+    assert!(
+        one.is_certain() && other.is_certain() && !last.is_finished(),
+        "the readers are admitted together"
+    );
     one.release().await.expect("held");
     other.release().await.expect("held");
     last.await.expect("no panic").release().await.expect("held");
@@ -152,7 +155,7 @@ pub(super) async fn a_writer_that_gives_up_admits_the_readers_behind_it<F: Fixtu
     let error = gives_up.await.expect("no panic").expect_err("the reader stays");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let behind = tokio::time::timeout(Duration::from_secs(10), behind).await;
-    let behind = behind.expect("let in beside the first").expect("no panic").expect("held");
+    let behind = behind.expect("admitted beside the first reader").expect("no panic").expect("held");
     assert!(reads.is_certain() && behind.is_certain());
     reads.release().await.expect("held");
     behind.release().await.expect("held");
@@ -181,17 +184,17 @@ async fn crowd<F: Fixture>(fixture: &Arc<F>, lock: &str, modes: [Mode; 4]) {
     let left = Some(client.inspect(&Filter::Name(name(lock))).await.expect("answers"));
     let expected = Expectations { answer_within: LIMIT, idle_at_most: LIMIT, queued_after: None, left };
     let history = recorder.history();
-    let stats = check_all(&history, &F::guarantees(), &expected).expect("every promise is kept");
+    let stats = check_all(&history, &F::guarantees(), &expected).expect("every guarantee is kept");
     stats.iter().for_each(|stats| println!("{stats}"));
     let in_order = stats.iter().find(|stats| stats.check == "fifo");
-    assert!(in_order.is_none_or(|stats| stats.judged > 0), "nobody was seen to wait");
+    assert!(in_order.is_none_or(|stats| stats.judged > 0), "no waiter was seen");
     assert!(history.holds().len() > 50, "only {} holds", history.holds().len());
     let overlaps = |one: usize, other: usize| {
         let (one, other) = (&history.holds()[one], &history.holds()[other]);
         one.mode == other.mode && one.start < other.end && other.start < one.end
     };
     let count = history.holds().len();
-    assert!((1..count).any(|place| overlaps(place - 1, place)), "nobody ever held beside another");
+    assert!((1..count).any(|place| overlaps(place - 1, place)), "no two holds were concurrent");
 }
 
 async fn visit(client: RecordedClient, lock: String, mode: Mode, seed: u64) {
@@ -256,7 +259,7 @@ pub(super) async fn another_number_of_permits_is_refused<F: Fixture>(fixture: Ar
             assert!(text.contains(&number.to_string()) && text.contains('3'), "{text}");
         }
     };
-    let zero = client.semaphore("number", 0).acquire().await.expect_err("nobody could hold it");
+    let zero = client.semaphore("number", 0).acquire().await.expect_err("no client could hold it");
     assert_eq!(zero.kind(), ErrorKind::Invalid);
     let guard = client.semaphore("number", 3).acquire().await.expect("free");
     for number in [2, 4] {
@@ -292,17 +295,20 @@ pub(super) async fn an_unsupported_mode_is_refused_before_anything_is_sent<F: Fi
     ]
     .into();
     for (what, (lock, is_promised)) in asked {
-        events.lock().expect("no panic while noting").clear();
+        events.lock().expect("no thread panicked while recording").clear();
         match lock.acquire().await {
             Ok(guard) => {
-                assert!(is_promised, "{what} was not promised");
+                assert!(is_promised, "{what} is not guaranteed");
                 guard.release().await.expect("held");
             }
             Err(error) => {
-                assert!(!is_promised, "{what} was promised: {error}");
+                assert!(!is_promised, "{what} is guaranteed: {error}");
                 assert_eq!(error.kind(), ErrorKind::Unsupported);
                 assert!(error.to_string().contains(promised.engine), "{error}");
-                assert!(events.lock().expect("no panic while noting").is_empty(), "{what} was asked for");
+                assert!(
+                    events.lock().expect("no thread panicked while recording").is_empty(),
+                    "{what} was sent"
+                );
             }
         }
     }

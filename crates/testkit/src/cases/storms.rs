@@ -61,7 +61,7 @@ pub(super) async fn killed_and_stopped_processes_break_no_promise<F: Fixture>(fi
     at_rest(&*fixture, &client, &recorder, watching).await;
     let history = History::read(&path);
     judge::<F>(&history, client.client()).await;
-    let stats = kept(&history, SURE, &Excuses::none()).expect("nobody loses what another's death ends");
+    let stats = kept(&history, SURE, &Excuses::none()).expect("no hold was lost because of another's death");
     assert!(stats.judged > 0 || F::guarantees().lives_with_session, "{stats}");
     CellHistory::read(&cell).check().expect("linearizable");
 }
@@ -91,8 +91,8 @@ async fn start<F: Fixture>(fixture: &F, folder: &Path, ttl: Duration) -> WorkerP
 pub(super) async fn clients_that_are_cut_off_break_no_promise<F: Fixture>(fixture: Arc<F>) {
     let (recorder, cells) = (Recorder::in_memory(crate::harness::clock()), Arc::new(CellHistory::default()));
     let cut_off = recorder.client(fixture.client().await);
-    let url = fixture.url().expect("this engine is reached by others in another way");
-    let beside = recorder.client(latchwork::connect(&url).await.expect("the engine is there"));
+    let url = fixture.url().expect("the engine has a second route");
+    let beside = recorder.client(latchwork::connect(&url).await.expect("the engine accepts the connection"));
     let watching = follow(&cut_off);
     let ttl = TTL.max(cut_off.client().guarantees().min_ttl);
     let workloads = [&cut_off, &beside].map(|client| MixedWorkload::start(client, ttl, &cells));
@@ -165,8 +165,8 @@ async fn at_rest<F: Fixture>(
 ) {
     if let Some(watching) = watching {
         let election = client.election(SERVICE).ttl(LONG);
-        let last = timeout(PATIENCE, election.campaign("last")).await.expect("nobody is in its way");
-        let last = last.expect("nobody is in its way");
+        let last = timeout(PATIENCE, election.campaign("last")).await.expect("no candidate is ahead");
+        let last = last.expect("no candidate is ahead");
         timeout(PATIENCE, watching)
             .await
             .expect("a leader that still leads is not missed")
@@ -192,9 +192,9 @@ async fn judge<F: Fixture>(history: &History, client: &Client) {
         queued_after: None,
         left: Some(left),
     };
-    let mut stats = check_all(history, &promised, &expected).expect("every promise is kept");
+    let mut stats = check_all(history, &promised, &expected).expect("every guarantee is kept");
     let excuses = Excuses::from_exclusion(history, &promised);
-    stats.push(leaders(history, PATIENCE, &excuses).expect("who leads is known"));
+    stats.push(leaders(history, PATIENCE, &excuses).expect("the leader is known"));
     stats.iter().for_each(|stats| println!("{stats}"));
     enough_happened(history, &promised, &stats);
 }
@@ -203,9 +203,9 @@ async fn judge<F: Fixture>(history: &History, client: &Client) {
 fn enough_happened(history: &History, promised: &Guarantees, stats: &[Stats]) {
     let judged = |check| stats.iter().find(|stats| stats.check == check).map_or(0, |stats| stats.judged);
     assert!(judged("exclusion") > 3 && judged("progress") > 3, "too little happened");
-    assert!(judged("leaders") > 3 || !promised.cells, "too little was asked");
+    assert!(judged("leaders") > 3 || !promised.cells, "too few queries");
     for lock in mixed::locks(promised) {
         let lock: LockName = name(lock);
-        assert!(history.holds_of(&lock).count() > 2, "hardly anybody held {lock:?}");
+        assert!(history.holds_of(&lock).count() > 2, "there were hardly any holds of {lock:?}");
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn revocation<F: Fixture>() -> (Revoke, Loss) {
 }
 
 pub(super) async fn hold(client: &Client, lock: &str) -> Guard {
-    client.lock(lock).ttl(LONG).acquire().await.expect("the lock comes free")
+    client.lock(lock).ttl(LONG).acquire().await.expect("the lock becomes free")
 }
 
 /// Waits until neither the engine nor the client has any record of this lock: background work takes a moment.

@@ -48,6 +48,6 @@ pub(super) async fn the_last_drop_of_a_client_and_its_guards_waits_once_for_a_de
     });
     let took = dropping.await.expect("no panic");
     fixture.proxies().iter().for_each(|proxy| proxy.black_hole(false));
-    assert!(took >= DROP_TIMEOUT, "nobody waited for the releases: {took:?}");
+    assert!(took >= DROP_TIMEOUT, "the drop did not wait for the releases: {took:?}");
     assert!(took < 3 * DROP_TIMEOUT, "one bound for all guards, not for each: {took:?}");
 }

@@ -17,11 +17,13 @@ struct Told(Arc<Mutex<Vec<Waiting>>>);
 impl Told {
     fn listen(&self, lock: Lock) -> Lock {
         let told = self.0.clone();
-        lock.on_waiting(move |state| told.lock().expect("no panic while noting").push(state.clone()))
+        lock.on_waiting(move |state| {
+            told.lock().expect("no thread panicked while recording").push(state.clone())
+        })
     }
 
     fn all(&self) -> Vec<Waiting> {
-        self.0.lock().expect("no panic while noting").clone()
+        self.0.lock().expect("no thread panicked while recording").clone()
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Waiting) -> bool) -> Waiting {
@@ -41,7 +43,7 @@ impl Told {
 fn waits(lock: Lock, told: &Told) -> tokio::task::JoinHandle<()> {
     let lock = told.listen(lock.ttl(LONG));
     tokio::spawn(async move {
-        lock.acquire().await.expect("it comes free").release().await.expect("held");
+        lock.acquire().await.expect("the lock becomes free").release().await.expect("held");
     })
 }
 
@@ -72,7 +74,7 @@ pub(super) async fn a_waiter_is_told_the_holder_and_its_changes<F: Fixture>(fixt
         told.until("who holds", |state| state.holder.as_ref().is_some_and(is_first)).await;
     }
     guard.release().await.expect("held");
-    waiter.await.expect("served");
+    waiter.await.expect("the waiter is granted the lock");
     let all = told.all();
     assert!(all.is_sorted_by_key(|state| state.waited), "{all:?}");
     assert!(all.len() < 20, "told of every heartbeat: {all:?}");
@@ -84,9 +86,9 @@ pub(super) async fn a_task_behind_another_of_its_client_is_told_of_it<F: Fixture
     let guard = hold(&client, "behind").await;
     let told = Told::default();
     let waiter = waits(client.lock("behind"), &told);
-    assert!(told.until("that it waits", |_| true).await.behind_local_task);
+    assert!(told.until("the report that the task waits", |_| true).await.behind_local_task);
     guard.release().await.expect("held");
-    waiter.await.expect("served");
+    waiter.await.expect("the waiter is granted the lock");
     nothing_left(&client, "behind").await;
 }
 
@@ -99,14 +101,14 @@ pub(super) async fn a_waiter_is_told_of_an_outage_and_of_its_end<F: Fixture>(fix
     let told = Told::default();
     let waiter = waits(client.lock("outage"), &told);
     let out = told.until("that requests fail", |state| state.outage.is_some()).await;
-    let outage = out.outage.as_ref().expect("it was just there");
+    let outage = out.outage.as_ref().expect("the value was present");
     assert_eq!(outage.kind, ErrorKind::Unreachable);
     assert!(!outage.message.is_empty());
     faults.claim(None);
     let over = told.until("that it is over", |state| state.outage.is_none()).await;
     assert!(over.waited >= out.waited, "{over:?} after {out:?}");
     guard.release().await.expect("held");
-    waiter.await.expect("served");
+    waiter.await.expect("the waiter is granted the lock");
     nothing_left(&rival, "outage").await;
 }
 
@@ -117,7 +119,7 @@ pub(super) async fn a_panic_in_the_waiting_callback_leaves_nothing_behind<F: Fix
         let lock =
             client.lock("panics").ttl(LONG).on_waiting(|_| std::panic::resume_unwind(Box::new("told")));
         let waiter = tokio::spawn(async move { lock.acquire().await.is_ok() });
-        assert!(waiter.await.expect_err("it panicked").is_panic());
+        assert!(waiter.await.expect_err("the task panicked").is_panic());
     }
     guard.release().await.expect("held");
     for client in [&one, &two] {
@@ -137,16 +139,16 @@ pub(super) async fn a_blocking_waiter_is_told_on_its_own_thread<F: Fixture>(fixt
         move || {
             let client = latchwork::blocking::Client::new(engine).expect("there are threads");
             let lock = client.lock("thread").ttl(LONG).on_waiting(move |_| {
-                *told.lock().expect("no panic while noting") = Some(std::thread::current().id());
+                *told.lock().expect("no thread panicked while recording") = Some(std::thread::current().id());
             });
-            lock.acquire().expect("it comes free").release().expect("held");
+            lock.acquire().expect("the lock becomes free").release().expect("held");
         }
     });
     let waiting = thread.thread().id();
-    while told.lock().expect("no panic while noting").is_none() {
+    while told.lock().expect("no thread panicked while recording").is_none() {
         pause(2).await;
     }
-    assert_eq!(*told.lock().expect("no panic while noting"), Some(waiting));
+    assert_eq!(*told.lock().expect("no thread panicked while recording"), Some(waiting));
     guard.release().await.expect("held");
     tokio::task::spawn_blocking(|| thread.join().expect("no panic")).await.expect("no panic");
     nothing_left(&rival, "thread").await;

@@ -95,7 +95,7 @@ impl RecordedGuard {
     /// certainty check.
     fn note_lease(&self) {
         let lease_end = self.guard().lease_end();
-        let mut known = self.known.lock().expect("no panic while recording");
+        let mut known = self.known.lock().expect("no thread panicked while recording");
         if known.lease_end != lease_end && !known.lost && self.guard().is_certain() {
             known.lease_end = lease_end;
             self.note(What::Extended { lease_end });
@@ -104,7 +104,7 @@ impl RecordedGuard {
 
     /// At most once: a lost guard stays lost.
     fn note_loss(&self, what: impl FnOnce(Loss) -> What) {
-        let mut known = self.known.lock().expect("no panic while recording");
+        let mut known = self.known.lock().expect("no thread panicked while recording");
         if !known.lost
             && let Some(loss) = drop_at_poll::now(self.guard().lost())
         {
@@ -149,7 +149,7 @@ impl Drop for LossListener<'_> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
             let lease_end = guard.lease_end();
-            guard.known.lock().expect("no panic while recording").lease_end = lease_end;
+            guard.known.lock().expect("no thread panicked while recording").lease_end = lease_end;
             guard.note(What::Deaf { lease_end });
         }
     }

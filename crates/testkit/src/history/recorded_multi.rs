@@ -76,7 +76,7 @@ impl RecordedMultiGuard {
         // The ends of the leases are read first: they can only grow before the certainty check.
         let lease_ends: Vec<_> = guard.each().iter().map(|held| held.lease_end()).collect();
         let is_certain = guard.is_certain();
-        let mut known = self.known.lock().expect("no panic while recording");
+        let mut known = self.known.lock().expect("no thread panicked while recording");
         if is_certain && !known.is_lost {
             let renewed = lease_ends.iter().zip(&known.lease_ends).enumerate();
             for (place, (lease_end, _)) in renewed.filter(|(_, (now, before))| now != before) {

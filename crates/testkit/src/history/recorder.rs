@@ -84,7 +84,7 @@ impl Recorder {
         let event = || Event { at: self.0.clock.now(), who, attempt, lock: lock.cloned(), what };
         match &self.0.sink {
             Sink::Memory(events) => {
-                let mut events = events.lock().expect("no panic while recording");
+                let mut events = events.lock().expect("no thread panicked while recording");
                 // The clock is read inside the lock: paused time stands still, and then only the order of the
                 // record tells more.
                 events.push(event());
@@ -130,7 +130,9 @@ impl Recorder {
     /// If this recorder writes to a file: read the file instead.
     pub fn history(&self) -> History {
         match &self.0.sink {
-            Sink::Memory(events) => History::new(events.lock().expect("no panic while recording").clone()),
+            Sink::Memory(events) => {
+                History::new(events.lock().expect("no thread panicked while recording").clone())
+            }
             Sink::File(_) => panic!("read the file with History::read"),
         }
     }
@@ -138,7 +140,7 @@ impl Recorder {
     /// The number of events recorded in memory so far.
     pub fn count(&self) -> usize {
         match &self.0.sink {
-            Sink::Memory(events) => events.lock().expect("no panic while recording").len(),
+            Sink::Memory(events) => events.lock().expect("no thread panicked while recording").len(),
             Sink::File(_) => panic!("read the file with History::read"),
         }
     }

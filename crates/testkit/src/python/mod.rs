@@ -47,7 +47,7 @@ impl Script {
     /// # Panics
     /// If the program has ended.
     pub async fn tell(&mut self, order: &str) {
-        self.ears.write_all(format!("{order}\n").as_bytes()).await.expect("it listens");
+        self.ears.write_all(format!("{order}\n").as_bytes()).await.expect("the process reads its input");
     }
 
     /// The answer to the oldest command that was not answered yet.
@@ -60,7 +60,7 @@ impl Script {
     /// # Panics
     /// If there is no answer in time.
     pub async fn answer_within(&mut self, patience: Duration) -> String {
-        self.said_within(patience).await.expect("it does not hang")
+        self.said_within(patience).await.expect("the process does not hang")
     }
 
     /// The next line of output, if one arrives in time.
@@ -72,6 +72,6 @@ impl Script {
     /// If the program has ended.
     pub async fn said_within(&mut self, patience: Duration) -> Option<String> {
         let line = tokio::time::timeout(patience, self.mouth.next_line()).await.ok()?;
-        Some(line.expect("the pipe works").expect("it lives"))
+        Some(line.expect("the pipe works").expect("the process is alive"))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork::ErrorKind;
 
-use crate::harness::{FaultHarness, Judged, LOCK, LONG, SOON, renewed, take};
+use crate::harness::{FaultHarness, Judged, LOCK, LONG, SOON, take, wait_for_renewal};
 use crate::history::{Fault, RecordedClient};
 use crate::store::Written;
 use crate::workload::contenders::{Contenders, TTL, Tally};
@@ -29,16 +29,16 @@ pub async fn survives_a_restart(harness: &FaultHarness, clients: &[RecordedClien
         waiting.push(tokio::spawn(async move { lock.acquire().await }));
         harness.wait_for_waiters(&clients[0], number + 1).await;
     }
-    harness.strike(Fault::Trouble, restart);
-    renewed(&guard).await;
-    renewed(&guard).await;
+    harness.inject(Fault::Trouble, restart);
+    wait_for_renewal(&guard).await;
+    wait_for_renewal(&guard).await;
     assert!(guard.is_certain(), "held all the time");
     harness.wait_for_waiters(&clients[0], clients.len() - 1).await;
     assert_eq!(store.write(guard.token().expect("certain"), "after"), Written::Accepted);
     let mut newest = guard.token().expect("certain");
     guard.release().await.expect("held");
     for waiter in waiting {
-        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
+        let guard = tokio::time::timeout(SOON, waiter).await.expect("granted in the order of arrival");
         let guard = guard.expect("no panic").expect("its turn comes");
         assert!(guard.token().expect("certain") > newest);
         newest = guard.token().expect("certain");
@@ -59,11 +59,11 @@ pub trait ClusterHarness: Deref<Target = FaultHarness> {
     async fn judged(&self, clients: &[RecordedClient], answer_within: Duration) -> Judged;
 
     /// Makes these clients wait for [`LOCK`], one behind the other.
-    async fn line_up(&self, clients: &[RecordedClient], ttl: Duration) -> WaiterQueue {
+    async fn enqueue(&self, clients: &[RecordedClient], ttl: Duration) -> WaiterQueue {
         let observer = self.observer().await;
-        let line = WaiterQueue::up(self, &observer, clients, ttl).await;
-        observer.client().close().await.expect("it held nothing");
-        line
+        let queue = WaiterQueue::form(self, &observer, clients, ttl).await;
+        observer.client().close().await.expect("the observer held nothing");
+        queue
     }
 }
 
@@ -85,11 +85,11 @@ impl<T: ClusterHarness> ClusterScenario<T> {
     ///
     /// # Panics
     /// If they do not.
-    pub async fn outlives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
+    pub async fn survives(&self, fault: Fault, strike: impl AsyncFn()) -> Tally {
         let guard = take(&self.queue[0].lock(LOCK).ttl(self.ttl)).await;
         let mut store = self.harness.store();
         assert_eq!(store.write(guard.token().expect("certain"), "before"), Written::Accepted);
-        let line = self.harness.line_up(&self.queue[1..], self.ttl).await;
+        let queue = self.harness.enqueue(&self.queue[1..], self.ttl).await;
         let contenders = Contenders::start_on(
             BUSY,
             &self.harness.store_path().with_extension(BUSY),
@@ -97,22 +97,22 @@ impl<T: ClusterHarness> ClusterScenario<T> {
             TURN,
         );
         contenders.wait_for_holds(20).await;
-        self.suffer(fault, strike).await;
+        self.inject(fault, strike).await;
         contenders.wait_for_holds(40).await;
-        renewed(&guard).await;
+        wait_for_renewal(&guard).await;
         assert!(guard.is_certain(), "held all the time");
         let token = guard.token().expect("certain");
         assert_eq!(store.write(token, "after"), Written::Accepted);
-        assert!(line.stands(), "nobody has the lock before it is released");
+        assert!(queue.all_waiting(), "no waiter has the lock before its release");
         if let Err(error) = guard.release().await {
             // The release was sent to an unreachable member, and then again to another one.
             assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         }
-        line.served(token).await;
+        queue.granted_in_order(token).await;
         contenders.stop().await
     }
 
-    async fn suffer(&self, fault: Fault, strike: impl AsyncFn()) {
+    async fn inject(&self, fault: Fault, strike: impl AsyncFn()) {
         self.harness.recorder.fault_began(fault);
         strike().await;
         self.harness.until_healthy();
@@ -127,6 +127,6 @@ impl<T: ClusterHarness> ClusterScenario<T> {
         assert!(tally.refused == 0 && tally.only_unreachable_or_lost(), "{tally:?}");
         let everybody: Vec<_> = self.queue.iter().chain(&self.contenders).cloned().collect();
         let judged = self.harness.judged(&everybody, 2 * SOON).await;
-        assert!(judged.exclusive() > 40, "most are not excused");
+        assert!(judged.exclusive() > 40, "most holds are not excused");
     }
 }

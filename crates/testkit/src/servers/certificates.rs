@@ -80,7 +80,8 @@ impl Certificates {
         let mut params = named(name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(params, new_key()).expect("it can be signed");
+        let authority =
+            CertifiedIssuer::self_signed(params, new_key()).expect("the certificate can be signed");
         self.write(&format!("{name}.pem"), &authority.pem());
         authority
     }
@@ -93,7 +94,7 @@ impl Certificates {
         params.use_authority_key_identifier_extension = true;
         change(&mut params);
         let key = new_key();
-        let certificate = params.signed_by(&key, by).expect("it can be signed");
+        let certificate = params.signed_by(&key, by).expect("the certificate can be signed");
         self.write(&format!("{name}.pem"), &certificate.pem());
         self.write(&format!("{name}.key"), &key.serialize_pem());
     }
@@ -182,7 +183,7 @@ mod tests {
         }
         let error = ping(&server, &certificates.other_ca(), None, "127.0.0.1").unwrap_err();
         assert!(error.to_string().contains("UnknownIssuer"), "{error}");
-        assert!(server.command(&["PING"]).is("PONG"), "its socket stays plain");
+        assert!(server.command(&["PING"]).is("PONG"), "the Unix socket has no TLS");
     }
 
     #[test]

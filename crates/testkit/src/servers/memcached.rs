@@ -67,7 +67,7 @@ impl MemcachedServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
     /// The address for clients; it stays the same across restarts.
@@ -98,12 +98,12 @@ impl MemcachedServer {
     /// Stops the process: its connections stay open, but requests are not answered. The process has stopped
     /// when this returns.
     pub fn pause(&self) {
-        self.process().as_ref().expect("it runs").pause();
+        self.process().as_ref().expect("the process runs").pause();
     }
 
     /// Ends [`MemcachedServer::pause`].
     pub fn resume(&self) {
-        self.process().as_ref().expect("it runs").resume();
+        self.process().as_ref().expect("the process runs").resume();
     }
 
     /// Sends one command, and returns its answer up to the last line, `\r\n` included.

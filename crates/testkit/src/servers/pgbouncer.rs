@@ -54,7 +54,7 @@ impl Pgbouncer {
                 return Self { port, _process: process, _folder: folder, server };
             }
         }
-        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
     /// The address for clients.

@@ -114,7 +114,7 @@ fn spawn(command: Command) -> io::Result<Child> {
         sender
     });
     let (answer, answered) = mpsc::channel();
-    SPAWNER.send((command, answer)).expect("it lives as long as the process");
+    SPAWNER.send((command, answer)).expect("the spawner lives as long as the process");
     answered.recv().expect("each order is answered")
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     /// The running processes, and their parents.
     fn running() -> Vec<(u32, u32)> {
-        let entries = std::fs::read_dir("/proc").expect("it is mounted").flatten();
+        let entries = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let with_parent = |pid: u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -168,7 +168,7 @@ mod tests {
             )
         };
         // The thread that started the servers ends, and they continue.
-        let _servers = std::thread::spawn(start).join().expect("they start");
+        let _servers = std::thread::spawn(start).join().expect("the servers start");
         println!("held");
         loop {
             std::thread::park();
@@ -184,7 +184,7 @@ mod tests {
         let name =
             "servers::process::tests::servers_end_with_a_test_process_that_is_killed_and_not_with_a_thread";
         command.args([name, "--exact", "--nocapture"]).env(HOLDER, "1").stdout(Stdio::piped());
-        let mut holder = command.spawn().expect("it starts");
+        let mut holder = command.spawn().expect("the process starts");
         let lines = BufReader::new(holder.stdout.take().expect("piped")).lines();
         let is_ready = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.ends_with("held"));
         assert!(lines.into_iter().any(|line| is_ready(&line)), "the servers do not start");

@@ -127,7 +127,7 @@ impl World {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().expect("no panic while noting")
+        self.notes.lock().expect("no thread panicked while recording")
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -226,7 +226,8 @@ impl Day {
         }
         tokio::time::sleep(UNTIL_REST).await;
         world.recorder.quiesced();
-        let left = world.memory.inspect(&Filter::Prefix(String::new())).await.expect("memory answers");
+        let left =
+            world.memory.inspect(&Filter::Prefix(String::new())).await.expect("the memory engine answers");
         world.judge(left).map_err(failure)
     }
 }

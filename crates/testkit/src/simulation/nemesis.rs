@@ -97,7 +97,7 @@ impl Nemesis {
     /// An operator revokes a lock: at the end of its lease, or at once.
     async fn revoke(&mut self) {
         let filter = Filter::Name(name(self.some_lock()));
-        let found = self.world.memory.inspect(&filter).await.expect("memory answers");
+        let found = self.world.memory.inspect(&filter).await.expect("the memory engine answers");
         let Some(state) = found.first() else { return };
         if self.chance.percent(50) {
             return self.take(state, Revoke::AtLeaseEnd).await;
@@ -109,7 +109,7 @@ impl Nemesis {
     }
 
     async fn take(&self, state: &LockState, how: Revoke) {
-        self.world.memory.revoke(state, how).await.expect("memory answers");
+        self.world.memory.revoke(state, how).await.expect("the memory engine answers");
     }
 
     /// The machine that everything runs on sleeps: clocks continue, timers do not.

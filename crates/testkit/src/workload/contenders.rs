@@ -88,7 +88,7 @@ impl Contenders {
     pub async fn wait_for_holds(&self, holds: usize) {
         let (enough, end) = (self.progress.holds.load(Ordering::Relaxed) + holds, now().after(LONG));
         while self.progress.holds.load(Ordering::Relaxed) < enough {
-            assert!(now() < end, "nobody gets the lock any more");
+            assert!(now() < end, "no contender gets the lock any more");
             pause(2).await;
         }
     }
@@ -101,7 +101,7 @@ impl Contenders {
         self.progress.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
         for member in self.members {
-            let tally = tokio::time::timeout(LONG, member).await.expect("nobody gets the lock any more");
+            let tally = tokio::time::timeout(LONG, member).await.expect("the contenders stop in time");
             all += tally.expect("no panic");
         }
         println!("{} holds, {} lost, {} refused, {:?}", all.holds, all.lost, all.refused, all.errors);

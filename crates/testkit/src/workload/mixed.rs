@@ -103,7 +103,7 @@ impl MixedWorkload {
                     let everything = Filter::Prefix(String::new());
                     let seen = self.client.client().inspect(&everything);
                     let seen = tokio::time::timeout(Duration::from_secs(5), seen).await;
-                    panic!("{role:?} has no turn any more; locks: {seen:#?}");
+                    panic!("{role:?} gets no turn any more; locks: {seen:#?}");
                 }
                 pause(5).await;
             }
@@ -117,9 +117,9 @@ impl MixedWorkload {
     pub async fn stop(mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) =
-            tokio::time::timeout(PATIENCE, self.tasks.join_next()).await.expect("they end")
+            tokio::time::timeout(PATIENCE, self.tasks.join_next()).await.expect("the tasks end")
         {
-            ended.expect("not wronged");
+            ended.expect("no guarantee was broken");
         }
     }
 }
@@ -196,7 +196,10 @@ impl Member {
 
 /// Accepts only the errors that may happen to a client that was stopped or cut off.
 fn bearable(error: &Error) {
-    assert!(matches!(error.kind(), ErrorKind::Lost | ErrorKind::Unreachable), "wronged: {error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Lost | ErrorKind::Unreachable),
+        "a guarantee was broken: {error}"
+    );
 }
 
 /// The files to which the processes write their records: the history, and that of the cell.
@@ -217,15 +220,15 @@ pub fn request_stop(folder: &Path) {
 /// # Panics
 /// If a guarantee is broken.
 pub async fn run_worker(url: &str, folder: &Path, ttl: Duration) {
-    let client = latchwork::connect(url).await.expect("the engine is there");
+    let client = latchwork::connect(url).await.expect("the engine accepts the connection");
     let [history, cell] = record_paths(folder);
     let client = Recorder::shared(&history).client(client);
     let workload = MixedWorkload::start(&client, ttl, &Arc::new(CellHistory::shared(&cell)));
     println!("started");
     while !folder.join(OVER).exists() {
         pause(30).await;
-        assert!(workload.tasks.len() == workload.members.len(), "somebody left");
+        assert!(workload.tasks.len() == workload.members.len(), "a task has ended");
     }
     workload.stop().await;
-    client.client().close().await.expect("what was begun is done");
+    client.client().close().await.expect("background work completes");
 }

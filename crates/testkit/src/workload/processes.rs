@@ -52,7 +52,7 @@ impl ContendingProcesses {
         for mut worker in (0..self.processes).map(start).collect::<Vec<_>>() {
             worker.done().await;
         }
-        assert_eq!(std::fs::read_to_string(&file).expect("they counted"), self.all().to_string());
+        assert_eq!(std::fs::read_to_string(&file).expect("the counter was written"), self.all().to_string());
         ContendedRun { processes: self, history: History::read(history.as_ref()) }
     }
 }
@@ -73,8 +73,9 @@ impl ContendedRun {
             attempts.iter().map(|attempt| attempt.ended().at.since(attempt.invoked.at)).collect();
         waits.sort();
         let [middle, late] = [waits.len() / 2, waits.len() * 99 / 100].map(|at| waits[at]);
-        let first = attempts.iter().map(|attempt| attempt.invoked.at).min().expect("they asked");
-        let last = attempts.iter().map(|attempt| attempt.ended().at).max().expect("they were answered");
+        let first = attempts.iter().map(|attempt| attempt.invoked.at).min().expect("there are attempts");
+        let last =
+            attempts.iter().map(|attempt| attempt.ended().at).max().expect("the attempts were answered");
         let (processes, all, took) = (self.processes, self.processes.all(), last.since(first));
         println!("{processes:?}: {all} turns in {took:?}, wait p50 {middle:?}, p99 {late:?}");
     }

@@ -16,7 +16,7 @@ pub struct WaiterQueue {
 impl WaiterQueue {
     /// Makes these clients wait behind the holder, each when the observer sees the one before it in the
     /// queue.
-    pub async fn up(
+    pub async fn form(
         harness: &FaultHarness,
         observer: &RecordedClient,
         clients: &[RecordedClient],
@@ -32,12 +32,12 @@ impl WaiterQueue {
     }
 
     /// Whether all of them still wait.
-    pub fn stands(&self) -> bool {
+    pub fn all_waiting(&self) -> bool {
         self.waiting.iter().all(|waiter| !waiter.is_finished())
     }
 
     /// Takes the first waiter out, which the others are behind.
-    pub fn first(&mut self) -> JoinHandle<Result<RecordedGuard>> {
+    pub fn take_first(&mut self) -> JoinHandle<Result<RecordedGuard>> {
         self.waiting.remove(0)
     }
 
@@ -46,20 +46,20 @@ impl WaiterQueue {
     ///
     /// # Panics
     /// If they are not.
-    pub async fn served_after(self, guard: RecordedGuard) {
-        assert!(self.stands(), "nobody has the lock before it is released");
+    pub async fn granted_in_order_after(self, guard: RecordedGuard) {
+        assert!(self.all_waiting(), "no waiter has the lock before its release");
         let newest = guard.token().expect("the engine has tokens");
         guard.release().await.expect("held");
-        self.served(newest).await;
+        self.granted_in_order(newest).await;
     }
 
     /// Waits until the waiters have held the lock one after the other.
     ///
     /// # Panics
     /// If they are not.
-    pub async fn served(self, mut newest: Token) {
+    pub async fn granted_in_order(self, mut newest: Token) {
         for waiter in self.waiting {
-            let guard = served(waiter).await;
+            let guard = granted(waiter).await;
             let token = guard.token().expect("the engine has tokens");
             assert!(token > newest, "{token} after {newest}");
             newest = token;
@@ -72,7 +72,7 @@ impl WaiterQueue {
 ///
 /// # Panics
 /// If it does not come in time.
-pub async fn served(waiter: JoinHandle<Result<RecordedGuard>>) -> RecordedGuard {
-    let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
+pub async fn granted(waiter: JoinHandle<Result<RecordedGuard>>) -> RecordedGuard {
+    let guard = tokio::time::timeout(SOON, waiter).await.expect("granted in the order of arrival");
     guard.expect("no panic").expect("its turn comes")
 }

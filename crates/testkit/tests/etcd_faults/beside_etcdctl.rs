@@ -14,12 +14,12 @@ use super::harness::{EtcdHarness, LOCK, LONG, SOON, pause, take};
 
 /// `etcdctl lock` or `etcdctl elect`, which prints its key when it has the lock, and releases it when it is
 /// interrupted.
-pub(crate) struct Theirs {
+pub(crate) struct EtcdctlLock {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Theirs {
+impl EtcdctlLock {
     pub(crate) fn start(harness: &EtcdHarness<EtcdServer>, name: &str) -> Self {
         Self::run(harness, &["lock", name])
     }
@@ -40,7 +40,7 @@ impl Theirs {
     /// The next line of its output.
     pub(crate) async fn line(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("its turn comes");
-        line.expect("the pipe works").expect("it prints a line")
+        line.expect("the pipe works").expect("the process prints a line")
     }
 
     /// Whether it has printed nothing for a while.
@@ -49,14 +49,17 @@ impl Theirs {
     }
 
     pub(crate) async fn kill(mut self) {
-        self.child.kill().await.expect("it runs");
+        self.child.kill().await.expect("the process runs");
     }
 
     pub(crate) async fn release(mut self) {
-        let pid = self.child.id().expect("it was not waited for") as i32;
+        let pid = self.child.id().expect("the process was not reaped") as i32;
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT)
-            .expect("it runs");
-        tokio::time::timeout(SOON, self.child.wait()).await.expect("it ends").expect("it is ours");
+            .expect("the process runs");
+        tokio::time::timeout(SOON, self.child.wait())
+            .await
+            .expect("the process ends")
+            .expect("the process is our child");
     }
 }
 
@@ -74,17 +77,17 @@ async fn our_client_and_etcdctl_wait_for_each_other() {
     let harness = EtcdHarness::one();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK)).await;
-    let mut theirs = Theirs::start(&harness, LOCK);
+    let mut theirs = EtcdctlLock::start(&harness, LOCK);
     let keys = harness.until_keys(2).await;
-    assert!(theirs.waits().await, "ours has it");
+    assert!(theirs.waits().await, "our client has the lock");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     guard.release().await.expect("held");
     assert_eq!(theirs.held().await, keys[1]);
-    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "theirs has it");
+    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "etcdctl has the lock");
     let waiting = wait_for(&client).await;
     harness.until_keys(2).await;
     pause(100).await;
-    assert!(!waiting.is_finished(), "theirs has it");
+    assert!(!waiting.is_finished(), "etcdctl has the lock");
     theirs.release().await;
     let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
     guard.release().await.expect("held");
@@ -100,29 +103,29 @@ async fn turns_are_granted_in_the_order_of_arrival(
 ) {
     enum Turn {
         Ours(tokio::task::JoinHandle<testkit::history::RecordedGuard>),
-        Theirs(Box<Theirs>),
+        Etcdctl(Box<EtcdctlLock>),
     }
     let count = || {
         let keys = harness.etcdctl(&["get", "--prefix", "--keys-only", key_prefix]);
         keys.lines().filter(|line| !line.is_empty()).count()
     };
-    let (mut line, mut last) = (std::collections::VecDeque::new(), 0);
+    let (mut queue, mut last) = (std::collections::VecDeque::new(), 0);
     for turn in 0..turns() {
-        line.push_back(match turn % 4 {
+        queue.push_back(match turn % 4 {
             // Two different clients of ours: a single one would hand the lock over locally.
             0 | 1 => Turn::Ours(wait_for(&client[turn % 2]).await),
-            _ => Turn::Theirs(Box::new(Theirs::start(harness, name))),
+            _ => Turn::Etcdctl(Box::new(EtcdctlLock::start(harness, name))),
         });
         let end = super::harness::now().after(SOON);
-        while count() < line.len() {
-            assert!(super::harness::now() < end, "it does not join the line");
+        while count() < queue.len() {
+            assert!(super::harness::now() < end, "it does not join the queue");
         }
-        if line.len() < 4 && turn + 1 < turns() {
+        if queue.len() < 4 && turn + 1 < turns() {
             continue;
         }
-        let leaving = if turn + 1 < turns() { 1 } else { line.len() };
+        let leaving = if turn + 1 < turns() { 1 } else { queue.len() };
         for _ in 0..leaving {
-            let token = match line.pop_front().expect("somebody") {
+            let token = match queue.pop_front().expect("somebody") {
                 Turn::Ours(waiting) => {
                     let guard =
                         tokio::time::timeout(SOON, waiting).await.expect("in order").expect("no panic");
@@ -130,11 +133,12 @@ async fn turns_are_granted_in_the_order_of_arrival(
                     guard.release().await.expect("held");
                     token
                 }
-                Turn::Theirs(mut theirs) => {
+                Turn::Etcdctl(mut theirs) => {
                     let key = theirs.held().await;
                     let fields = harness.etcdctl(&["get", &key, "--write-out=fields"]);
                     let revision = fields.lines().find_map(|line| line.strip_prefix("\"CreateRevision\" : "));
-                    let token = revision.expect("it is there").parse().expect("a number");
+                    let token =
+                        revision.expect("the server accepts the connection").parse().expect("a number");
                     theirs.release().await;
                     token
                 }

@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use testkit::harness::{FaultHarness, Judged};
-pub(crate) use testkit::harness::{LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
+pub(crate) use testkit::harness::{
+    LOCK, LONG, SOON, connect, now, pause, take, wait_for_loss, wait_for_renewal,
+};
 use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
 pub(crate) use testkit::scenarios::cluster::ClusterHarness;
@@ -74,7 +76,7 @@ impl EtcdHarness<EtcdServer> {
     /// Waits until the proxy has dropped a reply as ordered.
     pub(crate) async fn wait_for_a_lost_reply(&self) {
         let lost = self.proxy().until_lost_replies(1);
-        tokio::time::timeout(SOON, lost).await.expect("the request came by");
+        tokio::time::timeout(SOON, lost).await.expect("the request was forwarded");
     }
 }
 

@@ -8,7 +8,7 @@ use testkit::servers::EtcdServer;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::harness::{EtcdHarness, LONG, SOON, now, pause, renewed, take};
+use super::harness::{EtcdHarness, LONG, SOON, now, pause, take, wait_for_renewal};
 
 const TTL: Duration = Duration::from_secs(3);
 /// Longer than a lease, and longer than two unanswered requests.
@@ -50,7 +50,7 @@ async fn waiters(
     }
     let (all, end) = (count * (1 + clients.len()), now().after(SOON));
     while queues(harness).len() != all {
-        assert!(now() < end, "they do not queue");
+        assert!(now() < end, "the waiters do not queue");
         pause(10).await;
     }
     (held, waiting)
@@ -58,7 +58,8 @@ async fn waiters(
 
 async fn are_served(held: Vec<RecordedGuard>, mut waiting: JoinSet<()>) {
     drop(held);
-    while let Some(served) = timeout(LONG, waiting.join_next()).await.expect("served") {
+    while let Some(served) = timeout(LONG, waiting.join_next()).await.expect("the waiter is granted the lock")
+    {
         served.expect("no panic");
     }
 }
@@ -74,7 +75,7 @@ async fn waiters_at_a_hung_member_cost_no_lock_that_another_member_renews() {
         clients.push(client);
     }
     for guard in &kept {
-        renewed(guard).await;
+        wait_for_renewal(guard).await;
     }
     let (held, waiting) = waiters(&harness, &clients, &other, 12).await;
     let before = queues(&harness);
@@ -120,7 +121,7 @@ async fn no_abandoned_connection_stays_open() {
     let other = harness.direct_client().await;
     let held = take(&other.lock("queue").ttl(LONG)).await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
-    renewed(&kept).await;
+    wait_for_renewal(&kept).await;
     let waiting = {
         let lock = client.lock("queue").ttl(TTL).wait(2 * LONG);
         tokio::spawn(async move { lock.acquire().await.expect("its turn comes") })

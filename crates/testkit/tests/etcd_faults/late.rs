@@ -7,7 +7,7 @@ use testkit::history::Fault;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::harness::{EtcdHarness, SOON, now, pause, renewed, take};
+use super::harness::{EtcdHarness, SOON, now, pause, take, wait_for_renewal};
 
 /// The client keeps its lease alive for a lock that it holds all the time.
 const TTL: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
     let client = harness.connect(&format!("etcd://{proxy},{direct},{direct}")).await;
     let other = harness.direct_client().await;
     let kept = take(&client.lock("kept").ttl(TTL)).await;
-    renewed(&kept).await;
+    wait_for_renewal(&kept).await;
     harness.recorder.fault_began(Fault::Partition);
     let arrives = now().after(LATE);
     harness.proxy().delay(LATE);
@@ -79,7 +79,7 @@ async fn a_claim_that_arrives_after_its_release_was_answered_takes_nothing() {
             Err(_) => stuck.push((ask, now().since(begun))),
         }
     }
-    assert!(stuck.is_empty(), "nobody holds these, and nobody gets them: {stuck:?}");
+    assert!(stuck.is_empty(), "these locks have no holder and are not granted: {stuck:?}");
     assert!(kept.is_certain());
     kept.release().await.expect("held");
     harness.judge(&[client, other], LATE).await;

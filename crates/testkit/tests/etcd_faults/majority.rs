@@ -6,20 +6,22 @@ use testkit::servers::EtcdCluster;
 use testkit::unreachable_claims::UnreachableClaims;
 use testkit::workload::contenders::{MARGIN, TTL, UNRENEWED};
 
-use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, now, renewed, take, told};
+use super::harness::{
+    ClusterHarness, EtcdHarness, LOCK, LONG, SOON, now, take, wait_for_loss, wait_for_renewal,
+};
 
 /// One holder, one waiter, and other clients that try while there is no majority.
 async fn nothing_is_granted(harness: &EtcdHarness<EtcdCluster>, strike: impl FnOnce(), heal: impl FnOnce()) {
     let clients = harness.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
     let patient = take(&clients[1].lock("patient").ttl(LONG)).await;
-    renewed(&guard).await;
-    let line = harness.line_up(&clients[1..2], LONG).await;
+    wait_for_renewal(&guard).await;
+    let queue = harness.enqueue(&clients[1..2], LONG).await;
     harness.recorder.fault_began(Fault::Partition);
     strike();
     let [waited, tried] = [2, 3].map(|client| clients[client].lock("free").ttl(TTL));
     let in_vain = UnreachableClaims::asked(waited, tried);
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
     println!("told {early:?} before the end");
@@ -27,17 +29,17 @@ async fn nothing_is_granted(harness: &EtcdHarness<EtcdCluster>, strike: impl FnO
     // Depending on whether the member knew already when it was asked.
     let says = ["is a majority of its members running?", "is it hung, or cut off?"];
     assert!(says.iter().any(|hint| error.to_string().contains(hint)), "{error}");
-    assert!(line.stands(), "no false grant");
+    assert!(queue.all_waiting(), "no false grant");
     assert!(patient.is_certain(), "its lease is long");
     heal();
     harness.servers.until_healthy();
     harness.recorder.fault_ended(Fault::Partition);
     drop(guard);
-    line.served(patient.token().expect("certain")).await;
-    patient.release().await.expect("held throughout");
+    queue.granted_in_order(patient.token().expect("certain")).await;
+    patient.release().await.expect("the lock was held throughout");
     // A connection to a member that still hangs is retired after three seconds.
     let free = clients[2].lock("free").ttl(TTL).wait(LONG).acquire().await;
-    free.expect("it comes free").release().await.expect("held");
+    free.expect("the lock becomes free").release().await.expect("held");
     harness.judge(&clients, LONG).await;
 }
 
@@ -67,7 +69,7 @@ async fn a_release_without_a_majority_is_retried() {
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     harness.recorder.fault_began(Fault::Failover);
     harness.servers.members()[1..].iter().for_each(|member| member.kill());
-    let error = guard.release().await.expect_err("nobody can delete it");
+    let error = guard.release().await.expect_err("no client can delete it");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     // No release is retried for longer than this.
     tokio::time::sleep(TTL).await;

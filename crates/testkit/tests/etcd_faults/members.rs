@@ -7,13 +7,13 @@ use testkit::scenarios::cluster::ClusterScenario;
 use testkit::servers::EtcdCluster;
 use testkit::store::Written;
 
-use super::harness::{EtcdHarness, LOCK, LONG, SOON, renewed, take};
+use super::harness::{EtcdHarness, LOCK, LONG, SOON, take, wait_for_renewal};
 
 /// Longer than an election and the time to switch to another member.
 const PATIENT: Duration = Duration::from_secs(8);
 
 /// All clients use this member first.
-async fn play_on(
+async fn scenario_on(
     harness: EtcdHarness<EtcdCluster>,
     member: usize,
 ) -> ClusterScenario<EtcdHarness<EtcdCluster>> {
@@ -26,13 +26,13 @@ async fn play_on(
 async fn contention_survives_the_kill_of_the_leader() {
     let harness = EtcdHarness::three();
     let leader = harness.servers.leader();
-    let play = play_on(harness, leader).await;
-    let kill_leader = async || play.harness.servers.member(play.harness.servers.leader()).kill();
-    let bring_back = || play.harness.servers.members().iter().filter(|member| !member.runs());
-    let tally = play.outlives(Fault::Failover, kill_leader).await;
+    let scenario = scenario_on(harness, leader).await;
+    let kill_leader = async || scenario.harness.servers.member(scenario.harness.servers.leader()).kill();
+    let bring_back = || scenario.harness.servers.members().iter().filter(|member| !member.runs());
+    let tally = scenario.survives(Fault::Failover, kill_leader).await;
     bring_back().for_each(|member| member.restart());
-    play.harness.servers.until_healthy();
-    play.is_judged(&tally).await;
+    scenario.harness.servers.until_healthy();
+    scenario.is_judged(&tally).await;
 }
 
 /// Connections stay open, and nothing is answered: `SIGSTOP`, like a machine that is out of memory.
@@ -40,64 +40,64 @@ async fn contention_survives_the_kill_of_the_leader() {
 async fn contention_survives_a_stopped_follower_that_all_clients_use() {
     let harness = EtcdHarness::three();
     let follower = (harness.servers.leader() + 1) % 3;
-    stands_still(harness, follower).await;
+    contention_survives_a_stopped_member(harness, follower).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contention_survives_a_stopped_leader_that_all_clients_use() {
     let harness = EtcdHarness::three();
     let leader = harness.servers.leader();
-    stands_still(harness, leader).await;
+    contention_survives_a_stopped_member(harness, leader).await;
 }
 
-async fn stands_still(harness: EtcdHarness<EtcdCluster>, member: usize) {
-    let play = play_on(harness, member).await;
-    let stand_still = async || {
-        play.harness.servers.member(member).pause();
+async fn contention_survives_a_stopped_member(harness: EtcdHarness<EtcdCluster>, member: usize) {
+    let scenario = scenario_on(harness, member).await;
+    let stop_member = async || {
+        scenario.harness.servers.member(member).pause();
         tokio::time::sleep(Duration::from_millis(2_500)).await;
-        play.harness.servers.member(member).resume();
+        scenario.harness.servers.member(member).resume();
     };
     // For a holder under the former leader, an election is a failover.
-    let tally = play.outlives(Fault::Failover, stand_still).await;
-    play.is_judged(&tally).await;
+    let tally = scenario.survives(Fault::Failover, stop_member).await;
+    scenario.is_judged(&tally).await;
 }
 
 /// The other two members can be reached: clients switch to these, and neither holders nor waiters notice the
 /// fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contention_survives_a_partition_between_clients_and_their_member() {
-    let play = play_on(EtcdHarness::three(), 0).await;
-    let cut_off = async || play.harness.proxies[0].refuse(true);
-    let tally = play.outlives(Fault::Partition, cut_off).await;
+    let scenario = scenario_on(EtcdHarness::three(), 0).await;
+    let cut_off = async || scenario.harness.proxies[0].refuse(true);
+    let tally = scenario.survives(Fault::Partition, cut_off).await;
     assert_eq!(tally.lost, 0, "{tally:?}");
-    play.is_judged(&tally).await;
+    scenario.is_judged(&tally).await;
 }
 
 /// No error tells the clients that the connections are dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contention_survives_a_black_hole_between_clients_and_their_member() {
-    let play = play_on(EtcdHarness::three(), 0).await;
+    let scenario = scenario_on(EtcdHarness::three(), 0).await;
     let silence = async || {
-        play.harness.proxies[0].black_hole(true);
+        scenario.harness.proxies[0].black_hole(true);
         // Until all its clients have switched to another member.
         tokio::time::sleep(Duration::from_secs(4)).await;
-        play.harness.proxies[0].black_hole(false);
+        scenario.harness.proxies[0].black_hole(false);
     };
-    let tally = play.outlives(Fault::Partition, silence).await;
-    play.is_judged(&tally).await;
+    let tally = scenario.survives(Fault::Partition, silence).await;
+    scenario.is_judged(&tally).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contention_survives_a_rolling_restart() {
-    let play = play_on(EtcdHarness::three(), 0).await;
+    let scenario = scenario_on(EtcdHarness::three(), 0).await;
     let restart_all = async || {
-        for member in play.harness.servers.members() {
+        for member in scenario.harness.servers.members() {
             member.restart();
-            play.harness.servers.until_healthy();
+            scenario.harness.servers.until_healthy();
         }
     };
-    let tally = play.outlives(Fault::Failover, restart_all).await;
-    play.is_judged(&tally).await;
+    let tally = scenario.survives(Fault::Failover, restart_all).await;
+    scenario.is_judged(&tally).await;
 }
 
 /// A holder whose leader is paused for longer than the lease is told of the loss, and the store refuses its
@@ -112,14 +112,14 @@ async fn a_holder_that_was_cut_off_for_longer_than_its_lease_is_refused_by_the_s
     let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(2))).await;
     let (old, mut store) = (guard.token().expect("certain"), harness.store());
     assert_eq!(store.write(old, "before"), Written::Accepted);
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     harness.recorder.fault_began(Fault::Partition);
     // A leader without followers, and the one client that knows only this member.
     harness.servers.cut_off(lonely);
     let rival = other.lock(LOCK).ttl(LONG).wait(LONG);
     let rival = tokio::spawn(async move { rival.acquire().await });
-    super::harness::told(&guard).await;
-    assert!(!rival.is_finished(), "another had it before");
+    super::harness::wait_for_loss(&guard).await;
+    assert!(!rival.is_finished(), "another client had it before");
     let next = rival.await.expect("no panic").expect("its turn comes");
     assert!(next.token().expect("certain") > old);
     assert_eq!(store.write(next.token().expect("certain"), "after"), Written::Accepted);
@@ -130,7 +130,7 @@ async fn a_holder_that_was_cut_off_for_longer_than_its_lease_is_refused_by_the_s
     harness.recorder.fault_ended(Fault::Partition);
     // The former leader's late messages about leases arrive now.
     super::harness::pause(500).await;
-    assert!(next.is_certain(), "what came late took the lock away");
+    assert!(next.is_certain(), "a late message revoked the lock");
     next.release().await.expect("held");
     harness.judge(&[client, other], SOON).await;
 }

@@ -36,7 +36,7 @@ async fn a_key_that_a_lost_request_may_still_change_is_not_reused() {
     let claiming = tokio::spawn(async move { lock.acquire().await });
     let doubtful = harness.until_keys(1).await;
     harness.proxy().cut();
-    let guard = claiming.await.expect("no panic").expect("it is its own");
+    let guard = claiming.await.expect("no panic").expect("the claim's own grant");
     assert_eq!(harness.keys(), doubtful, "the same claim, the same key");
     guard.release().await.expect("held");
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;

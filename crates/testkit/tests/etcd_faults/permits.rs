@@ -9,7 +9,7 @@ use testkit::history::{RecordedClient, RecordedGuard};
 use testkit::servers::EtcdServer;
 use tokio::task::JoinSet;
 
-use super::beside_etcdctl::Theirs;
+use super::beside_etcdctl::EtcdctlLock;
 use super::harness::{EtcdHarness, LOCK, LONG, SOON, connect, pause, take};
 
 const OF: u32 = 2;
@@ -45,7 +45,10 @@ async fn requests_per_release(waiters: usize) -> u64 {
     for _ in 0..4 {
         // First the newest, which is among the nearest for the greatest number of waiters; then the oldest.
         held.pop().expect("two are out").release().await.expect("held");
-        let next = tokio::time::timeout(SOON, tasks.join_next()).await.expect("served").expect("one waits");
+        let next = tokio::time::timeout(SOON, tasks.join_next())
+            .await
+            .expect("the waiter is granted the lock")
+            .expect("one waits");
         held.insert(0, next.expect("no panic"));
         let now = settled().await;
         most = most.max(now - before);
@@ -123,18 +126,18 @@ async fn etcdctl_waits_for_every_permit_and_permits_for_etcdctl() {
     let harness: EtcdHarness<EtcdServer> = EtcdHarness::one();
     let client = harness.client().await;
     let (one, two) = (permit(&client).await, permit(&client).await);
-    let mut theirs = Theirs::start(&harness, LOCK);
+    let mut theirs = EtcdctlLock::start(&harness, LOCK);
     harness.until_keys(3).await;
     one.release().await.expect("held");
-    assert!(theirs.waits().await, "a permit is out");
+    assert!(theirs.waits().await, "a permit is held");
     let behind = client.shared_lock(LOCK, Mode::Permit { of: OF }).ttl(LONG).wait(10 * LONG);
-    assert!(behind.try_acquire().await.expect("an answer").is_none(), "past who waits");
+    assert!(behind.try_acquire().await.expect("an answer").is_none(), "past the waiter");
     two.release().await.expect("held");
     theirs.held().await;
     let waiting = tokio::spawn(async move { behind.acquire().await.expect("its turn comes") });
     harness.until_keys(2).await;
     pause(100).await;
-    assert!(!waiting.is_finished(), "theirs has it");
+    assert!(!waiting.is_finished(), "etcdctl has the lock");
     theirs.release().await;
     let guard = tokio::time::timeout(SOON, waiting).await.expect("woken").expect("no panic");
     guard.release().await.expect("held");

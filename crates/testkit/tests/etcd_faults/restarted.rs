@@ -5,7 +5,7 @@ use std::time::Duration;
 use testkit::history::Fault;
 use testkit::workload::contenders::Contenders;
 
-use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, renewed, take};
+use super::harness::{ClusterHarness, EtcdHarness, LOCK, LONG, SOON, take, wait_for_renewal};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -14,14 +14,14 @@ async fn a_killed_server_restarts_with_its_holder_and_queue() {
     let harness = EtcdHarness::one();
     let clients = harness.clients(4).await;
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
-    let line = harness.line_up(&clients[1..], LONG).await;
+    let queue = harness.enqueue(&clients[1..], LONG).await;
     let before = harness.keys();
-    harness.strike(Fault::Restart, || harness.servers.restart());
+    harness.inject(Fault::Restart, || harness.servers.restart());
     assert_eq!(harness.keys(), before);
-    renewed(&guard).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
+    wait_for_renewal(&guard).await;
     assert!(guard.is_certain(), "held all the time");
-    line.served_after(guard).await;
+    queue.granted_in_order_after(guard).await;
     assert_eq!(harness.judge(&clients, SOON).await.excused(), 0);
 }
 
@@ -32,13 +32,13 @@ async fn busy_clients_continue_undisturbed_after_the_kill() {
     let contenders = Contenders::start(&harness, &clients, Duration::from_millis(3));
     for _ in 0..3 {
         contenders.wait_for_holds(20).await;
-        harness.strike(Fault::Restart, || harness.servers.restart());
+        harness.inject(Fault::Restart, || harness.servers.restart());
     }
     contenders.wait_for_holds(20).await;
     let tally = contenders.stop().await;
     assert!(tally.refused == 0 && tally.only_unreachable_or_lost(), "{tally:?}");
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() >= 80 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() >= 80 && judged.excused() == 0, "no hold is excused");
 }
 
 /// The server ends a watch that starts at a compacted revision.
@@ -48,7 +48,7 @@ async fn no_waiter_is_stuck_when_the_server_compacts_old_revisions() {
     let clients = harness.clients(9).await;
     let guard = take(&clients[0].lock("held").ttl(TTL)).await;
     let holder = take(&clients[1].lock(LOCK)).await;
-    let line = harness.line_up(&clients[2..5], LONG).await;
+    let queue = harness.enqueue(&clients[2..5], LONG).await;
     // Behind the queue, because the lock is the same.
     let contenders = Contenders::start(&harness, &clients[5..], Duration::from_millis(2));
     harness.until_keys(8).await;
@@ -57,13 +57,13 @@ async fn no_waiter_is_stuck_when_the_server_compacts_old_revisions() {
         let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : "));
         harness.etcdctl(&["compact", revision.expect("a revision")]);
     }
-    line.served_after(holder).await;
+    queue.granted_in_order_after(holder).await;
     contenders.wait_for_holds(20).await;
     let tally = contenders.stop().await;
     assert!(tally.is_undisturbed() && tally.errors.is_empty(), "{tally:?}");
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     guard.release().await.expect("held");
     harness.etcdctl(&["del", "tick"]);
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() >= 25 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() >= 25 && judged.excused() == 0, "no hold is excused");
 }

@@ -48,7 +48,7 @@ async fn life_of(client: &Client, server: &EtcdServer) -> Result<String> {
     server.etcdctl(&["user", "delete", USER]);
     let _ = writeln!(said, "{:?}", lock.try_acquire().await);
     server.kill();
-    let error = lock.try_acquire().await.expect_err("nobody is there");
+    let error = lock.try_acquire().await.expect_err("no server listens");
     let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
     let _ = writeln!(said, "{:?}", client.close().await);
     Ok(said)
@@ -77,7 +77,7 @@ async fn failures() -> String {
     ];
     let mut said = String::new();
     for url in urls {
-        let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+        let error = latchwork::connect(&url).await.expect_err("the server cannot be used");
         let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
         // A user or a path is shown, whatever it was meant for.
         if url.contains(&format!(":{PASSWORD}")) && !url.contains(&format!("/{PASSWORD}")) {
@@ -89,14 +89,14 @@ async fn failures() -> String {
 
 fn keeps_the_secret(said: &str) {
     let told = said.lines().find(|line| line.contains("7f3a"));
-    assert_eq!(told, None, "the password was told");
+    assert_eq!(told, None, "the password was shown");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_no_debug_text_and_no_event_contains_a_password() {
-    let (diary, server) = (LogCapture::of_this_process(), guarded());
+    let (capture, server) = (LogCapture::of_this_process(), guarded());
     let url = url(&server, PASSWORD);
-    let parsed: EngineUrl = url.parse().expect("a good URL");
+    let parsed: EngineUrl = url.parse().expect("a valid URL");
     keeps_the_secret(&format!("{parsed:?} {parsed}"));
     let client = latchwork::connect(&url).await.expect("the right password");
     let life = life_of(&client, &server).await.expect("an eventful life");
@@ -107,9 +107,9 @@ async fn no_error_no_debug_text_and_no_event_contains_a_password() {
     println!("{failures}");
     assert!(failures.contains("authentication"), "{failures}");
     keeps_the_secret(&failures);
-    let diary = diary.read();
-    assert!(diary.contains("lost: ") && diary.contains(LOCK), "the diary heard nothing:\n{diary}");
-    keeps_the_secret(&diary);
+    let log = capture.read();
+    assert!(log.contains("lost: ") && log.contains(LOCK), "the log is empty:\n{log}");
+    keeps_the_secret(&log);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_wrong_password_is_denied_with_the_endpoint_in_the_error() {
     let nobody = format!("etcd://{}/?namespace=app/", server.address());
     // Newer versions refuse every request; others only refuse the lock.
     let error = match latchwork::connect(&nobody).await {
-        Ok(nobody) => nobody.lock(LOCK).try_acquire().await.expect_err("nobody"),
+        Ok(nobody) => nobody.lock(LOCK).try_acquire().await.expect_err("a client without a user is refused"),
         Err(error) => error,
     };
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");

@@ -67,8 +67,9 @@ async fn a_guard_dropped_while_panicking_is_released() {
         std::panic::resume_unwind(Box::new("on purpose"))
     });
     assert!(panicking.join().is_err());
-    let client = blocking::connect(&harness.url()).expect("the engine is there");
-    let blocking = client.lock(LOCK).wait(Duration::from_secs(15)).acquire().expect("it is free at once");
+    let client = blocking::connect(&harness.url()).expect("the engine accepts the connection");
+    let blocking =
+        client.lock(LOCK).wait(Duration::from_secs(15)).acquire().expect("the lock is free at once");
     let panicking = std::thread::spawn(move || {
         let _held = blocking;
         std::panic::resume_unwind(Box::new("on purpose"))

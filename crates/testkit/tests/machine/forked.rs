@@ -115,7 +115,7 @@ async fn a_fork_that_connects_again_is_another_client() {
         let mut fork = parent.fork().await;
         assert_eq!(fork.answer().await, "fork");
         assert_eq!(fork.ask("connect").await, "ok");
-        assert_eq!(fork.ask("inspect").await, "1", "it sees what its parent holds");
+        assert_eq!(fork.ask("inspect").await, "1", "it sees its parent's locks");
         assert_eq!(fork.ask(&format!("hold own {LONG}")).await.split(' ').next(), Some("held"));
         assert_eq!(fork.ask("certain own").await, "true");
         assert!(harness.is_held("own").await);
@@ -182,7 +182,7 @@ async fn a_killed_holders_fork_does_not_keep_the_lock_alive() {
     parent.kill().await;
     // The fork keeps the parent's session open, so only the end of the lease can tell.
     let next = harness.take_at_once(LOCK).await;
-    assert_eq!(fork.ask(&format!("certain {LOCK}")).await, "false", "it lives, and holds nothing");
+    assert_eq!(fork.ask(&format!("certain {LOCK}")).await, "false", "it is alive, and holds nothing");
     pause(TTL).await;
     assert!(next.is_certain());
     next.release().await.expect("held");

@@ -31,7 +31,7 @@ impl MachineHarness {
     }
 
     pub(crate) fn url(&self) -> String {
-        self.fixture.url().expect("it is shared between processes")
+        self.fixture.url().expect("the database is shared between processes")
     }
 
     pub(crate) fn subject(&self, api: Api) -> ScriptedProcess {
@@ -55,7 +55,7 @@ impl MachineHarness {
     /// Blocks every request for as long as the returned file lives.
     pub(crate) fn halt(&self) -> File {
         let turn = File::open(self.beside("locks.db-sessions")).expect("the engine was opened");
-        turn.lock().expect("the turn comes");
+        turn.lock().expect("the test gets its turn");
         turn
     }
 
@@ -66,7 +66,7 @@ impl MachineHarness {
 
     /// Acquires the lock, but not by waiting for a long lease to end.
     pub(crate) async fn take_at_once(&self, lock: &str) -> Guard {
-        self.client.lock(lock).wait(AT_ONCE).acquire().await.expect("it is free at once")
+        self.client.lock(lock).wait(AT_ONCE).acquire().await.expect("the lock is free at once")
     }
 
     /// The tokens of the lock's holders.

@@ -79,7 +79,7 @@ async fn a_process_restored_on_another_boot_is_a_copy() {
     assert!(subject.ask(&format!("lost {LOCK} 10000")).await.starts_with("copied"));
     let error = subject.ask(&format!("release {LOCK}")).await;
     assert!(error.starts_with("Lost: ") && error.contains("copy"), "{error}");
-    assert!(harness.is_held(LOCK).await, "it is the original's to give back");
+    assert!(harness.is_held(LOCK).await, "only the original can release it");
 }
 
 /// Holder and rival disagree about the wall-clock time, and about nothing else.
@@ -102,7 +102,7 @@ async fn a_wall_clock_off_by(offset: i64) {
         shim.move_wall(offset - wall);
         pause(TTL * 3 / 2).await;
         shim.move_wall(wall);
-        assert_eq!(subject.ask(&format!("certain {LOCK}")).await, "true", "it is renewed all the same");
+        assert_eq!(subject.ask(&format!("certain {LOCK}")).await, "true", "it is still renewed");
         assert!(harness.is_held(LOCK).await);
         assert_eq!(subject.ask(&format!("release {LOCK}")).await, "ok");
 

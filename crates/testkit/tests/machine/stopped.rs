@@ -58,8 +58,8 @@ async fn a_stopped_holder_and_the_next(millis: u64, api: Api, next: Next) {
     assert_eq!(harness.holders(LOCK).await, [token.engine_token()], "its release was harmless");
     assert!(next.is_certain());
     assert_eq!(subject.ask(&format!("overwrite {path}")).await, "ok");
-    assert_eq!(store.read().value, "the subject", "what the token saved the test from");
-    next.release().await.expect("held to the end");
+    assert_eq!(store.read().value, "the subject", "the write that the token prevented");
+    next.release().await.expect("the lock was held to the end");
 }
 
 #[tokio::test]

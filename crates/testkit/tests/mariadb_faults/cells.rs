@@ -17,14 +17,16 @@ fn figure(harness: &MariadbHarness, name: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_and_a_write_of_a_cell_are_one_statement_each() {
     let harness = MariadbHarness::new();
-    let client = connect(&harness.direct_url()).await.expect("it runs");
-    assert!(!client.cell("first").get().await.expect("answers").is_set(), "which makes the table");
+    let client = connect(&harness.direct_url()).await.expect("the process runs");
+    assert!(!client.cell("first").get().await.expect("answers").is_set(), "the first use creates the table");
     let before = harness.server.statements();
     let cell = client.cell("x");
     let Written::Done(first) = cell.set_if(Version::ABSENT, "one").await.expect("answers") else {
         panic!("it was not set")
     };
-    let Written::Done(second) = cell.set_if(first, "two").await.expect("answers") else { panic!("the same") };
+    let Written::Done(second) = cell.set_if(first, "two").await.expect("answers") else {
+        panic!("the same lease")
+    };
     assert_eq!(cell.set_if(first, "late").await.expect("answers"), Written::Changed);
     assert_eq!(cell.set_if(Version::ABSENT, "first").await.expect("answers"), Written::Changed);
     assert_eq!(cell.get().await.expect("answers").version, second);
@@ -38,7 +40,7 @@ async fn a_read_and_a_write_of_a_cell_are_one_statement_each() {
 async fn a_value_above_the_servers_limit_is_refused_with_the_limit_and_without_harm() {
     let harness = MariadbHarness::new();
     harness.sql("SET GLOBAL max_allowed_packet = 65536");
-    let client = connect(&harness.direct_url()).await.expect("it runs");
+    let client = connect(&harness.direct_url()).await.expect("the process runs");
     let guard = client.lock(LOCK).ttl(LONG).acquire().await.expect("free");
     let cell = client.cell("x".repeat(512));
     let connections = harness.server.most_connections();
@@ -51,19 +53,19 @@ async fn a_value_above_the_servers_limit_is_refused_with_the_limit_and_without_h
     }
     // The longest value that the client accepts is one that the server accepts.
     let longest = vec![b'x'; 65_536 - 1024];
-    let set = cell.update(|_| longest.clone()).await.expect("it fits");
-    let set = cell.update(|_| longest.clone()).await.map(|again| (set, again)).expect("it fits again");
+    let set = cell.update(|_| longest.clone()).await.expect("the value fits");
+    let set = cell.update(|_| longest.clone()).await.map(|again| (set, again)).expect("the value fits again");
     assert!(set.1.version > set.0.version);
     assert_eq!(cell.get().await.expect("answers").value, Some(longest));
     guard.release().await.expect("held");
-    assert_eq!(harness.server.most_connections(), connections, "nobody had to connect again");
+    assert_eq!(harness.server.most_connections(), connections, "no client had to reconnect");
 }
 
 /// Polled every few milliseconds right after a change, and then less and less often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_of_an_unchanged_cell_poll_rarely_and_fetch_nothing() {
     let harness = MariadbHarness::new();
-    let client = connect(&harness.direct_url()).await.expect("it runs");
+    let client = connect(&harness.direct_url()).await.expect("the process runs");
     client.cell("config").update(|_| vec![b'x'; Cell::MAX_BYTES]).await.expect("answers");
     let mut watching = Vec::new();
     for _ in 0..WATCHERS {
@@ -78,7 +80,7 @@ async fn watchers_of_an_unchanged_cell_poll_rarely_and_fetch_nothing() {
     let each = (harness.server.statements() - asked) as f64 / took / WATCHERS as f64;
     let sent = figure(&harness, "Bytes_sent") - sent;
     println!("{each:.1} looks a second each, {sent} bytes in {took:.1} s");
-    assert!(each < 5.0, "{each} looks a second");
+    assert!(each < 5.0, "{each} polls a second");
     assert!(sent < Cell::MAX_BYTES as u64, "{sent} bytes for nothing new");
     client.cell("config").update(|_| b"new".to_vec()).await.expect("answers");
     for watcher in watching {

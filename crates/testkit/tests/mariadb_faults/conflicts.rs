@@ -12,7 +12,7 @@ pub(crate) async fn until_it_sleeps(harness: &MariadbHarness) {
     while harness.sql("SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'DO SLEEP%'")
         == "0"
     {
-        assert!(now() < end, "nobody keeps the row");
+        assert!(now() < end, "no transaction locks the row");
         pause(5).await;
     }
 }
@@ -26,8 +26,8 @@ async fn a_row_that_is_locked_beyond_the_statement_timeout_costs_time_and_no_err
     let keep = "START TRANSACTION; SELECT name FROM latchwork_lock FOR UPDATE; DO SLEEP(3.5); COMMIT";
     let keeper = harness.server.sql_in_background(keep);
     until_it_sleeps(&harness).await;
-    let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("nobody holds the lock");
-    assert!(keeper.wait_with_output().expect("it ends").status.success());
+    let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("no client holds the lock");
+    assert!(keeper.wait_with_output().expect("the process ends").status.success());
     guard.release().await.expect("held");
     harness.judge(&[client], LONG).await;
 }
@@ -49,7 +49,10 @@ async fn a_deadlock_with_another_program_is_no_callers_error() {
     ));
     until_it_sleeps(&harness).await;
     held.release().await.expect("held");
-    assert!(other.wait_with_output().expect("it ends").status.success(), "we gave way");
+    assert!(
+        other.wait_with_output().expect("the process ends").status.success(),
+        "our transaction was rolled back"
+    );
     waiting.await.expect("no panic").expect("its turn comes").release().await.expect("held");
     assert_eq!(harness.server.deadlocks(), 1);
     harness.judge(&[holder, waiter], LONG).await;

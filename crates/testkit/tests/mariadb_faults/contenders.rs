@@ -9,13 +9,13 @@ use testkit::workload::processes::ContendingProcesses;
 use super::harness::MariadbHarness;
 
 /// On a server with default settings, which accepts 151 connections.
-const RIVALS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 25, turns: 10 };
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 25, turns: 10 };
 const MOST_CONNECTIONS: u64 = 151;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_their_turns_in_order() {
     let harness = MariadbHarness::new();
-    let contest = RIVALS.taking(500).compete(&harness.direct_url()).await;
+    let contest = CONTENDERS.taking(500).compete(&harness.direct_url()).await;
     let most = harness.server.most_connections();
     println!("at most {most} connections");
     assert!((100..=MOST_CONNECTIONS).contains(&most), "{most}");

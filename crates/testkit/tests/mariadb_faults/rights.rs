@@ -88,15 +88,15 @@ async fn the_sql_of_an_error_pasted_by_an_administrator_lets_the_user_lock_and_u
             }
             let user = user.replace(' ', "%20").replace('\'', "%27");
             let url = format!("mariadb://{user}@{}/{database}?{options}", harness.server.address());
-            let error = lock_once(&url).await.expect_err("it may not");
+            let error = lock_once(&url).await.expect_err("the user lacks the right");
             harness.sql(&sql_of(&error));
             let client = lock_once(&url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
             if !options.contains("session") {
                 let cell = client.cell("x");
-                let error = cell.update(|_| b"one".to_vec()).await.expect_err("it may not");
+                let error = cell.update(|_| b"one".to_vec()).await.expect_err("the user lacks the right");
                 harness.sql(&sql_of(&error));
-                let set = cell.update(|_| b"one".to_vec()).await.expect("it may");
-                cell.delete_if(set.version).await.expect("it may");
+                let set = cell.update(|_| b"one".to_vec()).await.expect("the user has the right");
+                cell.delete_if(set.version).await.expect("the user has the right");
             }
         }
     }
@@ -119,7 +119,8 @@ async fn a_user_who_may_not_delete_locks_can_still_lock() {
 async fn a_user_who_may_not_delete_tokens_can_still_lock() {
     let (harness, app) = (MariadbHarness::new(), "app:s3cr%40t");
     for tokens in [OF_INSERT, OF_SESSION] {
-        let owner = connect(&url_of(&harness, "owner", tokens.options)).await.expect("it makes the tables");
+        let owner =
+            connect(&url_of(&harness, "owner", tokens.options)).await.expect("the owner creates the tables");
         owner.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
     }
     for table in ["latchwork_mutex_token", "latchwork_fence"] {
@@ -139,7 +140,7 @@ async fn a_read_only_server_is_named_and_is_used_again_when_it_accepts_writes() 
     take(&client.lock(LOCK)).await.release().await.expect("held");
     harness.sql("SET GLOBAL read_only = 1");
     for lock in [client.lock(LOCK), client.lock("never used")] {
-        let error = lock.wait(SOON / 5).acquire().await.expect_err("it writes nothing");
+        let error = lock.wait(SOON / 5).acquire().await.expect_err("the database is read-only");
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         assert!(error.to_string().contains("read-only") && error.to_string().contains("primary"), "{error}");
     }
@@ -160,7 +161,7 @@ async fn unusable_urls_are_refused_with_the_offending_part() {
         (scheme, ErrorKind::Invalid, "scheme= takes one of row"),
         (unknown, ErrorKind::Invalid, "table"),
     ] {
-        let error = connect(&url).await.expect_err("it cannot work");
+        let error = connect(&url).await.expect_err("the URL cannot work");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(word), "{error}");
     }

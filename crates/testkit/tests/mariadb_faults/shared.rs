@@ -50,7 +50,7 @@ async fn a_table_that_others_created_is_used_unchanged() {
         "CREATE TABLE {TABLE} (id BIGINT PRIMARY KEY AUTO_INCREMENT, unique_mutex VARCHAR(64) NOT NULL UNIQUE, \
          holder_id VARCHAR(64), create_time DATETIME DEFAULT CURRENT_TIMESTAMP)"
     ));
-    let client = connect(&url(&harness)).await.expect("it runs");
+    let client = connect(&url(&harness)).await.expect("the process runs");
     let guard = client.lock(LOCK).acquire().await.expect("free");
     let before = guard.token().expect("tokens");
     assert!(!shared::service(&harness.server, "host-7").take());
@@ -73,7 +73,7 @@ async fn our_clients_never_make_the_release_of_a_service_fail() {
     let end = now().after(MIXED_FOR);
     let mut clients = Vec::new();
     for _ in 0..2 {
-        let client = connect(&url(&harness)).await.expect("it runs");
+        let client = connect(&url(&harness)).await.expect("the process runs");
         clients.push(tokio::spawn(async move {
             let mut turns = 0;
             while now() < end {

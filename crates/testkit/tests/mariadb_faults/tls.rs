@@ -35,7 +35,7 @@ async fn only_a_trusted_server_and_a_trusted_client_connect() {
     let certificates = Certificates::make();
     let server = server(&certificates, &certificates.server());
     let (ca, client) = (certificates.ca(), certificates.client());
-    let good = connect(&url(&server, &ca, Some(&client))).await.expect("everything is right");
+    let good = connect(&url(&server, &ca, Some(&client))).await.expect("the configuration is valid");
     assert!(!format!("{good:?} {:?}", good.guarantees()).contains(PASSWORD));
     let lock = good.lock("x");
     lock.acquire().await.expect("free").release().await.expect("held");
@@ -50,7 +50,7 @@ async fn only_a_trusted_server_and_a_trusted_client_connect() {
     let plain = format!("mysql://app:{PASSWORD}@{}/locks", server.address());
     refused(&plain, Denied, &["Access denied"]).await;
     server.kill();
-    let error = lock.try_acquire().await.expect_err("nobody is there");
+    let error = lock.try_acquire().await.expect_err("no server listens");
     assert!(!format!("{error} {error:?}").contains(PASSWORD), "{error:?}");
 }
 

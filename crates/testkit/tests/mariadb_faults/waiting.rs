@@ -30,10 +30,10 @@ async fn a_long_queue_polls_little_more_often_than_a_short_one_and_hardly_writes
     println!("{WAITERS} waiters: {a_second:.0} statements a second");
     // 40 + 20 + 13 + ..., one heartbeat of each per second, and no waiter depends on an answer to another.
     assert!(a_second < 40.0 * 4.5 + 2.0 * WAITERS as f64, "{a_second} a second");
-    assert!(a_second > 10.0, "the next in line looks");
+    assert!(a_second > 10.0, "the next waiter polls");
     guard.release().await.expect("held");
     for waiter in line {
-        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
+        let guard = tokio::time::timeout(SOON, waiter).await.expect("granted in the order of arrival");
         guard.expect("no panic").expect("its turn comes").release().await.expect("held");
     }
 }
@@ -56,7 +56,7 @@ async fn a_lease_begins_when_the_row_lock_is_granted_and_not_when_it_was_request
         harness.sql(&format!("SELECT {column} FROM latchwork_lock")).parse().expect("a number")
     };
     let (since, expires) = (read("since"), read("expires"));
-    let kept = keeper.wait_with_output().expect("it ends");
+    let kept = keeper.wait_with_output().expect("the process ends");
     let kept = String::from_utf8(kept.stdout).expect("text");
     let kept_until: i64 = kept.lines().last().expect("the time").parse().expect("a number");
     println!("granted {} us after the row was let go", since - kept_until);

@@ -7,7 +7,7 @@ use testkit::harness::inspect_times_out_and_then_succeeds;
 use testkit::history::Fault;
 use testkit::workload::contenders::{MARGIN, UNRENEWED};
 
-use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, renewed, take, told};
+use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, take, wait_for_loss, wait_for_renewal};
 
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -20,10 +20,10 @@ async fn a_holder_is_told_before_its_lease_ends_when_the_server_hangs_and_contin
     harness.recorder.fault_began(Fault::Trouble);
     harness.server.pause();
     let asked = now();
-    let error = other.lock("another").wait(PATIENCE).acquire().await.expect_err("nobody answers");
+    let error = other.lock("another").wait(PATIENCE).acquire().await.expect_err("no server answers");
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut), "{error}");
-    assert!(now().since(asked) < PATIENCE + SOON, "longer than it wanted to wait");
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert!(now().since(asked) < PATIENCE + SOON, "longer than the wait limit");
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
     harness.server.resume();
@@ -40,14 +40,14 @@ async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(UNRENEWED).with(|lock| lock.stop_margin(MARGIN))).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.black_hole(true);
     let next = tokio::spawn({
         let lock = other.lock(LOCK).ttl(LONG).wait(LONG);
-        async move { lock.acquire().await.expect("it comes free by itself") }
+        async move { lock.acquire().await.expect("the lock becomes free by itself") }
     });
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     assert!(!guard.lease_end().since(now()).is_zero(), "told after its lease had ended");
     let next = next.await.expect("no panic");
     assert!(!guard.is_certain());
@@ -57,7 +57,7 @@ async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_
     pause(200).await;
     assert!(next.is_certain(), "the late release took nothing");
     next.release().await.expect("held");
-    assert_eq!(harness.judge(&[client, other], LONG).await.exclusive(), 2, "nobody is excused");
+    assert_eq!(harness.judge(&[client, other], LONG).await.exclusive(), 2, "no hold is excused");
 }
 
 /// A connection that the network forgot looks alive: the first request that is not answered in time ends it.
@@ -66,7 +66,7 @@ async fn a_connection_that_silently_died_is_retired_after_an_unanswered_request(
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
-    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
+    harness.inject(Fault::Partition, || harness.proxy.forget_connections());
     let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("on a new connection");
     guard.release().await.expect("held");
     harness.judge(&[client], LONG).await;
@@ -79,7 +79,7 @@ async fn an_inspection_retires_a_connection_that_silently_died() {
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
+    harness.inject(Fault::Partition, || harness.proxy.forget_connections());
     inspect_times_out_and_then_succeeds(client.client()).await;
     guard.release().await.expect("held");
     harness.judge(&[client], SOON).await;

@@ -6,7 +6,7 @@ use latchwork::{ErrorKind, Loss, Promise};
 use testkit::history::Fault;
 use testkit::workload::contenders::TTL;
 
-use super::harness::{LOCK, LONG, MemcachedHarness, SOON, take, told};
+use super::harness::{LOCK, LONG, MemcachedHarness, SOON, take, wait_for_loss};
 
 /// A lock whose key is as long as those of the fillers: memcached groups items by size.
 const SELDOM: &str = "seldom-used";
@@ -22,7 +22,7 @@ fn fillers(length: usize) -> String {
 
 /// The length of a lock's value.
 fn value_length(harness: &MemcachedHarness, lock: &str) -> usize {
-    let item = harness.server.item(lock).expect("it is there");
+    let item = harness.server.item(lock).expect("the server accepts the connection");
     item.split(' ').nth(1).and_then(|length| length.parse().ok()).expect("a length")
 }
 
@@ -33,13 +33,13 @@ async fn a_flushed_lock_has_two_holders_until_the_first_is_told_at_its_next_rene
     assert_eq!(clients[0].client().guarantees().faults.data_deleted, Promise::Breaks);
     let guard = take(&clients[0].lock(LOCK).ttl(LONG)).await;
     let short = take(&clients[0].lock("short").ttl(TTL)).await;
-    harness.strike(Fault::DataDeleted, || harness.server.flush());
+    harness.inject(Fault::DataDeleted, || harness.server.flush());
     let next = take(&clients[1].lock(LOCK).ttl(LONG)).await;
-    assert!(guard.is_certain() && next.is_certain(), "what is not promised");
-    assert_eq!(told(&short).await, Loss::Removed);
+    assert!(guard.is_certain() && next.is_certain(), "the case that is not guaranteed");
+    assert_eq!(wait_for_loss(&short).await, Loss::Removed);
     drop((guard, short));
     next.release().await.expect("the former holder's release took nothing from it");
-    assert_eq!(harness.judge(&clients, SOON).await.excused(), 2, "only whom it struck");
+    assert_eq!(harness.judge(&clients, SOON).await.excused(), 2, "only holds under the fault");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,7 +50,7 @@ async fn a_held_lock_is_evicted_by_items_of_its_size_and_later_clients_are_warne
     let held = take(&client.lock(SELDOM).ttl(LONG)).await;
     let fillers = fillers(value_length(&harness, SELDOM));
     // A read of the item would protect it from eviction for a while.
-    harness.strike(Fault::DataDeleted, || {
+    harness.inject(Fault::DataDeleted, || {
         let filled = |_| {
             harness.server.command(&fillers);
             harness.server.item(SELDOM).is_none()
@@ -62,7 +62,7 @@ async fn a_held_lock_is_evicted_by_items_of_its_size_and_later_clients_are_warne
     let warnings = rival.client().guarantees().warnings;
     assert!(warnings.len() == 1 && warnings[0].contains("evicted"), "{warnings:?}");
     let next = take(&rival.lock(SELDOM).ttl(LONG)).await;
-    assert!(held.is_certain() && next.is_certain(), "what is not promised");
+    assert!(held.is_certain() && next.is_certain(), "the case that is not guaranteed");
     drop(held);
     next.release().await.expect("the former holder's release took nothing from it");
     harness.judge(&[client, rival], SOON).await;
@@ -81,13 +81,13 @@ async fn a_rival_on_a_full_server_without_eviction_does_not_delete_the_lock_by_c
     for _ in 0..3 {
         assert!(rival.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     }
-    let error = rival.lock("another").try_acquire().await.expect_err("there is no room for it");
+    let error = rival.lock("another").try_acquire().await.expect_err("the item does not fit");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("out of memory"), "{error}");
     assert!(guard.is_certain() && harness.server.item(LOCK).is_some());
     let length = value_length(&harness, LOCK);
     let blunt = format!("ms {LOCK} {length} ME T30\r\n{}", "x".repeat(length));
-    let refused = harness.strike(Fault::DataDeleted, || harness.server.command(&blunt));
+    let refused = harness.inject(Fault::DataDeleted, || harness.server.command(&blunt));
     assert!(
         refused.starts_with("SERVER_ERROR") && harness.server.item(LOCK).is_none(),
         "the hazard: {refused}"

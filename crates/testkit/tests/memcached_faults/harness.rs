@@ -7,7 +7,9 @@ use latchwork::LockName;
 use latchwork::engine::{Claim, Engine, Grant, Verdict};
 use latchwork::engines::Memcached;
 use testkit::harness::FaultHarness;
-pub(crate) use testkit::harness::{ANSWERED, LOCK, LONG, SOON, now, pause, renewed, take, told};
+pub(crate) use testkit::harness::{
+    ANSWERED, LOCK, LONG, SOON, now, pause, take, wait_for_loss, wait_for_renewal,
+};
 use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
 use testkit::servers::{MemcachedOptions, MemcachedServer};
@@ -63,13 +65,13 @@ impl MemcachedHarness {
     /// Waits until the proxy has dropped the reply that it was ordered to drop.
     pub(crate) async fn wait_for_a_lost_reply(&self) {
         let lost = self.proxy.until_lost_replies(1);
-        tokio::time::timeout(SOON, lost).await.expect("the request came by");
+        tokio::time::timeout(SOON, lost).await.expect("the request was forwarded");
     }
 }
 
 /// An engine without a client around it.
 pub(crate) async fn engine(url: &str) -> Memcached {
-    Memcached::connect(&url.parse().expect("a URL of ours")).await.expect("the server is there")
+    Memcached::connect(&url.parse().expect("a valid URL")).await.expect("the server accepts the connection")
 }
 
 pub(crate) fn claim(lock: &str, ttl: Duration) -> Claim {

@@ -63,13 +63,13 @@ async fn any_answer_of_an_impostor_to_a_claim_is_an_error_and_no_panic() {
     ] {
         let engine = engine(&impostor(GREETING.as_bytes(), answer.as_bytes().to_vec()).await).await;
         let lock = claim("a", Duration::from_secs(9));
-        let asked = tokio::time::timeout(SOON, engine.claim(&lock)).await.expect("no hanging");
+        let asked = tokio::time::timeout(SOON, engine.claim(&lock)).await.expect("the request does not hang");
         match asked {
             Err(error) => is_clear(&error),
             Ok(verdict) => assert!(answer.starts_with("HD c1"), "{answer:.40}: {verdict:?}"),
         }
         // On another connection, and with the same reply.
-        match tokio::time::timeout(SOON, engine.release(&lock)).await.expect("no hanging") {
+        match tokio::time::timeout(SOON, engine.release(&lock)).await.expect("the request does not hang") {
             Err(error) => is_clear(&error),
             Ok(released) => {
                 assert!(answer.starts_with("HD c1") || answer == "EN\r\n", "{answer:.40}: {released:?}")
@@ -91,14 +91,17 @@ async fn any_handshake_of_an_impostor_is_an_error_that_names_the_endpoint() {
         &ENDLESS,
     ] {
         let url = impostor(greeting, b"x".to_vec()).await;
-        let connecting = tokio::time::timeout(2 * SOON, latchwork::connect(&url)).await.expect("no hanging");
-        is_clear(&connecting.expect_err("it is no memcached"));
+        let connecting = tokio::time::timeout(2 * SOON, latchwork::connect(&url))
+            .await
+            .expect("the request does not hang");
+        is_clear(&connecting.expect_err("the server is not memcached"));
     }
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("memcached://{}", silent.local_addr().expect("an address"));
-    let connecting = tokio::time::timeout(2 * SOON, latchwork::connect(&url)).await.expect("no hanging");
-    is_clear(&connecting.expect_err("nobody answers"));
+    let connecting =
+        tokio::time::timeout(2 * SOON, latchwork::connect(&url)).await.expect("the request does not hang");
+    is_clear(&connecting.expect_err("an impostor is refused"));
     let unauthenticated = impostor(b"CLIENT_ERROR unauthenticated\r\n", b"x".to_vec()).await;
-    let error = latchwork::connect(&unauthenticated).await.expect_err("it wants a password");
+    let error = latchwork::connect(&unauthenticated).await.expect_err("the server requires a password");
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }

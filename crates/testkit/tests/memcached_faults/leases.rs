@@ -40,9 +40,9 @@ async fn two_hundred_leases_of_any_phase_and_length_last_as_long_as_promised() {
     let leases: Vec<_> = (0..LEASES).map(|number| tokio::spawn(lease(number))).collect();
     let mut looks = 0;
     for lease in leases {
-        looks += lease.await.expect("it lives");
+        looks += lease.await.expect("the lease lasts");
     }
-    assert!(looks > 2 * LEASES, "only {looks} looks in time");
+    assert!(looks > 2 * LEASES, "only {looks} reads in time");
 }
 
 /// A client is killed: its lock becomes free by itself, not before its ttl and soon after.

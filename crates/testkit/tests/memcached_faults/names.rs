@@ -55,7 +55,7 @@ async fn a_plain_name_is_a_key_that_is_shared_with_other_programs() {
     // A key without an expiry can be deleted, but not left to expire.
     harness.server.command(&format!("set {LOCK} 0 0 1\r\nx"));
     let state = client.inspect(&filter).await.expect("an answer").remove(0);
-    let error = client.revoke(&state, Revoke::AtLeaseEnd).await.expect_err("it never ends");
+    let error = client.revoke(&state, Revoke::AtLeaseEnd).await.expect_err("the lease never ends");
     assert!(error.kind() == ErrorKind::Foreign && error.to_string().contains("no lease"), "{error}");
     // Larger than any value the engine reads; it must not panic.
     harness.server.command(&format!("set {LOCK} 0 0 200000\r\n{}", "x".repeat(200_000)));

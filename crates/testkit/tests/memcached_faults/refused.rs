@@ -49,7 +49,7 @@ async fn readers_permits_owners_sessions_tokens_and_long_leases_are_refused_befo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_on_which_locks_could_collide_are_refused() {
     let harness = MemcachedHarness::with(&["-C"]);
-    let error = latchwork::connect(&harness.direct_url("")).await.expect_err("it keeps no CAS ids");
+    let error = latchwork::connect(&harness.direct_url("")).await.expect_err("the server keeps no CAS ids");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("without -C"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use latchwork::{Effect, ErrorKind};
 use testkit::history::{Fault, RecordedClient};
 
-use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, renewed, take};
+use super::harness::{LOCK, LONG, MemcachedHarness, SOON, now, pause, take, wait_for_renewal};
 
 /// The text of requests that store, and of those that delete.
 const STORE: &[u8] = b"ms orders/42";
@@ -20,7 +20,7 @@ async fn assert_free_at_once(client: &RecordedClient) {
     let begun = now();
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     let waited = now().since(begun);
-    assert!(waited < Duration::from_secs(2), "it was stuck for {waited:?}");
+    assert!(waited < Duration::from_secs(2), "the waiter was stuck for {waited:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,11 +28,11 @@ async fn a_claim_whose_reply_is_lost_finds_its_own_grant() {
     let harness = MemcachedHarness::new();
     let (client, other) = (harness.client().await, harness.direct_client().await);
     for only_try in [false, true] {
-        harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(STORE));
+        harness.inject(Fault::Partition, || harness.proxy.lose_reply_to(STORE));
         let lock = client.lock(LOCK).ttl(LONG);
         let guard = match only_try {
-            false => lock.acquire().await.expect("it is its own"),
-            true => lock.try_acquire().await.expect("an answer").expect("it is its own"),
+            false => lock.acquire().await.expect("the claim's own grant"),
+            true => lock.try_acquire().await.expect("an answer").expect("the claim's own grant"),
         };
         assert_eq!(harness.proxy.lost_replies(), 1 + u64::from(only_try));
         assert!(guard.is_certain());
@@ -72,8 +72,8 @@ async fn a_release_whose_request_or_reply_is_lost_reports_it_and_the_lock_is_fre
         |harness: &MemcachedHarness| harness.proxy.cut_before_next_request(),
     ] {
         let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-        harness.strike(Fault::Partition, || strike(&harness));
-        let error = guard.release().await.expect_err("nobody said it was released");
+        harness.inject(Fault::Partition, || strike(&harness));
+        let error = guard.release().await.expect_err("the release was not confirmed");
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
         assert_free_at_once(&other).await;
     }
@@ -95,8 +95,8 @@ async fn a_retried_release_takes_nothing_from_the_next_holder() {
     let next = take(&other.lock(LOCK).ttl(LONG)).await;
     harness.proxy.refuse(false);
     harness.recorder.fault_ended(Fault::Partition);
-    releasing.await.expect("no panic").expect_err("nobody said it was released");
-    client.client().close().await.expect("the release was repeated");
+    releasing.await.expect("no panic").expect_err("the release was not confirmed");
+    client.client().close().await.expect("the release was retried");
     assert!(next.is_certain() && harness.server.item(LOCK).is_some());
     next.release().await.expect("held");
     harness.judge(&[client, other], SOON).await;
@@ -107,13 +107,13 @@ async fn a_renewal_whose_request_or_reply_is_lost_is_retried_before_the_lease_en
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     for strike in [
         |harness: &MemcachedHarness| harness.proxy.cut_before_next_request(),
         |harness: &MemcachedHarness| harness.proxy.lose_reply_to(STORE),
     ] {
-        harness.strike(Fault::Partition, || strike(&harness));
-        renewed(&guard).await;
+        harness.inject(Fault::Partition, || strike(&harness));
+        wait_for_renewal(&guard).await;
         assert!(guard.is_certain());
     }
     assert_eq!(harness.proxy.lost_replies(), 1);
@@ -128,11 +128,11 @@ async fn a_lock_is_released_in_one_round_trip_even_after_a_renewal_on_another_co
     let harness = MemcachedHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(Duration::from_secs(3))).await;
-    renewed(&guard).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
+    wait_for_renewal(&guard).await;
     let before = harness.proxy.requests();
     guard.release().await.expect("held");
-    assert_eq!(harness.proxy.requests() - before, 1, "it was not looked at first");
+    assert_eq!(harness.proxy.requests() - before, 1, "it was not read first");
     assert_eq!(harness.server.item(LOCK), None);
     harness.judge(&[client], SOON).await;
 }
@@ -162,7 +162,7 @@ async fn busy_clients_exclude_each_other_while_connections_are_cut_and_replies_a
     let working: Vec<_> = clients.iter().map(work).collect();
     for round in 0..12 {
         pause(150).await;
-        harness.strike(Fault::Partition, || match round % 3 {
+        harness.inject(Fault::Partition, || match round % 3 {
             0 => harness.proxy.cut(),
             1 => harness.proxy.lose_replies(3),
             _ => harness.proxy.cut_before_next_request(),
@@ -177,6 +177,6 @@ async fn busy_clients_exclude_each_other_while_connections_are_cut_and_replies_a
     let judged = harness.judge(&clients, LONG).await;
     assert!(
         holds > 20 && judged.exclusive() >= holds && judged.excused() == 0,
-        "{holds} holds, nobody is excused"
+        "{holds} holds, no hold is excused"
     );
 }

@@ -8,7 +8,7 @@ use latchwork::{ErrorKind, Loss, Promise};
 use testkit::history::Fault;
 
 use super::harness::{
-    ANSWERED, LOCK, LONG, MemcachedHarness, SOON, claim, engine, granted, now, pause, take, told,
+    ANSWERED, LOCK, LONG, MemcachedHarness, SOON, claim, engine, granted, now, pause, take, wait_for_loss,
 };
 
 /// The longest lease, and so the quarantine.
@@ -16,7 +16,7 @@ const MOST: Duration = Duration::from_secs(2);
 
 /// The CAS id in the server's description of [`LOCK`].
 fn cas(harness: &MemcachedHarness) -> String {
-    let item = harness.server.item(LOCK).expect("it is there");
+    let item = harness.server.item(LOCK).expect("the server accepts the connection");
     item.split(' ').find(|part| part.starts_with('c')).expect("a CAS id").to_owned()
 }
 
@@ -57,8 +57,8 @@ async fn a_holder_whose_server_lost_its_data_is_told_at_its_next_renewal_and_wai
         [harness.connect(&harness.url(options)).await, harness.connect(&harness.url(options)).await];
     let guard = take(&clients[0].lock(LOCK).ttl(MOST)).await;
     let killed = now();
-    harness.strike(Fault::Restart, || harness.server.restart());
-    assert_eq!(told(&guard).await, Loss::Removed);
+    harness.inject(Fault::Restart, || harness.server.restart());
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
 
     let lock = clients[1].lock(LOCK).ttl(MOST);
     let error = lock.clone().wait(ANSWERED).acquire().await.expect_err("not yet");
@@ -67,10 +67,13 @@ async fn a_holder_whose_server_lost_its_data_is_told_at_its_next_renewal_and_wai
     for part in [&harness.proxy.address().to_string(), " s left", "quarantine=off"] {
         assert!(message.contains(part), "{part:?} in {message}");
     }
-    assert!(lock.try_acquire().await.expect("an answer").is_none(), "it is not to be had yet");
-    let next = lock.clone().wait(LONG).acquire().await.expect("it ends");
+    assert!(lock.try_acquire().await.expect("an answer").is_none(), "it cannot be acquired yet");
+    let next = lock.clone().wait(LONG).acquire().await.expect("the quarantine ends");
     let waited = now().since(killed);
-    assert!(waited >= MOST, "granted {waited:?} after the kill: somebody may have held it for {MOST:?}");
+    assert!(
+        waited >= MOST,
+        "granted {waited:?} after the kill: another client may have held it for {MOST:?}"
+    );
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     next.release().await.expect("held");
     harness.judge(&clients, LONG).await;
@@ -83,7 +86,7 @@ async fn a_new_client_gets_a_lock_that_a_restart_deleted_as_guarantees_say() {
     let client = harness.client().await;
     assert_eq!(client.client().guarantees().faults.restart, Promise::Breaks);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    harness.strike(Fault::Restart, || harness.server.restart());
+    harness.inject(Fault::Restart, || harness.server.restart());
     let newcomer = harness.direct_client().await;
     let next = take(&newcomer.lock(LOCK).ttl(LONG)).await;
     assert!(guard.is_certain() && next.is_certain(), "two holders, and no token to tell them apart");
@@ -91,7 +94,7 @@ async fn a_new_client_gets_a_lock_that_a_restart_deleted_as_guarantees_say() {
     pause(100).await;
     assert!(next.is_certain(), "the release of the first is harmless");
     next.release().await.expect("held");
-    assert_eq!(harness.judge(&[client, newcomer], SOON).await.excused(), 1, "only whom it struck");
+    assert_eq!(harness.judge(&[client, newcomer], SOON).await.excused(), 1, "only holds under the fault");
 }
 
 /// The holder is cut off, so that it cannot be told anything: only the quarantine keeps others from its lock.
@@ -102,7 +105,7 @@ async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_of
     let cut_off = harness.connect(&harness.url(options)).await;
     assert_eq!(cut_off.client().guarantees().faults.restart, Promise::Exclusive);
     let lock = cut_off.lock(LOCK).ttl(MOST).wait(LONG).with(|lock| lock.stop_margin(Duration::ZERO));
-    let guard = lock.acquire().await.expect("it ends");
+    let guard = lock.acquire().await.expect("the quarantine ends");
     let waited = now().since(begun);
     assert!(waited >= MOST, "a server granted that was not yet {waited:?} old");
     harness.recorder.fault_began(Fault::Restart);
@@ -110,9 +113,12 @@ async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_of
     let killed = now();
     harness.server.restart();
     let newcomer = harness.connect(&harness.direct_url(options)).await;
-    let next = newcomer.lock(LOCK).ttl(MOST).wait(LONG).acquire().await.expect("it ends");
+    let next = newcomer.lock(LOCK).ttl(MOST).wait(LONG).acquire().await.expect("the quarantine ends");
     let waited = now().since(killed);
-    assert!(waited >= MOST, "granted {waited:?} after the kill: somebody may have held it for {MOST:?}");
+    assert!(
+        waited >= MOST,
+        "granted {waited:?} after the kill: another client may have held it for {MOST:?}"
+    );
     assert!(!guard.is_certain(), "two holders");
     next.release().await.expect("held");
     drop(guard);
@@ -121,6 +127,6 @@ async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_of
     assert_eq!(
         harness.judge(&[newcomer, cut_off], LONG).await.exclusive(),
         2,
-        "promised, so nobody is excused"
+        "guaranteed, so no hold is excused"
     );
 }

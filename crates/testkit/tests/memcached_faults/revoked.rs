@@ -21,7 +21,7 @@ async fn a_lock_that_is_revoked_twice_still_ends_with_its_lease() {
     let found = state(&operator).await;
     assert_eq!(operator.revoke(&found, Revoke::AtLeaseEnd).await.expect("an answer"), Revoked::Done);
     let marked =
-        |harness: &MemcachedHarness| harness.server.item(LOCK).expect("it stays until its lease ends");
+        |harness: &MemcachedHarness| harness.server.item(LOCK).expect("the claim stays until its lease ends");
     // The value and its CAS id, without the remaining time.
     let once = marked(&harness).split_whitespace().find(|word| word.starts_with('c')).map(str::to_owned);
     assert!(once.is_some());
@@ -35,7 +35,7 @@ async fn a_lock_that_is_revoked_twice_still_ends_with_its_lease() {
     let next = operator.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("when its lease is over");
     for how in [Revoke::AtLeaseEnd, Revoke::Now] {
         let late = operator.revoke(&found, how).await.expect("an answer");
-        assert_eq!(late, Revoked::NotHeld, "it was another's");
+        assert_eq!(late, Revoked::NotHeld, "it was another program's lock");
     }
     assert!(next.is_certain());
     next.release().await.expect("held");
@@ -47,7 +47,8 @@ async fn another_programs_lock_can_only_be_revoked_at_once_and_only_as_inspected
     let operator = connect(&harness.direct_url("")).await;
     assert_eq!(harness.server.command(&format!("add {LOCK} 0 30 5\r\nfirst")), "STORED\r\n");
     let first = state(&operator).await;
-    let error = operator.revoke(&first, Revoke::AtLeaseEnd).await.expect_err("it cannot be told");
+    let error =
+        operator.revoke(&first, Revoke::AtLeaseEnd).await.expect_err("the other program cannot be told");
     assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
     assert!(error.to_string().contains("cannot be told"), "{error}");
     assert_eq!(state(&operator).await.holders[0].id, first.holders[0].id, "nothing was done");

@@ -61,7 +61,7 @@ async fn a_server_that_hangs_or_is_down_costs_no_client_the_locks_of_other_serve
     assert!(late.lock(&names[2]).try_acquire().await.expect("an answer").is_none(), "held");
     guards.pop().expect("the third").release().await.expect("held");
     servers.iter().for_each(MemcachedServer::kill);
-    let error = latchwork::connect(&url(&servers)).await.expect_err("none of them answers");
+    let error = latchwork::connect(&url(&servers)).await.expect_err("no server answers");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
 }
 
@@ -74,7 +74,7 @@ async fn clients_with_different_server_lists_do_not_exclude_each_other_as_guaran
     let names = one_for_each(&servers, &client).await;
     let held = client.lock(&names[2]).ttl(LONG).acquire().await.expect("free");
     let beside = other.lock(&names[2]).ttl(LONG).try_acquire().await.expect("an answer").expect("elsewhere");
-    assert!(held.is_certain() && beside.is_certain(), "what is not promised");
+    assert!(held.is_certain() && beside.is_certain(), "the case that is not guaranteed");
     // The same servers in another order are the same list.
     let places: Vec<_> = servers.iter().rev().map(|server| server.address().to_string()).collect();
     let backwards = connect(&format!("memcached://{}", places.join(","))).await;

@@ -7,7 +7,7 @@ use super::harness::{LOCK, LONG, PostgresHarness, SOON, pause, take};
 
 /// As many as a server with default settings accepts, which reserves three of its 100 connections for
 /// superusers.
-const RIVALS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 24, turns: 10 };
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 24, turns: 10 };
 const MOST_CONNECTIONS: usize = 97;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,7 +18,7 @@ async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_
     let url = format!("postgres://app@{}/postgres", harness.server.address());
     let contest = tokio::spawn({
         let url = url.clone();
-        async move { RIVALS.taking(960).compete(&url).await }
+        async move { CONTENDERS.taking(960).compete(&url).await }
     });
     let mut most = 0;
     while !contest.is_finished() {
@@ -26,8 +26,8 @@ async fn a_hundred_contenders_in_four_processes_need_a_connection_each_and_have_
         pause(50).await;
     }
     println!("at most {most} connections");
-    assert!((RIVALS.processes * RIVALS.clients..=MOST_CONNECTIONS).contains(&most), "{most}");
-    let contest = contest.await.expect("nobody was told of a deadlock or a connection too many");
+    assert!((CONTENDERS.processes * CONTENDERS.clients..=MOST_CONNECTIONS).contains(&most), "{most}");
+    let contest = contest.await.expect("no client saw a deadlock or the connection limit");
     let client = harness.connect(&url).await;
     contest.is_judged(client.client());
     contest.is_fair();

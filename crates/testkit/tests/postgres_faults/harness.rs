@@ -63,7 +63,7 @@ impl PostgresHarness {
         );
         let end = now().after(SOON);
         while self.server.psql(&count) == "0" {
-            assert!(now() < end, "nobody is busy with {part}");
+            assert!(now() < end, "no session executes {part}");
             pause(5).await;
         }
     }

@@ -9,16 +9,16 @@ use tokio::task::JoinHandle;
 
 use super::harness::{LOCK, SOON, now};
 
-const RIVALS: ContendingProcesses = ContendingProcesses { processes: 3, clients: 5, turns: 8 };
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 3, clients: 5, turns: 8 };
 
 /// More clients than the pooler has connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contenders_behind_a_pooler_are_granted_their_turns_in_order() {
     let pooler = Pgbouncer::start();
     let url = pooler.server().url(pooler.address(), "");
-    let contest = RIVALS.compete(&url).await;
-    let client = connect(&url).await.expect("it runs");
-    assert!(!client.guarantees().pushes, "nobody is told behind a pooler");
+    let contest = CONTENDERS.compete(&url).await;
+    let client = connect(&url).await.expect("the server runs");
+    assert!(!client.guarantees().pushes, "there are no notifications behind a pooler");
     contest.is_judged(&client);
     contest.is_fair();
 }
@@ -30,7 +30,7 @@ async fn contenders_behind_a_pooler_are_granted_their_turns_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_tasks_behind_a_pooler_never_send_into_each_others_answers() {
     let pooler = Arc::new(Pgbouncer::start());
-    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("it runs");
+    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("the server runs");
     let all_take_turns = async |round: &str| {
         let turns = (0..100).map(|task| {
             let client = client.clone();
@@ -90,7 +90,8 @@ async fn a_url_that_denies_the_pooler_is_refused_behind_one() {
     let pooler = Arc::new(Pgbouncer::start());
     let url = |options: &str| pooler.server().url(pooler.address(), options);
     let [mistaken, other] = [connect(&url("pooler=no")).await, connect(&url("")).await];
-    let (mistaken, other) = (mistaken.expect("it can be reached"), other.expect("it can be reached"));
+    let (mistaken, other) =
+        (mistaken.expect("the server is reachable"), other.expect("the server is reachable"));
     let standstill = Standstill::of(&pooler).await;
     let waiting = tokio::spawn(async move { other.lock("x").try_acquire().await });
     standstill.until(1, STATEMENTS_THAT_WAIT).await;
@@ -108,12 +109,12 @@ async fn a_url_that_denies_the_pooler_is_refused_behind_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_behind_a_pooler_waits_for_a_row_for_three_seconds() {
     let pooler = Pgbouncer::start();
-    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("it runs");
+    let client = connect(&pooler.server().url(pooler.address(), "")).await.expect("the server runs");
     client.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
     let mut other = pooler.server().session();
     assert_eq!(other.ask("BEGIN; UPDATE latchwork_lock SET ticket = ticket; SELECT 1"), "1");
     let begun = now();
-    let error = client.lock(LOCK).try_acquire().await.expect_err("nobody can know");
+    let error = client.lock(LOCK).try_acquire().await.expect_err("the outcome is unknown");
     let waited = now().since(begun);
     println!("after {waited:?}: {error}");
     assert!(waited < SOON, "{waited:?}: {error}");

@@ -69,15 +69,15 @@ async fn the_sql_of_an_error_pasted_by_a_superuser_lets_the_user_lock_and_use_ce
             harness.server.psql(&format!("CREATE USER \"{}\"", user.replace('"', "\"\"")));
             let user = user.replace(' ', "%20").replace('"', "%22");
             let url = url_of(&harness, &user, options);
-            let error = lock_once(&url).await.expect_err("it may not");
+            let error = lock_once(&url).await.expect_err("the user lacks the right");
             harness.server.psql(&sql_of(&error));
             let client = lock_once(&url).await.unwrap_or_else(|error| panic!("{options}: {error}"));
             if !options.contains("session") {
                 let cell = client.cell("x");
-                let error = cell.update(|_| b"one".to_vec()).await.expect_err("it may not");
+                let error = cell.update(|_| b"one".to_vec()).await.expect_err("the user lacks the right");
                 harness.server.psql(&sql_of(&error));
-                let set = cell.update(|_| b"one".to_vec()).await.expect("it may");
-                cell.delete_if(set.version).await.expect("it may");
+                let set = cell.update(|_| b"one".to_vec()).await.expect("the user has the right");
+                cell.delete_if(set.version).await.expect("the user has the right");
             }
         }
     }
@@ -97,7 +97,8 @@ async fn a_user_who_may_not_delete_locks_can_still_lock() {
 async fn a_user_who_may_not_delete_tokens_can_still_lock() {
     let harness = PostgresHarness::new();
     for tokens in [OF_INSERT, OF_SESSION] {
-        let owner = connect(&url_of(&harness, "owner", tokens.options)).await.expect("it makes the tables");
+        let owner =
+            connect(&url_of(&harness, "owner", tokens.options)).await.expect("the owner creates the tables");
         owner.lock(LOCK).acquire().await.expect("free").release().await.expect("held");
     }
     harness.server.psql("CREATE USER app; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
@@ -118,7 +119,7 @@ async fn a_read_only_server_is_named() {
     harness.server.psql("SELECT pg_reload_conf()");
     harness.terminate_all();
     let lock = client.lock("x").wait(std::time::Duration::from_secs(1));
-    let error = lock.acquire().await.expect_err("it writes nothing");
+    let error = lock.acquire().await.expect_err("the database is read-only");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("read-only"), "{error}");
 }

@@ -50,7 +50,9 @@ async fn services_and_clients_take_turns_one_at_a_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_holder_of_ours_expires_for_a_service_at_the_end_of_its_lease() {
     let harness = PostgresHarness::new();
-    let engine = PostgresInsert::connect(&url(&harness).parse().expect("a good URL")).await.expect("it runs");
+    let engine = PostgresInsert::connect(&url(&harness).parse().expect("a valid URL"))
+        .await
+        .expect("the process runs");
     for ttl in [AGE / 4, 2 * AGE].map(Duration::from_millis) {
         let service = service(&harness, "host-7");
         let claim = Claim::new(LockName::new(LOCK).expect("a good name"), ttl);
@@ -68,7 +70,7 @@ async fn a_dead_holder_of_ours_expires_for_a_service_at_the_end_of_its_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_row_was_deleted_is_told_and_does_no_harm() {
     let harness = PostgresHarness::new();
-    let client = connect(&url(&harness)).await.expect("it runs");
+    let client = connect(&url(&harness)).await.expect("the process runs");
     let guard = client.lock(LOCK).ttl(Duration::from_millis(AGE)).acquire().await.expect("free");
     harness.server.psql(&format!("DELETE FROM {TABLE}"));
     let service = service(&harness, "host-7");
@@ -83,7 +85,7 @@ async fn a_holder_whose_row_was_deleted_is_told_and_does_no_harm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_takes_over_from_the_service_of_the_same_name_and_from_no_other() {
     let harness = PostgresHarness::new();
-    let client = connect(&url(&harness)).await.expect("it runs");
+    let client = connect(&url(&harness)).await.expect("the process runs");
     let service = service(&harness, "host-7");
     assert!(service.take());
     for owner in ["host", "host-70", "HOST-7"] {
@@ -104,7 +106,7 @@ async fn tokens_rise_though_rows_are_deleted_whatever_the_servers_clock_shows() 
     let client = harness.connect(&url(&harness)).await;
     let (mut newest, hour) = (None, 3_600_000);
     for offset in [0, hour, 0, -hour] {
-        harness.strike(Fault::ClockStep, || clocks.move_wall(offset));
+        harness.inject(Fault::ClockStep, || clocks.move_wall(offset));
         for _ in 0..2 {
             let guard = take(&client.lock(LOCK)).await;
             let token = guard.token().ok();
@@ -112,7 +114,7 @@ async fn tokens_rise_though_rows_are_deleted_whatever_the_servers_clock_shows() 
             newest = token;
             guard.release().await.expect("held");
             let service = service(&harness, "host-7");
-            assert!(service.take(), "and it goes from hand to hand");
+            assert!(service.take(), "the lock is handed over");
             service.release();
         }
     }
@@ -141,11 +143,12 @@ async fn a_table_that_others_created_is_used_unchanged_and_its_limits_are_report
     assert!(error.to_string().contains("character varying(64)"), "{error}");
     harness.server.psql(&format!("ALTER TABLE {TABLE} DROP CONSTRAINT {TABLE}_unique_mutex_key"));
     let error = client.client().lock(LOCK).try_acquire().await;
-    let error = error.expect_err("nothing would keep two from inserting");
+    let error = error.expect_err("two clients could insert");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     for options in ["max-age=2s", "scheme=insert&max-age=never", "scheme=delete"] {
-        let error =
-            connect(&harness.server.url(harness.server.address(), options)).await.expect_err("no such thing");
+        let error = connect(&harness.server.url(harness.server.address(), options))
+            .await
+            .expect_err("the table does not exist");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{options}: {error}");
     }
 }

@@ -33,7 +33,7 @@ async fn only_a_trusted_server_and_a_trusted_client_connect() {
     let certificates = Certificates::make();
     let server = server(&certificates, &certificates.server());
     let (ca, client) = (certificates.ca(), certificates.client());
-    let good = connect(&url(&server, &ca, Some(&client))).await.expect("everything is right");
+    let good = connect(&url(&server, &ca, Some(&client))).await.expect("the configuration is valid");
     assert!(!format!("{good:?} {:?}", good.guarantees()).contains(PASSWORD));
     let lock = good.lock("x");
     let guard = lock.acquire().await.expect("free");
@@ -52,7 +52,7 @@ async fn only_a_trusted_server_and_a_trusted_client_connect() {
     let plain = format!("postgres://app:{PASSWORD}@{}/postgres", server.address());
     refused(&plain, Denied, &["pg_hba.conf"]).await;
     server.kill();
-    let error = lock.try_acquire().await.expect_err("nobody is there");
+    let error = lock.try_acquire().await.expect_err("no server listens");
     assert!(!format!("{error} {error:?}").contains(PASSWORD), "{error:?}");
 }
 

@@ -8,7 +8,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 use testkit::workload::contenders::{Contenders, MARGIN, TTL, UNRENEWED};
 
-use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, renewed, take, told};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, take, wait_for_loss, wait_for_renewal};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_gets_the_lock_after() {
@@ -18,15 +18,15 @@ async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_
     let guard = take(&lock).await;
     let mut store = harness.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.black_hole(true);
     let rival = other.lock(LOCK).ttl(LONG).wait(LONG);
     let rival = tokio::spawn(async move { rival.acquire().await });
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     let (told, early) = (now(), guard.lease_end().since(now()));
     assert!(!early.is_zero(), "told after its lease had ended");
-    assert!(!rival.is_finished(), "another had it before");
+    assert!(!rival.is_finished(), "another client had it before");
     let next = rival.await.expect("no panic").expect("its turn comes");
     println!("told {early:?} before its lease ended, and {:?} before another had it", now().since(told));
     assert!(next.token().unwrap() > guard.token().unwrap());
@@ -37,7 +37,7 @@ async fn a_holder_behind_a_black_hole_is_told_before_its_lease_ends_and_another_
     harness.recorder.fault_ended(Fault::Partition);
     // Renewals and a release that were held back arrive now.
     pause(500).await;
-    assert!(next.is_certain(), "what came late took the lock away");
+    assert!(next.is_certain(), "a late message revoked the lock");
     next.release().await.expect("held");
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 2);
 }
@@ -62,7 +62,7 @@ async fn clients_on_both_sides_of_a_partition_never_hold_at_once_and_all_continu
     let tally = contenders.stop().await;
     assert_eq!(tally.refused, 0, "a certain holder was refused: {tally:?}");
     let judged = harness.judge(&clients, SOON + SOON).await;
-    assert!(judged.exclusive() >= 100 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() >= 100 && judged.excused() == 0, "no hold is excused");
 }
 
 /// The claim is in transit when its caller gives up, and the server grants it when no task wants it any more.
@@ -74,12 +74,12 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.black_hole(true);
     let lock = client.lock(LOCK).ttl(LONG).wait(Duration::from_millis(300));
-    let error = lock.acquire().await.expect_err("nobody answers");
+    let error = lock.acquire().await.expect_err("no server answers");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
     assert!(error.may_be_held_until().is_some(), "{error}");
     harness.proxy.black_hole(false);
     harness.recorder.fault_ended(Fault::Partition);
-    client.client().close().await.expect("it was undone");
+    client.client().close().await.expect("the claim was undone");
     // It waits for a sixth of a lease.
     take(&other.lock(LOCK)).await.release().await.expect("held");
     harness.judge(&[client, other], SOON).await;
@@ -91,12 +91,12 @@ async fn a_holder_whose_connections_silently_died_keeps_its_lock() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     let lease_end = guard.lease_end();
-    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
-    renewed(&guard).await;
+    harness.inject(Fault::Partition, || harness.proxy.forget_connections());
+    wait_for_renewal(&guard).await;
     println!("renewed {:?} before its lease ended", lease_end.since(now()));
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     assert!(guard.is_certain());
     // The release uses another connection, which is also dead: to detect that would take this test too long.
     harness.proxy.cut();
@@ -112,7 +112,7 @@ async fn an_inspection_retires_a_connection_that_silently_died() {
     let harness = RedisHarness::new();
     let client = harness.client().await;
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    harness.strike(Fault::Partition, || harness.proxy.forget_connections());
+    harness.inject(Fault::Partition, || harness.proxy.forget_connections());
     inspect_times_out_and_then_succeeds(client.client()).await;
     guard.release().await.expect("held");
     harness.judge(&[client], SOON).await;

@@ -7,7 +7,7 @@ use testkit::shim::Clocks;
 use testkit::store::Written;
 use testkit::workload::contenders::TTL;
 
-use super::harness::{LOCK, LONG, RedisHarness, SOON, now, renewed, take, told};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, now, take, wait_for_loss, wait_for_renewal};
 
 const HOUR: i64 = 3_600_000;
 
@@ -26,21 +26,21 @@ async fn a_clock_set_forwards_ends_leases_early_and_the_store_refuses_unaware_ho
     let lock = clients[1].lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
     harness.wait_for_waiters(&clients[2], 1).await;
-    harness.strike(Fault::ClockStep, || clocks.move_wall(HOUR));
+    harness.inject(Fault::ClockStep, || clocks.move_wall(HOUR));
     let moved = now();
     let next = waiting.await.expect("no panic");
     println!("another had it {:?} after the step", now().since(moved));
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(told(&guard).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     let told = now().since(moved);
     assert!(told < TTL, "told {told:?} after the step, and not at the next renewal");
     drop(guard);
     let before = next.token().unwrap();
     next.release().await.expect("held");
     // And back: the newest token is from a time in the future.
-    harness.strike(Fault::ClockStep, || clocks.move_wall(0));
+    harness.inject(Fault::ClockStep, || clocks.move_wall(0));
     let last = take(&clients[2].lock(LOCK).ttl(TTL)).await;
     assert!(last.token().unwrap() > before, "tokens went back with the clock");
     assert_eq!(store.write(last.token().unwrap(), "last"), Written::Accepted);
@@ -61,9 +61,9 @@ async fn a_clock_set_back_costs_no_client_a_lock_or_a_turn_and_tokens_still_rise
         waiting.push(tokio::spawn(async move { take(&lock).await }));
         harness.wait_for_waiters(&clients[3], number + 1).await;
     }
-    harness.strike(Fault::ClockStep, || clocks.move_wall(-HOUR));
-    renewed(&guard).await;
-    renewed(&guard).await;
+    harness.inject(Fault::ClockStep, || clocks.move_wall(-HOUR));
+    wait_for_renewal(&guard).await;
+    wait_for_renewal(&guard).await;
     assert!(guard.is_certain());
     let free_in = harness.free_in();
     assert!((0..=TTL.as_millis() as i64).contains(&free_in), "a renewal sets the lease right: {free_in} ms");
@@ -95,7 +95,7 @@ async fn dead_queue_entries_are_skipped_after_the_clock_was_set_back_by_an_hour(
     dead.kill().await;
     // A server that has not seen its disconnection yet would give it the lock, and for that hour.
     harness.until_listening(1).await;
-    harness.strike(Fault::ClockStep, || clocks.move_wall(-HOUR));
+    harness.inject(Fault::ClockStep, || clocks.move_wall(-HOUR));
     guard.release().await.expect("held");
     take(&client.lock(LOCK)).await.release().await.expect("held");
     harness.judge(&[client], SOON).await;

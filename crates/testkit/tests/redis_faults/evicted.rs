@@ -6,7 +6,7 @@ use testkit::servers::RedisOptions;
 use testkit::store::Written;
 use testkit::workload::contenders::TTL;
 
-use super::harness::{LOCK, RedisHarness, SOON, now, take, told};
+use super::harness::{LOCK, RedisHarness, SOON, now, take, wait_for_loss};
 
 fn evicting(policy: &str) -> RedisOptions<'static> {
     let config = [("maxmemory", "4mb"), ("maxmemory-policy", policy)];
@@ -42,10 +42,10 @@ async fn lock_evicted_under(policy: &str) {
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     let mut store = harness.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
-    harness.strike(Fault::DataDeleted, || fill(&harness));
+    harness.inject(Fault::DataDeleted, || fill(&harness));
     let (evicted, lease_end) = (now(), guard.lease_end());
     empty(&harness);
-    assert_eq!(told(&guard).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     let told = now().since(evicted);
     // On a machine that stalls, a renewal is late. But it is the next renewal, and comes before the lease
     // ends.
@@ -56,7 +56,7 @@ async fn lock_evicted_under(policy: &str) {
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
     drop(guard);
     next.release().await.expect("held");
-    assert_eq!(harness.judge(&clients, SOON).await.excused(), 1, "only whom it struck");
+    assert_eq!(harness.judge(&clients, SOON).await.excused(), 1, "only holds under the fault");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use latchwork::{Effect, ErrorKind};
 use testkit::history::Fault;
 use testkit::workload::contenders::TTL;
 
-use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, renewed, take};
+use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, take, wait_for_renewal};
 
 /// Makes the server refuse everything that needs memory, or accept it again.
 fn set_full(harness: &RedisHarness, full: bool) {
@@ -27,7 +27,7 @@ async fn a_claim_fails_with_the_setting_in_its_error_and_without_effect() {
         assert!(error.to_string().contains("maxmemory"), "{error}");
     }
     let newcomer = harness.client().await;
-    newcomer.lock(LOCK).try_acquire().await.expect_err("who comes now finds no room either");
+    newcomer.lock(LOCK).try_acquire().await.expect_err("a new claim finds no room either");
     set_full(&harness, false);
     take(&client.lock(LOCK)).await.release().await.expect("held");
     harness.judge(&[client, newcomer], SOON).await;
@@ -55,13 +55,13 @@ async fn waiters_are_served_without_memory(options: &str) {
     set_full(&harness, true);
     pause(3_500).await;
     for guard in held {
-        renewed(&guard).await;
+        wait_for_renewal(&guard).await;
         guard.release().await.expect("held");
     }
     for waiter in waiting {
-        let guard = tokio::time::timeout(SOON, waiter).await.expect("in the order in which they came");
-        let guard = guard.expect("no panic").expect("it was handed over");
-        renewed(&guard).await;
+        let guard = tokio::time::timeout(SOON, waiter).await.expect("granted in the order of arrival");
+        let guard = guard.expect("no panic").expect("the lock was handed over");
+        wait_for_renewal(&guard).await;
         guard.release().await.expect("held");
     }
     set_full(&harness, false);

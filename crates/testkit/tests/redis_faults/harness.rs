@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-pub(crate) use testkit::harness::{ANSWERED, LOCK, LONG, SOON, connect, now, pause, renewed, take, told};
+pub(crate) use testkit::harness::{
+    ANSWERED, LOCK, LONG, SOON, connect, now, pause, take, wait_for_loss, wait_for_renewal,
+};
 use testkit::harness::{FaultHarness, Judged};
 use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
@@ -81,7 +83,7 @@ impl RedisHarness {
     /// Waits until the proxy has dropped the reply that it was ordered to drop.
     pub(crate) async fn wait_for_a_lost_reply(&self) {
         let lost = self.proxy.until_lost_replies(1);
-        tokio::time::timeout(SOON, lost).await.expect("the request came by");
+        tokio::time::timeout(SOON, lost).await.expect("the request was forwarded");
     }
 
     /// Waits until the server knows of this many subscribed clients: it learns of a death when it reads from
@@ -89,7 +91,7 @@ impl RedisHarness {
     pub(crate) async fn until_listening(&self, count: usize) {
         let end = now().after(SOON);
         while self.server.command(&["PUBSUB", "CHANNELS", "latchwork:*"]).array().len() != count {
-            assert!(now() < end, "not {count} of them listen");
+            assert!(now() < end, "not {count} of them are subscribed");
             pause(2).await;
         }
     }

@@ -30,11 +30,11 @@ async fn busy_clients_continue_undisturbed_after_the_kill() {
     let contenders = Contenders::start(&harness, &clients, Duration::from_millis(3));
     for _ in 0..3 {
         contenders.wait_for_holds(20).await;
-        harness.strike(Fault::Trouble, || harness.server.restart());
+        harness.inject(Fault::Trouble, || harness.server.restart());
     }
     contenders.wait_for_holds(20).await;
     let tally = contenders.stop().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() >= 80 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() >= 80 && judged.excused() == 0, "no hold is excused");
 }

@@ -45,7 +45,7 @@ async fn a_waiter_behind_a_killed_holder_and_killed_waiters_gets_the_lock_and_le
     assert!(waited < TTL + Duration::from_secs(4), "{waited:?}");
     guard.release().await.expect("held");
     let next = other.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer");
-    next.expect("it was released and nobody waits").release().await.expect("held");
+    next.expect("the lock was released and has no waiters").release().await.expect("held");
     harness.judge(&[client, other], SOON).await;
 }
 
@@ -67,7 +67,7 @@ async fn a_try_is_not_excluded_by_dead_waiters() {
     };
     let waited = now().since(killed);
     println!("had it {waited:?} after holder and waiters were killed");
-    assert!(waited < TTL + Duration::from_secs(2), "the dead kept it for {waited:?}");
+    assert!(waited < TTL + Duration::from_secs(2), "dead waiters kept it for {waited:?}");
     guard.release().await.expect("held");
     harness.judge(&[client], SOON).await;
 }

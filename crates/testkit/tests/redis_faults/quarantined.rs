@@ -7,7 +7,7 @@ use latchwork::{ErrorKind, Loss};
 use testkit::history::Fault;
 use testkit::store::Written;
 
-use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, now, pause, take, told};
+use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, now, pause, take, wait_for_loss};
 
 /// The longest lease, and so the quarantine.
 const MOST: Duration = Duration::from_secs(2);
@@ -31,9 +31,9 @@ async fn a_holder_whose_server_lost_its_data_is_told_at_its_next_renewal_and_wai
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     until_late_in_a_second().await;
     let killed = now();
-    harness.strike(Fault::Restart, || harness.server.restart_empty());
+    harness.inject(Fault::Restart, || harness.server.restart_empty());
     let lease_end = guard.lease_end();
-    assert_eq!(told(&guard).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     let told = now().since(killed);
     // On a machine that stalls, a renewal is late, but comes before the lease ends; and no earlier one was
     // answered.
@@ -46,11 +46,14 @@ async fn a_holder_whose_server_lost_its_data_is_told_at_its_next_renewal_and_wai
     for part in [&harness.proxy.address().to_string(), " s left", "quarantine=off"] {
         assert!(message.contains(part), "{part:?} in {message}");
     }
-    assert!(lock.try_acquire().await.expect("an answer").is_none(), "it is not to be had yet");
+    assert!(lock.try_acquire().await.expect("an answer").is_none(), "it cannot be acquired yet");
 
     let next = take(&lock).await;
     let waited = now().since(killed);
-    assert!(waited >= MOST, "granted {waited:?} after the kill: somebody may have held it for {MOST:?}");
+    assert!(
+        waited >= MOST,
+        "granted {waited:?} after the kill: another client may have held it for {MOST:?}"
+    );
     assert!(waited < MOST + SOON / 2, "granted only {waited:?} after the kill");
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
@@ -74,14 +77,14 @@ async fn a_client_that_waits_out_the_quarantine_sleeps() {
     let harness = RedisHarness::new();
     let client = harness.connect(&harness.url("max-ttl=4s")).await;
     take(&client.lock(LOCK).ttl(MOST)).await.release().await.expect("held");
-    harness.strike(Fault::Restart, || harness.server.restart_empty());
+    harness.inject(Fault::Restart, || harness.server.restart_empty());
     let (lock, begun, was_busy) = (client.lock(LOCK).ttl(MOST).wait(LONG), now(), busy());
     let waiting = tokio::spawn(async move { lock.acquire().await });
     pause(500).await;
     let (paused, busy) = (now().since(begun), busy().saturating_sub(was_busy));
     assert!(paused < Duration::from_secs(2), "a pause of 0.5 s took {paused:?}: the client kept the thread");
     assert!(busy < Duration::from_millis(100), "it was busy for {busy:?} of {paused:?}");
-    waiting.await.expect("no panic").expect("it ends").release().await.expect("held");
+    waiting.await.expect("no panic").expect("the quarantine ends").release().await.expect("held");
     harness.judge(&[client], SOON).await;
 }
 
@@ -96,17 +99,21 @@ async fn a_server_without_quarantine_grants_at_once_after_data_loss_and_with_a_g
     let mut store = harness.store();
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
     let begun = now();
-    harness.strike(Fault::Restart, || harness.server.restart_empty());
+    harness.inject(Fault::Restart, || harness.server.restart_empty());
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
-    assert!(now().since(begun) < TTL, "it was to be had before any lease could have ended");
+    assert!(now().since(begun) < TTL, "the lock was granted before any lease could have ended");
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(told(&guard).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     assert!(next.is_certain());
     next.release().await.expect("held");
     drop(guard);
-    assert_eq!(harness.judge(&clients, SOON).await.excused(), 1, "fenced only, and only for whom it struck");
+    assert_eq!(
+        harness.judge(&clients, SOON).await.excused(),
+        1,
+        "fenced only, and only holds under the fault"
+    );
 }
 
 /// The holder is cut off, so that it cannot be told anything: only the quarantine keeps others from its lock.
@@ -126,7 +133,10 @@ async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_of
     let newcomer = harness.connect(&harness.direct_url(options)).await;
     let next = take(&newcomer.lock(LOCK).ttl(MOST)).await;
     let waited = now().since(killed);
-    assert!(waited >= MOST, "granted {waited:?} after the kill: somebody may have held it for {MOST:?}");
+    assert!(
+        waited >= MOST,
+        "granted {waited:?} after the kill: another client may have held it for {MOST:?}"
+    );
     assert!(!guard.is_certain(), "two holders");
     assert!(next.token().unwrap() > guard.token().unwrap());
     next.release().await.expect("held");
@@ -136,6 +146,6 @@ async fn strict_quarantine_keeps_a_new_client_from_a_lock_whose_holder_is_cut_of
     assert_eq!(
         harness.judge(&[newcomer, cut_off], SOON).await.exclusive(),
         2,
-        "promised, so nobody is excused"
+        "guaranteed, so no hold is excused"
     );
 }

@@ -8,7 +8,7 @@ use testkit::servers::{RedisOptions, RedisServer};
 use testkit::store::Written;
 use testkit::workload::contenders::{MARGIN, TTL, UNRENEWED};
 
-use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, take, told};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, take, wait_for_loss};
 
 fn follow(server: &RedisServer, master: &str) {
     let words: Vec<_> = ["REPLICAOF"].into_iter().chain(master.split(' ')).collect();
@@ -47,7 +47,7 @@ async fn a_master_that_is_demoted_is_unreachable_until_it_is_master_again() {
     }
     let error = other.release().await.expect_err("read only");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     assert!(guard.lease_end() > now(), "told after its lease had ended");
     drop(guard);
     pause(500).await;
@@ -85,7 +85,7 @@ async fn a_replica_that_takes_over_without_the_newest_grant_gives_a_greater_toke
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
     assert!(matches!(store.write(guard.token().unwrap(), "stale"), Written::Refused { .. }));
-    assert_eq!(told(&guard).await, Loss::Unreachable, "the old master is gone");
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable, "the old master is gone");
     assert!(guard.lease_end() > now(), "told after its lease had ended");
     next.release().await.expect("held");
     // Its release cannot reach any server.

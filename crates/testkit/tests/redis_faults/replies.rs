@@ -6,7 +6,7 @@ use latchwork::{Effect, ErrorKind};
 use testkit::history::{Fault, RecordedClient};
 use testkit::workload::contenders::Contenders;
 
-use super::harness::{LOCK, LONG, RedisHarness, SOON, connect, now, pause, renewed, take};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, connect, now, pause, take, wait_for_renewal};
 
 /// This text is part of claims and releases and of no other message on the wire.
 const NOTE: &str = "the client under test";
@@ -14,7 +14,7 @@ const NOTE: &str = "the client under test";
 const TTL: Duration = Duration::from_secs(3);
 
 /// The client whose replies are lost. Other clients bypass the proxy.
-async fn victim(harness: &RedisHarness) -> RecordedClient {
+async fn lossy_client(harness: &RedisHarness) -> RecordedClient {
     let client = connect(&harness.url("")).await;
     harness.recorder.client(client.with_note(NOTE))
 }
@@ -30,7 +30,7 @@ async fn assert_free_at_once(harness: &RedisHarness, client: &RecordedClient) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
@@ -43,7 +43,7 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
     pause(100).await;
     harness.proxy.refuse(false);
     harness.recorder.fault_ended(Fault::Partition);
-    let guard = claiming.await.expect("no panic").expect("it is its own");
+    let guard = claiming.await.expect("no panic").expect("the claim's own grant");
     assert_eq!(guard.token().unwrap().engine_token(), granted);
     assert!(guard.is_certain());
     guard.release().await.expect("held");
@@ -54,10 +54,10 @@ async fn a_claim_whose_reply_is_lost_is_repeated_and_has_the_token_of_the_first(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_never_arrived_is_sent_again() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     // Once before, so that the next request is the claim and not a handshake.
     take(&client.lock(LOCK)).await.release().await.expect("held");
-    harness.strike(Fault::Partition, || harness.proxy.cut_before_next_request());
+    harness.inject(Fault::Partition, || harness.proxy.cut_before_next_request());
     take(&client.lock(LOCK)).await.release().await.expect("held");
     assert_free_at_once(&harness, &other).await;
     assert_eq!(harness.judge(&[client, other], SOON).await.exclusive(), 3);
@@ -67,14 +67,17 @@ async fn a_claim_that_never_arrived_is_sent_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_whose_reply_is_lost_learns_its_outcome() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
-    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
+    harness.inject(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
     let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("an answer").expect("its own");
     assert_eq!(harness.proxy.lost_replies(), 1);
     guard.release().await.expect("held");
     let held = take(&other.lock(LOCK)).await;
-    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
-    assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "another has it");
+    harness.inject(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
+    assert!(
+        client.lock(LOCK).try_acquire().await.expect("an answer").is_none(),
+        "another client has the lock"
+    );
     assert_eq!(harness.proxy.lost_replies(), 2);
     held.release().await.expect("held");
     assert_free_at_once(&harness, &other).await;
@@ -84,7 +87,7 @@ async fn a_try_whose_reply_is_lost_learns_its_outcome() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     harness.recorder.fault_began(Fault::Partition);
     harness.proxy.lose_reply_to(NOTE.as_bytes());
     let lock = client.lock(LOCK).ttl(LONG);
@@ -107,10 +110,10 @@ async fn a_caller_that_gives_up_on_a_lost_claim_leaves_nothing_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_whose_reply_is_lost_reports_it_and_the_lock_is_free() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
-    let error = guard.release().await.expect_err("nobody said it was released");
+    harness.inject(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
+    let error = guard.release().await.expect_err("the release was not confirmed");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     assert_eq!(harness.proxy.lost_replies(), 1);
     assert_free_at_once(&harness, &other).await;
@@ -120,10 +123,10 @@ async fn a_release_whose_reply_is_lost_reports_it_and_the_lock_is_free() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_never_arrived_is_sent_again_and_the_lock_is_free_long_before_its_ttl() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
-    harness.strike(Fault::Partition, || harness.proxy.cut_before_next_request());
-    let error = guard.release().await.expect_err("nobody said it was released");
+    harness.inject(Fault::Partition, || harness.proxy.cut_before_next_request());
+    let error = guard.release().await.expect_err("the release was not confirmed");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::Unknown), "{error}");
     assert_free_at_once(&harness, &other).await;
     harness.judge(&[client, other], SOON).await;
@@ -133,17 +136,17 @@ async fn a_release_that_never_arrived_is_sent_again_and_the_lock_is_free_long_be
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_release_still_hands_the_lock_over_and_its_retry_does_no_harm() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     let lock = other.lock(LOCK).ttl(TTL);
     let waiting = tokio::spawn(async move { take(&lock).await });
     harness.wait_for_waiters(&other, 1).await;
-    harness.strike(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
-    guard.release().await.expect_err("nobody said it was released");
+    harness.inject(Fault::Partition, || harness.proxy.lose_reply_to(NOTE.as_bytes()));
+    guard.release().await.expect_err("the release was not confirmed");
     let next = waiting.await.expect("no panic");
-    client.client().close().await.expect("the release was repeated");
+    client.client().close().await.expect("the release was retried");
     pause(300).await;
-    assert!(next.is_certain(), "the repeated release took the lock from the next");
+    assert!(next.is_certain(), "the retried release took the lock from the next holder");
     next.release().await.expect("held");
     harness.judge(&[client, other], SOON).await;
 }
@@ -153,7 +156,7 @@ async fn a_lost_release_still_hands_the_lock_over_and_its_retry_does_no_harm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_missed_the_message_finds_its_own_grant() {
     let harness = RedisHarness::new();
-    let (client, other) = (victim(&harness).await, harness.direct_client().await);
+    let (client, other) = (lossy_client(&harness).await, harness.direct_client().await);
     let guard = take(&other.lock(LOCK).ttl(LONG)).await;
     let lock = client.lock(LOCK).ttl(LONG);
     let waiting = tokio::spawn(async move { take(&lock).await });
@@ -177,18 +180,21 @@ async fn a_waiter_that_missed_the_message_finds_its_own_grant() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_whose_request_or_reply_is_lost_is_retried_before_the_lease_ends() {
     let harness = RedisHarness::new();
-    let client = victim(&harness).await;
+    let client = lossy_client(&harness).await;
     let guard = take(&client.lock(LOCK).ttl(TTL)).await;
     // The first renewal opens a connection of its own; from then on every request is a renewal.
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     for strike in [
         |harness: &RedisHarness| harness.proxy.cut_before_next_request(),
         |harness: &RedisHarness| harness.proxy.lose_next_reply(),
     ] {
         let requests = harness.proxy.requests();
-        harness.strike(Fault::Partition, || strike(&harness));
-        renewed(&guard).await;
-        assert!(harness.proxy.requests() >= requests + 3, "one was lost, and a new connection greeted");
+        harness.inject(Fault::Partition, || strike(&harness));
+        wait_for_renewal(&guard).await;
+        assert!(
+            harness.proxy.requests() >= requests + 3,
+            "one reply was lost, and a new connection did its handshake"
+        );
         assert!(guard.is_certain());
     }
     assert_eq!(harness.proxy.lost_replies(), 1);
@@ -215,7 +221,7 @@ pub(super) async fn cut_again_and_again(
 ) {
     for round in 0..times {
         contenders.wait_for_holds(turns).await;
-        harness.strike(Fault::Partition, || match round % 3 {
+        harness.inject(Fault::Partition, || match round % 3 {
             0 => harness.proxy.cut(),
             1 => harness.proxy.lose_replies(3),
             _ => harness.proxy.cut_before_next_request(),
@@ -225,5 +231,5 @@ pub(super) async fn cut_again_and_again(
     let tally = contenders.stop().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     let judged = harness.judge(clients, SOON).await;
-    assert!(judged.exclusive() >= (times + 1) * turns && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() >= (times + 1) * turns && judged.excused() == 0, "no hold is excused");
 }

@@ -45,7 +45,7 @@ async fn life_of(client: &Client, server: &RedisServer) -> Result<String> {
     let error = loop {
         match lock.try_acquire().await {
             Ok(None) => pause(5).await,
-            Ok(Some(guard)) => panic!("granted by nobody: {guard:?}"),
+            Ok(Some(guard)) => panic!("granted without a server: {guard:?}"),
             Err(error) => break error,
         }
     };
@@ -78,7 +78,7 @@ async fn failures() -> String {
     ];
     let mut said = String::new();
     for url in urls {
-        let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+        let error = latchwork::connect(&url).await.expect_err("the server cannot be used");
         let _ = writeln!(said, "{error} {error:?} {:?}", std::error::Error::source(&error));
         // A user is shown, whatever it was meant for.
         if url.contains(&format!(":{PASSWORD}")) {
@@ -90,14 +90,14 @@ async fn failures() -> String {
 
 fn keeps_the_secret(said: &str) {
     let told = said.lines().find(|line| line.contains("7f3a"));
-    assert_eq!(told, None, "the password was told");
+    assert_eq!(told, None, "the password was shown");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_no_debug_text_and_no_event_contains_a_password() {
-    let (diary, server) = (LogCapture::of_this_process(), guarded(PASSWORD));
+    let (capture, server) = (LogCapture::of_this_process(), guarded(PASSWORD));
     let url = url(&server);
-    let parsed: EngineUrl = url.parse().expect("a good URL");
+    let parsed: EngineUrl = url.parse().expect("a valid URL");
     keeps_the_secret(&format!("{parsed:?} {parsed}"));
     let client = latchwork::connect(&url).await.expect("the right password");
     let life = life_of(&client, &server).await.expect("an eventful life");
@@ -106,9 +106,9 @@ async fn no_error_no_debug_text_and_no_event_contains_a_password() {
     let failures = failures().await;
     assert!(failures.contains("WRONGPASS") || failures.contains("AuthenticationFailed"), "{failures}");
     keeps_the_secret(&failures);
-    let diary = diary.read();
-    assert!(diary.contains("lost: ") && diary.contains(LOCK), "the diary heard nothing:\n{diary}");
-    keeps_the_secret(&diary);
+    let log = capture.read();
+    assert!(log.contains("lost: ") && log.contains(LOCK), "the log is empty:\n{log}");
+    keeps_the_secret(&log);
 }
 
 /// The user is not secret: a refused client must know its user.
@@ -129,7 +129,7 @@ async fn a_server_without_hello_is_recognized_and_its_error_text_is_not_shown() 
     let password = Some(PASSWORD.to_owned());
     let server = RedisServer::start(RedisOptions { config, password, ..Default::default() });
     let url = format!("redis://:{PASSWORD}@{}", server.address());
-    let error = latchwork::connect(&url).await.expect_err("it cannot be used");
+    let error = latchwork::connect(&url).await.expect_err("the server cannot be used");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("6.2 or newer"), "{error}");
     keeps_the_secret(&format!("{error} {error:?} {:?}", std::error::Error::source(&error)));

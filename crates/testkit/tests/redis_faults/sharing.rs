@@ -7,7 +7,9 @@ use latchwork::{Effect, ErrorKind, Loss};
 use testkit::history::{Fault, RecordedClient};
 use testkit::workload::contenders::{Contenders, TTL};
 
-use super::harness::{ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, renewed, take, told};
+use super::harness::{
+    ANSWERED, LOCK, LONG, RedisHarness, SOON, pause, take, wait_for_loss, wait_for_renewal,
+};
 use super::killed::durable;
 use super::replies::cut_again_and_again;
 
@@ -46,16 +48,16 @@ async fn sharers_continue_after_the_kill_of_a_persistent_server() {
     let (mut clients, contenders) = gather(&harness).await;
     for _ in 0..2 {
         contenders.wait_for_holds(20).await;
-        harness.strike(Fault::Trouble, || harness.server.restart());
+        harness.inject(Fault::Trouble, || harness.server.restart());
     }
     contenders.wait_for_holds(20).await;
     let tally = contenders.stop().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     guard.release().await.expect("held");
     clients.push(reads);
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 60 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() > 60 && judged.excused() == 0, "no hold is excused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,7 +77,7 @@ async fn sharers_never_hold_beside_a_writer_after_a_server_stall_longer_than_the
     assert_eq!(tally.refused, 0, "a certain holder was refused: {tally:?}");
     assert!(tally.errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{tally:?}");
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 60 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() > 60 && judged.excused() == 0, "no hold is excused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,12 +90,12 @@ async fn sharers_do_not_notice_a_script_flush_and_survive_a_key_flush() {
     }
     for _ in 0..2 {
         contenders.wait_for_holds(20).await;
-        harness.strike(Fault::DataDeleted, || harness.server.command(&["FLUSHALL"]));
+        harness.inject(Fault::DataDeleted, || harness.server.command(&["FLUSHALL"]));
     }
     contenders.wait_for_holds(40).await;
     let tally = contenders.stop().await;
     assert!(tally.errors.iter().all(|error| error.kind() == ErrorKind::Lost), "{tally:?}");
-    assert!(harness.judge(&clients, SOON).await.exclusive() >= 140, "hardly anybody is excused");
+    assert!(harness.judge(&clients, SOON).await.exclusive() >= 140, "hardly any hold is excused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,14 +107,14 @@ async fn readers_whose_keys_were_flushed_are_told_at_their_next_renewal_and_do_l
         clients.iter().zip(modes).map(|(client, mode)| client.shared_lock(LOCK, mode).ttl(TTL)).collect();
     let (one, other) = (take(&locks[0]).await, take(&locks[1]).await);
     assert!(locks[2].try_acquire().await.expect("an answer").is_none());
-    harness.strike(Fault::DataDeleted, || assert!(harness.server.command(&["FLUSHALL"]).is("OK")));
+    harness.inject(Fault::DataDeleted, || assert!(harness.server.command(&["FLUSHALL"]).is("OK")));
     let writes = take(&locks[2]).await;
     assert!(writes.token().unwrap() > other.token().unwrap().max(one.token().unwrap()));
-    assert_eq!(told(&one).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&one).await, Loss::Removed);
     writes.release().await.expect("held");
     // Members from before are in no new list, whether they know it by now or not.
     let late = take(&locks[3]).await;
-    assert_eq!(told(&other).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&other).await, Loss::Removed);
     for lost in [one, other] {
         assert_eq!(lost.release().await.expect_err("lost").kind(), ErrorKind::Lost);
     }
@@ -129,8 +131,8 @@ async fn readers_wait_out_the_quarantine_of_a_server_that_lost_its_data() {
     let clients = [harness.connect(&url).await, harness.connect(&url).await];
     let lock = |client: &RecordedClient| client.shared_lock(LOCK, Mode::Read).ttl(TTL);
     let guard = take(&lock(&clients[0])).await;
-    harness.strike(Fault::Restart, || harness.server.restart_empty());
-    assert_eq!(told(&guard).await, Loss::Removed);
+    harness.inject(Fault::Restart, || harness.server.restart_empty());
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     for mode in [Mode::Read, Mode::Write, Mode::Permit { of: 2 }] {
         let lock = clients[1].shared_lock(LOCK, mode).ttl(TTL).wait(ANSWERED);
         let error = lock.acquire().await.expect_err("not yet");
@@ -169,7 +171,7 @@ async fn readers_and_permits_are_renewed_admitted_and_released_without_memory_an
     // For longer than a queue entry lasts by itself.
     pause(2_500).await;
     for guard in [reads, has_permit] {
-        renewed(&guard).await;
+        wait_for_renewal(&guard).await;
         guard.release().await.expect("held");
     }
     let soon = |task| tokio::time::timeout(SOON, task);
@@ -177,7 +179,7 @@ async fn readers_and_permits_are_renewed_admitted_and_released_without_memory_an
     soon(next).await.expect("handed over").expect("no panic").release().await.expect("held");
     for reader in readers {
         let guard = soon(reader).await.expect("let in").expect("no panic");
-        renewed(&guard).await;
+        wait_for_renewal(&guard).await;
         guard.release().await.expect("held");
     }
     assert!(harness.server.command(&["CONFIG", "SET", "maxmemory", "0"]).is("OK"));

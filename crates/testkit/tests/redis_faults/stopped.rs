@@ -8,7 +8,7 @@ use testkit::history::Fault;
 use testkit::store::Written;
 use testkit::workload::contenders::{Contenders, MARGIN, TTL, UNRENEWED};
 
-use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, take, told};
+use super::harness::{LOCK, LONG, RedisHarness, SOON, now, pause, take, wait_for_loss};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_stall_shorter_than_a_lease_costs_no_client_a_lock() {
@@ -29,7 +29,7 @@ async fn a_server_stall_shorter_than_a_lease_costs_no_client_a_lock() {
     assert!(tally.is_undisturbed() && tally.errors.is_empty(), "{tally:?}");
     assert!(guard.is_certain());
     guard.release().await.expect("held");
-    assert!(harness.judge(&clients, SOON).await.exclusive() > 90, "nobody is excused");
+    assert!(harness.judge(&clients, SOON).await.exclusive() > 90, "no hold is excused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +46,7 @@ async fn holders_are_told_before_their_leases_end_during_a_longer_server_stall()
 
     harness.recorder.fault_began(Fault::Trouble);
     harness.server.pause();
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     let early = guard.lease_end().since(now());
     assert!(!early.is_zero(), "told after its lease had ended");
     println!("told {early:?} before its lease ended");
@@ -55,7 +55,7 @@ async fn holders_are_told_before_their_leases_end_during_a_longer_server_stall()
     let resumed = now();
     harness.recorder.fault_ended(Fault::Trouble);
 
-    let next = waiter.await.expect("no panic").expect("it outlived the outage");
+    let next = waiter.await.expect("no panic").expect("the wait outlived the outage");
     let waited = now().since(resumed);
     println!("the waiter had it {waited:?} after the server went on");
     assert!(waited < SOON, "{waited:?}");
@@ -80,7 +80,7 @@ async fn a_request_that_a_stalled_server_never_answers_times_out() {
     let trying = client.lock("another").ttl(LONG);
     let everything = Filter::Prefix(String::new());
     let ended = async { tokio::join!(guard.release(), trying.try_acquire(), client.inspect(&everything)) };
-    let (released, tried, seen) = tokio::time::timeout(LONG, ended).await.expect("it ends");
+    let (released, tried, seen) = tokio::time::timeout(LONG, ended).await.expect("the wait ends");
     println!("told after {:?}", now().since(begun));
     harness.server.resume();
     harness.recorder.fault_ended(Fault::Trouble);
@@ -112,7 +112,7 @@ async fn busy_clients_never_hold_at_once_after_a_server_stall_longer_than_their_
     let only_lost = |error: &latchwork::Error| error.kind() == ErrorKind::Lost;
     assert!(tally.errors.iter().all(only_lost), "{tally:?}");
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() > 12 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() > 12 && judged.excused() == 0, "no hold is excused");
 }
 
 /// No client holds the lock: the claim lies unread in the server's socket until long after its lease would
@@ -129,7 +129,7 @@ async fn a_client_with_a_long_wait_limit_claims_again_after_a_late_answer() {
     pause(1_500).await;
     harness.server.resume();
     harness.recorder.fault_ended(Fault::Trouble);
-    let guard = waiter.await.expect("no panic").expect("it had the patience");
+    let guard = waiter.await.expect("no panic").expect("the wait limit was long enough");
     guard.release().await.expect("held");
     harness.judge(&[client], SOON).await;
 }

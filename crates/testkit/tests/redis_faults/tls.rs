@@ -28,12 +28,12 @@ fn with(url: &str, identity: &Identity) -> String {
 /// The connection is refused for a stated reason.
 async fn refused(url: &str, reasons: &[&str]) {
     let begun = now();
-    let error = latchwork::connect(url).await.expect_err("it must not be trusted");
+    let error = latchwork::connect(url).await.expect_err("the server must not be trusted");
     let took = now().since(begun);
     println!("{error}, after {took:?}");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::None), "{error}");
     assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");
-    assert!(took < Duration::from_secs(8), "it took {took:?} to say {error}");
+    assert!(took < Duration::from_secs(8), "it took {took:?} to fail with {error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,13 +109,13 @@ async fn no_secret_is_sent_before_the_server_is_authenticated() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let ear = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a client comes");
+        let (mut stream, _) = listener.accept().expect("a client connects");
         let mut heard = vec![0; 4096];
-        let length = stream.read(&mut heard).expect("it speaks first");
+        let length = stream.read(&mut heard).expect("the client sends first");
         heard.truncate(length);
         // The answer of a plain server to bytes that it does not understand.
-        stream.write_all(b"-ERR unknown command\r\n").expect("it listens");
-        stream.read_to_end(&mut heard).expect("it ends");
+        stream.write_all(b"-ERR unknown command\r\n").expect("the peer accepts the bytes");
+        stream.read_to_end(&mut heard).expect("the stream ends");
         heard
     });
     let certificates = Certificates::make();

@@ -7,7 +7,7 @@ use testkit::servers::{Certificates, RedisOptions, RedisServer};
 const NOBODY: &str = "redis://127.0.0.1:1/?";
 
 async fn invalid(url: &str, parts: &[&str]) {
-    let error = latchwork::connect(url).await.expect_err("it cannot be used");
+    let error = latchwork::connect(url).await.expect_err("the server cannot be used");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(parts.iter().all(|part| error.to_string().contains(part)), "{parts:?} in {error}");
@@ -93,7 +93,7 @@ async fn a_database_that_the_server_does_not_have_is_the_callers_mistake() {
     let server = RedisServer::start(RedisOptions::default());
     let url = |database| format!("redis://{}/{database}", server.address());
     invalid(&url(99), &["database"]).await;
-    latchwork::connect(&url(15)).await.expect("it has that one");
+    latchwork::connect(&url(15)).await.expect("the server has that database");
     let config = vec![("cluster-enabled".to_owned(), "yes".to_owned())];
     let node = RedisServer::start(RedisOptions { config, ..Default::default() });
     // A cluster of Valkey 9 can have databases, and has another error for a database that does not exist.

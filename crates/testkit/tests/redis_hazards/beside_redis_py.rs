@@ -20,11 +20,11 @@ async fn redis_py_does_not_get_the_lock_while_our_client_holds_it() {
         let guard = take(&client, LONG).await;
         assert_eq!(theirs.ask("acquire").await, "busy");
         assert_eq!(theirs.ask("wait 0.3").await, "busy");
-        assert_eq!(theirs.ask("release").await, "LockError", "they know that they hold nothing");
+        assert_eq!(theirs.ask("release").await, "LockError", "redis-py knows that it holds nothing");
         theirs.tell("wait 10").await;
         assert!(guard.is_certain());
         guard.release().await.expect("held");
-        assert_eq!(theirs.answer().await, "held", "and get it when we release it");
+        assert_eq!(theirs.answer().await, "held", "redis-py gets it when our client releases it");
         assert!(client.lock(LOCK).try_acquire().await.expect("it answers").is_none());
         assert_eq!(theirs.ask("release").await, "ok");
     })
@@ -45,7 +45,7 @@ async fn our_client_does_not_get_the_lock_while_redis_py_holds_it() {
         harness.until_queued(1).await;
         assert_eq!(theirs.ask("release").await, "ok");
         let guard = soon(waiting).await;
-        assert_eq!(theirs.ask("acquire").await, "busy", "and get it when they release it");
+        assert_eq!(theirs.ask("acquire").await, "busy", "our client gets it when redis-py releases it");
         guard.release().await.expect("held");
     })
     .await;
@@ -63,7 +63,7 @@ async fn our_client_gets_an_expired_lock_of_redis_py_whose_late_requests_do_no_h
             assert_eq!(theirs.ask(order).await, "LockNotOwnedError", "{order}");
         }
         assert!(value.is_some() && harness.value(LOCK) == value && harness.pttl(LOCK) <= left);
-        guard.release().await.expect("held to the end");
+        guard.release().await.expect("the lock was held to the end");
     })
     .await;
 }
@@ -78,7 +78,7 @@ async fn redis_py_gets_our_expired_lock_and_our_late_release_does_no_harm() {
     assert_eq!(theirs.ask("acquire").await, "busy");
     ours.signal(Signal::SIGSTOP);
     ours.tell(&format!("certain {LOCK}")).await;
-    assert_eq!(theirs.ask("wait 10").await, "held", "nobody renews for the one that is stopped");
+    assert_eq!(theirs.ask("wait 10").await, "held", "no client renews for the stopped one");
     let value = harness.value(LOCK);
     ours.signal(Signal::SIGCONT);
     assert_eq!(ours.answer().await, "false", "the first thing that it sees");
@@ -106,5 +106,5 @@ async fn a_lock_taken_over_from_redis_py_stays_ours_over_many_of_its_attempts() 
         super::harness::pause(SHORT.as_millis() as u64 / 2).await;
     }
     assert!(guard.is_certain() && harness.value(LOCK) == value);
-    guard.release().await.expect("held to the end");
+    guard.release().await.expect("the lock was held to the end");
 }

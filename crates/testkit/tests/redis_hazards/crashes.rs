@@ -19,11 +19,11 @@ const TTL: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn naive_a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {
     let harness = HazardHarness::new();
-    let mut victim = harness.naive();
-    assert!(victim.setnx(LOCK, "victim"));
-    drop(victim); // It meant to send EXPIRE next.
+    let mut crashing = harness.naive();
+    assert!(crashing.setnx(LOCK, "crashing"));
+    drop(crashing); // It meant to send EXPIRE next.
     pause(TTL.as_millis() as u64).await;
-    assert_eq!(harness.pttl(LOCK), -1, "nothing will ever end it");
+    assert_eq!(harness.pttl(LOCK), -1, "the lock never expires");
     assert!(!harness.naive().setnx(LOCK, "rival"));
 }
 
@@ -52,12 +52,12 @@ async fn a_client_that_is_cut_off_between_request_and_reply_leaves_a_lock_that_e
     with_both(async |options| {
         let harness = HazardHarness::new();
         let proxy = Proxy::to(harness.server.address());
-        let victim = engine(&url(proxy.address().port(), options)).await;
+        let crashing = engine(&url(proxy.address().port(), options)).await;
         let client = harness.client(options).await;
         proxy.lose_reply_to(b"EVALSHA");
-        let error = victim.claim(&trying(TTL)).await.expect_err("the reply is lost");
+        let error = crashing.claim(&trying(TTL)).await.expect_err("the reply is lost");
         assert_eq!((error.effect(), proxy.lost_replies()), (Effect::Unknown, 1));
-        drop(victim);
+        drop(crashing);
         comes_free_by_itself(&harness, &client).await;
     })
     .await;
@@ -91,7 +91,7 @@ async fn naive_work_that_takes_longer_than_the_lease_has_two_holders() {
     let [mut worker, mut rival] = [harness.naive(), harness.naive()];
     assert!(worker.set_nx_px(LOCK, "worker", 100));
     pause(200).await; // It still works.
-    assert!(rival.set_nx_px(LOCK, "rival", 100), "and now there are two");
+    assert!(rival.set_nx_px(LOCK, "rival", 100), "now there are two holders");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn work_that_takes_three_times_as_long_as_the_lease_has_one_holder() {
             assert!(rival.lock(LOCK).try_acquire().await.expect("the engine answers").is_none());
         }
         assert!(guard.is_certain() && harness.value(LOCK) == value, "it was renewed, not taken again");
-        guard.release().await.expect("held to the end");
+        guard.release().await.expect("the lock was held to the end");
         assert_eq!(harness.value(LOCK), None);
     })
     .await;

@@ -56,7 +56,7 @@ impl Pair {
 }
 
 async fn client(server: &RedisServer) -> Client {
-    latchwork::connect(&url(server.port(), "")).await.expect("the server is there")
+    latchwork::connect(&url(server.port(), "")).await.expect("the server accepts the connection")
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn naive_a_failover_makes_two_holders_with_the_same_token() {
     let token = first.ask(&["INCR", "token"]).integer();
     pair.fail_over();
     let mut second = Naive::at(pair.replica.address());
-    assert!(second.set_nx_px(LOCK, "second", 60_000), "beside the first, which works on");
+    assert!(second.set_nx_px(LOCK, "second", 60_000), "beside the first, which continues");
     assert_eq!(second.ask(&["INCR", "token"]).integer(), token, "so a store cannot tell them apart");
 }
 
@@ -85,18 +85,22 @@ async fn a_failover_makes_two_holders_and_a_store_that_checks_tokens_refuses_the
     let former_token = former.token().expect("redis has tokens");
     assert_eq!(store.write(former_token, "former"), Written::Accepted);
     pair.fail_over();
-    assert_eq!(pair.replica.command(&["DBSIZE"]).integer(), 0, "it knows neither the lock nor its token");
+    assert_eq!(
+        pair.replica.command(&["DBSIZE"]).integer(),
+        0,
+        "the replica has neither the lock nor its token"
+    );
 
     let latter = take(&client(&pair.replica).await, LONG).await;
     assert!(former.is_certain() && latter.is_certain(), "exclusion is lost");
     let latter_token = latter.token().expect("redis has tokens");
-    assert!(latter_token > former_token, "and tokens rise all the same");
+    assert!(latter_token > former_token, "tokens still rise");
     assert_eq!(store.write(latter_token, "latter"), Written::Accepted);
     assert_eq!(store.write(former_token, "former"), Written::Refused { seen: latter_token.get() });
     assert_eq!(store.read().value, "latter");
-    assert_eq!(former.lost().await, Loss::Unreachable, "the former is told");
+    assert_eq!(former.lost().await, Loss::Unreachable, "the former holder is told");
     assert!(Clock::boottime().now() < former.lease_end(), "before its lease ends");
-    latter.release().await.expect("held to the end");
+    latter.release().await.expect("the lock was held to the end");
 }
 
 #[tokio::test]

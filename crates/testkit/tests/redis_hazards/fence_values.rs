@@ -75,7 +75,7 @@ async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
             for (value, number) in FIT {
                 harness.server.command(&["SET", FENCE, value]);
                 let first = token(&client, way).await.unwrap_or_else(|error| panic!("{value:?}: {error}"));
-                let second = token(&client, way).await.expect("it is as any other by now");
+                let second = token(&client, way).await.expect("the fence is usable by now");
                 assert!(first > number && second > first, "{value:?}, {way}: {first}, then {second}");
             }
             for value in too_great() {
@@ -83,12 +83,12 @@ async fn tokens_rise_above_every_number_in_the_fence_or_are_refused() {
                 let refused = token(&client, way).await;
                 let error = refused.map(|token| panic!("{value:?}, {way}: {token}")).expect_err("panicked");
                 is_clear(&error, &value);
-                assert_eq!(harness.value(FENCE).as_deref(), Some(&value[..]), "it is left as it is");
+                assert_eq!(harness.value(FENCE).as_deref(), Some(&value[..]), "the value is unchanged");
                 assert_eq!(harness.value(LOCK), None, "{value:?}, {way}: the lock is left free");
                 assert_eq!(harness.queued(), 0, "{value:?}, {way}");
             }
             harness.server.command(&["DEL", FENCE]);
-            token(&client, way).await.expect("as if nothing had been");
+            token(&client, way).await.expect("tokens work as before");
         }
     })
     .await;
@@ -107,10 +107,10 @@ async fn waiters_behind_a_too_great_fence_get_an_error() {
             let waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| guard.token()) });
             harness.until_queued(1).await;
             harness.server.command(&["SET", FENCE, &value]);
-            guard.release().await.expect("it is given back");
+            guard.release().await.expect("the claim is released");
             is_clear(&soon(waiter).await.expect_err("no token is above it"), &value);
             until("the lock is free", || harness.value(LOCK).is_none()).await;
-            assert_eq!(harness.value(FENCE).as_deref(), Some(&value[..]), "it is left as it is");
+            assert_eq!(harness.value(FENCE).as_deref(), Some(&value[..]), "the value is unchanged");
             harness.server.command(&["DEL", FENCE]);
         }
     })
@@ -127,7 +127,7 @@ async fn readers_keep_their_lock_behind_a_too_great_fence() {
     let error =
         other.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await.expect_err("no token is above it");
     is_clear(&error, "while others read");
-    assert!(harness.value(LOCK).is_some(), "the reader has it still");
+    assert!(harness.value(LOCK).is_some(), "the reader still has the lock");
     harness.server.command(&["DEL", FENCE]);
     let second = other.rw_lock(LOCK).read().ttl(LONG).wait(SOON).acquire().await.expect("they share it");
     let writer = take_in_background(&harness.client("").await, LONG);
@@ -157,7 +157,7 @@ async fn one_master_with_a_too_great_fence_delays_no_client_and_a_majority_refus
         let error = lock.acquire().await.expect_err("one of three is fine");
         assert!(error.to_string().contains(FENCE), "{value:?}: {error}");
         for server in &servers[..2] {
-            assert_eq!(server.command(&["GET", FENCE]).text(), value, "it is left as it is");
+            assert_eq!(server.command(&["GET", FENCE]).text(), value, "the value is unchanged");
         }
     }
 }
@@ -175,7 +175,7 @@ async fn versions_of_cells_rise_or_are_refused() {
         let refused = cell.update(|_| b"new".to_vec()).await;
         let error = refused.map(|state| panic!("{value:?}: {:?}", state.version)).expect_err("panicked");
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{value:?}: {error}");
-        assert_eq!(harness.value(key).as_deref(), Some(value), "it is left as it is");
+        assert_eq!(harness.value(key).as_deref(), Some(value), "the value is unchanged");
     }
 }
 

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 async fn is_kept_out(client: &Client) {
     let lock = client.lock(LOCK);
     assert!(lock.try_acquire().await.expect("it answers").is_none());
-    let error = lock.wait(PATIENCE).acquire().await.expect_err("it is another's");
+    let error = lock.wait(PATIENCE).acquire().await.expect_err("the lock is another client's");
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     assert!(error.to_string().contains("not latchwork"), "{error}");
 }
@@ -41,7 +41,7 @@ async fn a_lock_of_another_program_excludes_ours_and_stays_unchanged() {
             let seen = client.inspect(&filter).await.expect("it answers");
             assert!(seen[0].holders[0].note.as_str().starts_with("a client that is not latchwork"));
             assert_eq!(harness.value(LOCK).as_deref(), Some(value));
-            assert!((1..left).contains(&harness.pttl(LOCK)), "its lease goes on as it did");
+            assert!((1..left).contains(&harness.pttl(LOCK)), "its lease is unchanged");
             assert!(foreign.del(LOCK));
             take(&client, LONG).await.release().await.expect("held");
         }
@@ -64,7 +64,7 @@ async fn a_lock_without_an_expiry_excludes_ours_until_it_is_deleted() {
     assert!(foreign.setnx(LOCK, "foreign"));
     is_kept_out(&client).await;
     assert_eq!(harness.value(LOCK).as_deref(), Some("foreign"));
-    assert_eq!(harness.pttl(LOCK), -1, "to end it is not our business");
+    assert_eq!(harness.pttl(LOCK), -1, "our client does not delete it");
     let waiting = take_in_background(&client, LONG);
     harness.until_queued(1).await;
     assert!(foreign.del(LOCK));
@@ -127,7 +127,7 @@ async fn only_the_first_waiter_polls_for_the_release_of_another_program() {
             // Heartbeats alone, one a second, would take twice as long.
             let (before, begun) = (asked(), now());
             until("it looks", || asked() - before >= 8).await;
-            assert!(now().since(begun) < Duration::from_secs(4), "only its signs of life came");
+            assert!(now().since(begun) < Duration::from_secs(4), "only its heartbeats arrived");
         }
     }
     let (before, begun) = (asked(), now());
@@ -153,7 +153,7 @@ async fn the_first_waiter_is_notified_when_another_program_releases() {
     assert!(tokio::time::timeout(PATIENCE, waiter.wait(&claim, &state)).await.is_err(), "nothing happens");
     assert!(foreign.del(LOCK));
     let wake = tokio::time::timeout(SOON, waiter.wait(&claim, &state)).await.expect("it is told");
-    assert_eq!(wake.expect("it listens"), Wake::Recheck);
+    assert_eq!(wake.expect("the waiter is subscribed"), Wake::Recheck);
     granted(&waiter, &claim).await;
 }
 
@@ -165,7 +165,8 @@ async fn a_user_without_the_right_to_subscribe_polls() {
     let url = format!("redis://app:app@127.0.0.1:{}", harness.server.port());
     let mut foreign = harness.naive();
     assert!(foreign.set_nx_px(LOCK, "foreign", 60_000));
-    let waiting = take_in_background(&latchwork::connect(&url).await.expect("the server is there"), LONG);
+    let waiting =
+        take_in_background(&latchwork::connect(&url).await.expect("the server accepts the connection"), LONG);
     harness.until_queued(1).await;
     assert!(foreign.del(LOCK));
     assert!(soon(waiting).await.is_certain());
@@ -175,12 +176,12 @@ async fn a_user_without_the_right_to_subscribe_polls() {
 }
 
 /// A client that claims the lock all the time and keeps none: the number of claims, and of grants.
-struct Greedy {
+struct GreedyClient {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<[u64; 2]>,
 }
 
-impl Greedy {
+impl GreedyClient {
     fn start(harness: &HazardHarness) -> Self {
         let (mut connection, stop) = (harness.naive(), Arc::<AtomicBool>::default());
         let thread = std::thread::spawn({
@@ -202,14 +203,14 @@ impl Greedy {
 
     fn stop(self) -> [u64; 2] {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("it deletes only what is its own")
+        self.thread.join().expect("the other program deletes only its own value")
     }
 }
 
 /// Hands the lock over from one client to the other, repeatedly.
 async fn handed_over(harness: &HazardHarness, clients: [&Client; 2], times: usize) -> [u64; 2] {
     let mut guard = take(clients[1], LONG).await;
-    let greedy = Greedy::start(harness);
+    let greedy = GreedyClient::start(harness);
     for number in 0..times {
         let next = take_in_background(clients[number % 2], LONG);
         harness.until_queued(1).await;

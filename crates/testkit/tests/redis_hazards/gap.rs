@@ -23,8 +23,8 @@ async fn the_first_waiter_is_woken_and_takes_the_lock_when_the_gap_is_over() {
     let state = busy(&waiter, &first).await;
     let released = Clock::boottime().now();
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
-    let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("it is woken");
-    assert_eq!(wake.expect("it listens"), Wake::Recheck, "woken, and nothing more");
+    let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("the waiter is woken");
+    assert_eq!(wake.expect("the waiter is subscribed"), Wake::Recheck, "woken, and nothing more");
     let again_in = busy(&waiter, &first).await.again_in;
     assert!(again_in <= GAP + Duration::from_millis(1), "it comes back when the gap is over: {again_in:?}");
     busy(&late, &trying(LONG)).await;
@@ -62,7 +62,7 @@ async fn the_first_waiter_is_notified_of_the_actions_of_other_programs() {
     assert_eq!(holder.release(&claim).await.expect("it answers"), Released::Freed);
     let woken = async |state| {
         let wake = tokio::time::timeout(SOON, waiter.wait(&first, &state)).await.expect("it is told");
-        assert_eq!(wake.expect("it listens"), Wake::Recheck);
+        assert_eq!(wake.expect("the waiter is subscribed"), Wake::Recheck);
     };
     // The wake-up of the release itself.
     woken(busy(&waiter, &first).await).await;

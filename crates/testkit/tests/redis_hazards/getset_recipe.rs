@@ -42,7 +42,7 @@ async fn a_loser_moves_nothing() {
             loser.release(&losing).await.expect("it answers");
             assert_eq!(harness.value(LOCK), Some(claim.id.to_string()));
             let now = harness.pttl(LOCK);
-            assert!(now < left, "its time goes on as it did");
+            assert!(now < left, "its time is unchanged");
             left = now;
         }
     })
@@ -102,7 +102,7 @@ async fn a_wall_clock_off_by(millis: i64) {
         pause(TTL / 2).await;
     }
     let token = mine.token().expect("redis has tokens").get();
-    mine.release().await.expect("held all along");
+    mine.release().await.expect("the lock was held all along");
 
     let held = subject.ask(&format!("hold {LOCK} {TTL}")).await;
     let theirs: u64 = held.strip_prefix("held ").and_then(|token| token.parse().ok()).expect("it is free");
@@ -163,7 +163,7 @@ async fn one_contender_wins_soon_after_a_holder_died() {
             tasks.spawn(async move {
                 let guard = take(&rival, Duration::from_secs(1)).await;
                 pause(2).await;
-                guard.release().await.expect("held, and by nobody else");
+                guard.release().await.expect("the lock is held by its own claim");
             });
         }
         let all = async { while tasks.join_next().await.is_some_and(|done| done.is_ok()) {} };

@@ -18,8 +18,8 @@ const OPTIONS: &str = "scheme=getset";
 const TTL: Duration = Duration::from_secs(2);
 
 pub(super) async fn getset(harness: &HazardHarness) -> GetSet {
-    let url = harness.url(OPTIONS).parse().expect("a good URL");
-    GetSet::connect(&url).await.expect("the server is there")
+    let url = harness.url(OPTIONS).parse().expect("a valid URL");
+    GetSet::connect(&url).await.expect("the server accepts the connection")
 }
 
 fn time(harness: &HazardHarness) -> i64 {
@@ -39,7 +39,7 @@ async fn a_client_of_the_recipe_is_excluded_by_ours() {
     }
     assert_eq!(time(&harness), value);
     guard.release().await.expect("held");
-    assert!(rival.take(LONG), "it came free");
+    assert!(rival.take(LONG), "the lock became free");
 }
 
 #[tokio::test]
@@ -51,8 +51,8 @@ async fn our_client_is_excluded_by_a_client_of_the_recipe() {
     assert!(lock.try_acquire().await.expect("it answers").is_none());
     let error = lock.clone().wait(Duration::from_millis(300)).acquire().await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert_eq!(time(&harness), holder.value, "whoever was refused moved nothing");
-    let waiting = tokio::spawn(async move { lock.acquire().await.expect("it comes free") });
+    assert_eq!(time(&harness), holder.value, "a refused client changed nothing");
+    let waiting = tokio::spawn(async move { lock.acquire().await.expect("the lock becomes free") });
     pause(100).await;
     assert!(!waiting.is_finished() && holder.release());
     let guard = super::harness::soon(waiting).await;
@@ -75,7 +75,7 @@ async fn a_dead_holder_of_either_kind_expires_at_its_time() {
         "as if nothing had happened"
     );
     let over = recipe.value;
-    assert_eq!(time(&harness), over, "the late release harmed nobody");
+    assert_eq!(time(&harness), over, "the late release did no harm");
     granted_soon(&engine, &waiting(TTL)).await;
     assert!(wall_millis() >= over, "not before");
 }
@@ -95,7 +95,7 @@ async fn a_holder_that_works_longer_than_its_lease_is_renewed() {
     assert!(guard.is_certain(), "{:?}", guard.lost().await);
     // The last renewal may be a little more than a third of the ttl ago.
     assert!(time(&harness) > first + STEADY.as_millis() as i64 / 2, "renewed");
-    guard.release().await.expect("held to the end");
+    guard.release().await.expect("the lock was held to the end");
     assert_eq!(harness.value(LOCK), None);
 }
 
@@ -104,11 +104,11 @@ async fn a_holder_whose_value_another_overwrote_is_told_that_it_lost() {
     let harness = HazardHarness::new();
     let (client, mut hurried) = (harness.client(OPTIONS).await, Recipe::new(&harness, 0));
     let guard = take(&client, TTL).await;
-    assert!(!hurried.overwrite(LONG), "it did not win, and moved our time all the same");
+    assert!(!hurried.overwrite(LONG), "it did not win, but changed our time");
     let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("at the next renewal");
     assert_eq!(loss, Loss::Removed);
     assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
-    assert_eq!(time(&harness), hurried.value, "only what is ours is deleted");
+    assert_eq!(time(&harness), hurried.value, "only our own value is deleted");
 }
 
 #[tokio::test]
@@ -121,10 +121,10 @@ async fn the_getset_scheme_warns_and_has_no_tokens() {
     let guard = take(&client, LONG).await;
     assert_eq!(guard.token().expect_err("there is none").kind(), ErrorKind::Unsupported);
     let asked =
-        client.lock(LOCK).ttl(LONG).fenced().try_acquire().await.expect_err("there is none to be had");
+        client.lock(LOCK).ttl(LONG).fenced().try_acquire().await.expect_err("the scheme has no tokens");
     assert_eq!(asked.kind(), ErrorKind::Unsupported);
     assert!(asked.to_string().contains(".fenced()"), "{asked}");
-    assert!(harness.client("").await.guarantees().warnings.is_empty(), "others do not warn");
+    assert!(harness.client("").await.guarantees().warnings.is_empty(), "other schemes do not warn");
 }
 
 /// As the documented warning says.
@@ -161,12 +161,12 @@ async fn a_rival_that_claimed_in_the_same_millisecond_is_not_mistaken_for_our_ow
     let harness = HazardHarness::new();
     let (engine, mut foreign) = (getset(&harness).await, harness.naive());
     assert!(foreign.setnx(LOCK, &(wall_millis() + 60_000).to_string()));
-    let mut monitor = Resp::tcp(harness.server.address()).expect("the server is there");
+    let mut monitor = Resp::tcp(harness.server.address()).expect("the server accepts the connection");
     assert!(monitor.ask(&["MONITOR"]).expect("it answers").is("OK"));
     let claim = waiting(LONG);
     busy(&engine, &claim).await;
     // EVALSHA sha 1 key now value: the value that it would have set.
-    let line = monitor.reply().expect("what was asked").text();
+    let line = monitor.reply().expect("the monitored command").text();
     let asked = line.split('"').nth(11).expect("six words").to_owned();
     let asked_millis: i64 = asked.parse().unwrap_or_else(|_| panic!("{line}"));
     assert!((asked_millis - wall_millis() - LONG.as_millis() as i64).abs() < 10_000, "{line}");
@@ -181,14 +181,14 @@ async fn a_rival_that_claimed_in_the_same_millisecond_is_not_mistaken_for_our_ow
 async fn a_claim_and_a_renewal_are_recognized_whatever_was_lost() {
     let harness = HazardHarness::new();
     let proxy = Proxy::to(harness.server.address());
-    let address = url(proxy.address().port(), OPTIONS).parse().expect("a good URL");
-    let engine = GetSet::connect(&address).await.expect("the server is there");
+    let address = url(proxy.address().port(), OPTIONS).parse().expect("a valid URL");
+    let engine = GetSet::connect(&address).await.expect("the server accepts the connection");
     let claim = trying(LONG);
     let mut lose = ["reply", "request", "request", "reply"].into_iter().cycle();
     let mut lose_something = async || {
         pause(2).await; // The next value is another.
         let connected = engine.inspect(&Filter::Name(claim.name.clone())).await;
-        connected.expect("what is lost next is no greeting");
+        connected.expect("the next lost reply is not one to a handshake");
         match lose.next() {
             Some("reply") => proxy.lose_reply_to(b"EVALSHA"),
             _ => proxy.cut_before_next_request(),

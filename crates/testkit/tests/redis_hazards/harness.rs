@@ -36,7 +36,7 @@ impl HazardHarness {
 
     /// A client of ours, with a session of its own.
     pub(crate) async fn client(&self, options: &str) -> Client {
-        latchwork::connect(&self.url(options)).await.expect("the server is there")
+        latchwork::connect(&self.url(options)).await.expect("the server accepts the connection")
     }
 
     /// Our engine, with a session of its own and no core around it: nothing is renewed, retried or released
@@ -85,25 +85,25 @@ pub(crate) fn url(port: u16, options: &str) -> String {
 }
 
 pub(crate) async fn engine(url: &str) -> Redis {
-    Redis::connect(&url.parse().expect("a good URL")).await.expect("the server is there")
+    Redis::connect(&url.parse().expect("a valid URL")).await.expect("the server accepts the connection")
 }
 
 /// Acquires [`LOCK`], which is free or becomes free soon.
 pub(crate) async fn take(client: &Client, ttl: Duration) -> Guard {
-    client.lock(LOCK).ttl(ttl).wait(SOON).acquire().await.expect("it comes free")
+    client.lock(LOCK).ttl(ttl).wait(SOON).acquire().await.expect("the lock becomes free")
 }
 
 /// Acquires [`LOCK`] in the background.
 pub(crate) fn take_in_background(client: &Client, ttl: Duration) -> tokio::task::JoinHandle<Guard> {
     let lock = client.lock(LOCK).ttl(ttl);
-    tokio::spawn(async move { lock.acquire().await.expect("the lock comes free") })
+    tokio::spawn(async move { lock.acquire().await.expect("the lock becomes free") })
 }
 
 /// A process that holds [`LOCK`] until it is killed.
 pub(crate) async fn holding_process(url: &str, ttl: Duration) -> WorkerProcess {
     let mut holder = WorkerProcess::start(&["hold", url, LOCK, &ttl.as_millis().to_string()]);
     for word in ["started", "held"] {
-        let line = tokio::time::timeout(SOON, holder.line()).await.expect("it takes the lock");
+        let line = tokio::time::timeout(SOON, holder.line()).await.expect("the process acquires the lock");
         assert!(line.starts_with(word), "{line}");
     }
     holder
@@ -111,7 +111,7 @@ pub(crate) async fn holding_process(url: &str, ttl: Duration) -> WorkerProcess {
 
 /// Waits for background work that ends soon.
 pub(crate) async fn soon<T>(work: tokio::task::JoinHandle<T>) -> T {
-    tokio::time::timeout(SOON, work).await.expect("it ends soon").expect("no panic")
+    tokio::time::timeout(SOON, work).await.expect("the task ends soon").expect("no panic")
 }
 
 /// Waits until a condition holds, which must be soon.

@@ -20,7 +20,7 @@ async fn naive_a_late_del_frees_the_lock_of_the_next_holder() {
     assert!(late.set_nx_px(LOCK, "late", 100));
     until("its lease is over", || next.set_nx_px(LOCK, "next", 60_000)).await;
     assert!(late.del(LOCK));
-    assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next, who works on");
+    assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next holder, which continues");
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_late_release_and_a_late_renewal_have_no_effect() {
             assert_eq!(late.release(&late_claim).await.expect("it answers"), Released::NotHeld);
         }
         assert_eq!(harness.value(LOCK), Some(next_claim.id.to_string()));
-        assert!(harness.pttl(LOCK) <= left, "nor is the lease of the next another");
+        assert!(harness.pttl(LOCK) <= left, "the lease of the next holder is unchanged");
         busy(&third, &trying(LONG)).await;
         assert_eq!(next.release(&next_claim).await.expect("it answers"), Released::Freed);
     })
@@ -59,7 +59,7 @@ async fn a_holder_that_was_stopped_past_its_lease_does_no_harm_when_it_continues
     let error = late.answer().await;
     assert!(error.starts_with("Lost: "), "{error}");
     assert!(value.is_some() && harness.value(LOCK) == value);
-    next.release().await.expect("held to the end");
+    next.release().await.expect("the lock was held to the end");
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn naive_a_lock_that_changes_hands_between_the_check_and_the_del_is_delete
     assert_eq!(late.get(LOCK).as_deref(), Some("late"), "still mine, so I may delete it");
     until("its lease is over", || next.set_nx_px(LOCK, "next", 60_000)).await;
     assert!(late.del(LOCK));
-    assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next, who works on");
+    assert!(third.set_nx_px(LOCK, "third", 60_000), "beside the next holder, which continues");
 }
 
 /// Each request takes so long that a release of two requests would read before the lease ends, and delete

@@ -9,7 +9,7 @@ pub(crate) struct Naive(Resp);
 
 impl Naive {
     pub(crate) fn at(address: SocketAddr) -> Self {
-        Self(Resp::tcp(address).expect("the server is there"))
+        Self(Resp::tcp(address).expect("the server accepts the connection"))
     }
 
     pub(crate) fn ask(&mut self, words: &[&str]) -> Reply {

@@ -19,5 +19,8 @@ async fn redisson_excludes_ours_and_gets_an_error_while_our_client_holds() {
     assert!(guard.is_certain());
     guard.release().await.expect("unharmed");
     assert!(!matches!(take_theirs(), Reply::Error(_)));
-    assert!(client.lock(LOCK).try_acquire().await.expect("it answers").is_none(), "its hash keeps us out");
+    assert!(
+        client.lock(LOCK).try_acquire().await.expect("it answers").is_none(),
+        "its hash excludes our client"
+    );
 }

@@ -54,7 +54,9 @@ async fn a_claim_that_is_retried_after_a_lost_reply_is_the_same() {
 async fn a_waiter_does_not_wait_for_its_own_former_claim() {
     let harness = HazardHarness::new();
     let proxy = Proxy::to(harness.server.address());
-    let client = latchwork::connect(&url(proxy.address().port(), "")).await.expect("the server is there");
+    let client = latchwork::connect(&url(proxy.address().port(), ""))
+        .await
+        .expect("the server accepts the connection");
     proxy.lose_reply_to(b"EVALSHA");
     let guard = take(&client, LONG).await;
     assert_eq!(proxy.lost_replies(), 1);
@@ -74,7 +76,7 @@ async fn naive_a_release_that_arrives_late_frees_the_next_hold_of_the_same_proce
     // Its release is in transit for so long that the lease ends, and it acquires the lock again.
     until("the lease ends", || process.set_nx_px(LOCK, "host-1", 60_000)).await;
     assert_eq!(process.ask(&["EVAL", RELEASE, "1", LOCK, "host-1"]).integer(), 1);
-    assert!(other.set_nx_px(LOCK, "other", 60_000), "beside the process, which works on");
+    assert!(other.set_nx_px(LOCK, "other", 60_000), "beside the process, which continues");
 }
 
 #[tokio::test]
@@ -108,8 +110,8 @@ async fn an_abandoned_claim_that_arrives_late_ends_by_itself() {
             (engine(&url(proxy.address().port(), options)).await, harness.engine(options).await);
         let (claim, before) = (trying(SHORT), proxy.requests());
         proxy.black_hole(true);
-        assert!(tokio::time::timeout(SHORT, slow.claim(&claim)).await.is_err(), "nobody answers");
-        assert_eq!(proxy.requests() - before, 1, "it is on its way");
+        assert!(tokio::time::timeout(SHORT, slow.claim(&claim)).await.is_err(), "no server answers");
+        assert_eq!(proxy.requests() - before, 1, "the request is in transit");
         assert_eq!(quick.release(&claim).await.expect("it answers"), Released::NotHeld);
         proxy.black_hole(false);
         until("it arrives", || harness.value(LOCK).is_some()).await;

@@ -34,9 +34,9 @@ async fn freed(engine: &impl Engine, claim: &Claim) {
 /// The server's notification, without another request.
 async fn pushed(engine: &impl Engine, claim: &Claim, busy: &latchwork::engine::Busy) -> u64 {
     let wake = tokio::time::timeout(SOON, engine.wait(claim, busy)).await.expect("told soon");
-    match wake.expect("it listens") {
+    match wake.expect("the waiter is subscribed") {
         Wake::Granted(grant) => grant.token.expect("a token"),
-        Wake::Recheck => panic!("told to look, and not that it has it"),
+        Wake::Recheck => panic!("told to check, and not that it holds"),
     }
 }
 
@@ -76,7 +76,7 @@ async fn redis_py_and_our_readers_exclude_each_other() {
     assert_eq!(theirs.ask("acquire").await, "held");
     assert!(read.try_acquire().await.expect("it answers").is_none());
     assert!(write.try_acquire().await.expect("it answers").is_none());
-    let waiting = tokio::spawn(async move { read.acquire().await.expect("it comes free") });
+    let waiting = tokio::spawn(async move { read.acquire().await.expect("the lock becomes free") });
     harness.until_queued(1).await;
     assert_eq!(theirs.ask("release").await, "ok");
     let reads = tokio::time::timeout(SOON, waiting).await.expect("soon").expect("no panic");
@@ -121,7 +121,7 @@ async fn the_last_reader_leaves_a_gap_and_the_next_readers_are_admitted_together
         busy(engine, claim).await;
     }
     freed(&engines[0], &first).await;
-    assert!(foreign.set_nx_px(LOCK, "foreign", 60_000), "the gap is for others");
+    assert!(foreign.set_nx_px(LOCK, "foreign", 60_000), "the gap is for other programs");
     busy(&engines[0], &writer).await;
     assert!(foreign.del(LOCK));
     // It had its turn, so the gap is over.
@@ -148,7 +148,7 @@ async fn a_dead_reader_expires_with_its_own_lease() {
     assert_eq!(renewed(&engine, &alive).await, Renewal::Kept(Valid::For(LONG)));
     assert!(harness.pttl(LOCK) > 20_000, "for as long as the other's");
     freed(&engine, &alive).await;
-    assert_eq!(harness.value(LOCK), Some(writer.id.to_string()), "the dead one is nobody to wait for");
+    assert_eq!(harness.value(LOCK), Some(writer.id.to_string()), "the dead reader is not waited for");
 }
 
 /// The key must not end later than the last lease of the remaining readers, or a writer would wait for a
@@ -270,7 +270,7 @@ async fn three_hundred_readers_behind_a_writer_are_admitted_by_its_release_each_
         assert!(token > newest, "in the order in which they came");
         newest = token;
     }
-    assert_eq!(harness.server.calls(&["evalsha"]) - requests, 1, "nobody had to ask");
+    assert_eq!(harness.server.calls(&["evalsha"]) - requests, 1, "no client had to poll");
     let claims: Vec<_> = readers.iter().map(|(reader, _)| Arc::new(reader.clone())).collect();
     let kept = engine.renew(&claims).await;
     assert!(kept.iter().all(|kept| matches!(kept, Ok(Renewal::Kept(_)))), "in one request");
@@ -484,7 +484,7 @@ async fn a_damaged_key_costs_no_reader_of_another_lock() {
     let damaged = client.rw_lock(LOCK).read().ttl(TTL).acquire().await.expect("free");
     let leases = format!("{{{LOCK}}}:latchwork1:l");
     assert!(foreign.del(&leases) && foreign.set_nx_px(&leases, "foreign", 60_000));
-    tokio::time::timeout(SOON, damaged.lost()).await.expect("it cannot be renewed");
+    tokio::time::timeout(SOON, damaged.lost()).await.expect("the lock cannot be renewed");
     pause(TTL.as_millis() as u64).await;
     let lost = guards.iter().filter(|guard| !guard.is_certain()).count();
     assert_eq!(lost, 0, "of {} unrelated locks", guards.len());

@@ -23,7 +23,7 @@ fn turns() -> u32 {
 }
 
 /// A lock, a counter that nothing else protects, and a history.
-struct Game {
+struct TurnRun {
     harness: HazardHarness,
     folder: TempDir,
     /// The total number of turns.
@@ -33,12 +33,12 @@ struct Game {
     pause: Duration,
 }
 
-impl Game {
+impl TurnRun {
     fn new(hold: Duration, pause: Duration) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let game = Self { harness: HazardHarness::new(), folder, turns: turns(), hold, pause };
-        std::fs::write(game.counter(), "0").expect("the folder is ours");
-        game
+        let run = Self { harness: HazardHarness::new(), folder, turns: turns(), hold, pause };
+        std::fs::write(run.counter(), "0").expect("the folder is ours");
+        run
     }
 
     fn counter(&self) -> PathBuf {
@@ -51,7 +51,7 @@ impl Game {
 
     /// Runs several clients of each side to the end, ours with these options, and returns the turns of each
     /// side: ours, and theirs.
-    async fn play(&self, options: &str) -> [u32; 2] {
+    async fn run_clients(&self, options: &str) -> [u32; 2] {
         let (recorder, mut ours) = (Recorder::shared(&self.history()), JoinSet::new());
         let mut theirs: Vec<_> = (0..CLIENTS).map(|_| redis_py::start(&self.harness, LONG)).collect();
         for python in &mut theirs {
@@ -82,11 +82,11 @@ impl Game {
     }
 
     fn check(&self, shares: [u32; 2]) {
-        assert_eq!(read(&self.counter()), self.turns, "none was lost");
-        assert_eq!(shares[0] + shares[1], self.turns, "and none counted twice");
+        assert_eq!(read(&self.counter()), self.turns, "no turn was lost");
+        assert_eq!(shares[0] + shares[1], self.turns, "no turn was counted twice");
         let history = History::read(&self.history());
         let judged = exclusion(&history, &Excuses::none()).expect("one at a time").judged;
-        assert_eq!(judged, self.turns as usize + 2 * CLIENTS, "each saw that it was over, too");
+        assert_eq!(judged, self.turns as usize + 2 * CLIENTS, "each client saw the end, too");
     }
 }
 
@@ -100,7 +100,7 @@ async fn take_turns(
 ) -> u32 {
     let (lock, mut turns) = (client.lock(LOCK).ttl(LONG).wait(PATIENCE), 0);
     loop {
-        let guard = lock.acquire().await.expect("the lock comes free");
+        let guard = lock.acquire().await.expect("the lock becomes free");
         let now = read(&counter);
         if now < until {
             tokio::time::sleep(hold).await;
@@ -124,8 +124,8 @@ fn read(counter: &Path) -> u32 {
 /// for clients that poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_of_both_clients_never_overlap_and_none_is_lost() {
-    let game = Game::new(Duration::from_millis(2), Duration::from_millis(25));
-    let [ours, theirs] = game.play("").await;
+    let run = TurnRun::new(Duration::from_millis(2), Duration::from_millis(25));
+    let [ours, theirs] = run.run_clients("").await;
     assert!(ours > 0 && theirs > 0, "{ours} and {theirs}");
 }
 
@@ -133,8 +133,8 @@ async fn turns_of_both_clients_never_overlap_and_none_is_lost() {
 /// other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_gap_each_side_gets_at_least_a_fifth_of_the_turns() {
-    let game = Game::new(Duration::from_millis(5), Duration::ZERO);
-    let [ours, theirs] = game.play("handover=wake").await;
-    let fifth = game.turns / 5;
+    let run = TurnRun::new(Duration::from_millis(5), Duration::ZERO);
+    let [ours, theirs] = run.run_clients("handover=wake").await;
+    let fifth = run.turns / 5;
     assert!(ours >= fifth && theirs >= fifth, "{ours} ours, {theirs} theirs");
 }

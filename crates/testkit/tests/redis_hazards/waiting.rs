@@ -19,7 +19,8 @@ const DEAD: Duration = Duration::from_millis(1_500);
 
 /// A connection that is subscribed to these channels, or to all with this prefix.
 fn listener(harness: &HazardHarness, subscribe: [&str; 2]) -> Resp {
-    let mut listener = Resp::tcp_within(harness.server.address(), SHORT).expect("the server is there");
+    let mut listener =
+        Resp::tcp_within(harness.server.address(), SHORT).expect("the server accepts the connection");
     assert_eq!(listener.ask(&subscribe).expect("it answers").array()[2], Reply::Integer(1));
     listener
 }
@@ -35,11 +36,11 @@ fn naive_a_broadcast_release_wakes_every_waiter() {
     let before = harness.server.calls(&["set"]);
     let mut winners = 0;
     for (number, waiter) in ears.iter_mut().enumerate() {
-        waiter.reply().expect("it is woken");
+        waiter.reply().expect("the waiter is woken");
         winners += usize::from(harness.naive().set_nx_px(LOCK, &number.to_string(), 60_000));
     }
     assert_eq!(winners, 1);
-    assert_eq!(harness.server.calls(&["set"]) - before, WAITERS as u64, "requests, for one that gets it");
+    assert_eq!(harness.server.calls(&["set"]) - before, WAITERS as u64, "requests for one grant");
 }
 
 #[tokio::test]
@@ -68,8 +69,8 @@ async fn a_release_wakes_one_waiter_and_they_are_granted_in_the_order_of_arrival
         .collect();
     let words = || messages.iter().filter(|[_, word]| !word.is_empty());
     let channels: BTreeSet<_> = words().map(|[channel, _]| channel).collect();
-    assert_eq!([words().count(), channels.len()], [WAITERS; 2], "each client is told once");
-    assert!(monitor.reply().is_err(), "and nobody else is told anything");
+    assert_eq!([words().count(), channels.len()], [WAITERS; 2], "each client is notified once");
+    assert!(monitor.reply().is_err(), "and no other client is notified");
     assert_eq!(harness.server.calls(&["publish"]) - told, 2 * WAITERS as u64);
     // A thundering herd would send 210 requests. Beside the releases there are heartbeats of the waiters, and
     // renewals.
@@ -84,7 +85,7 @@ async fn naive_a_waiter_takes_the_death_of_another_waiter_for_its_turn() {
     let [mut holder, mut first, mut second] = [harness.naive(), harness.naive(), harness.naive()];
     assert!(holder.set_nx_px(LOCK, "holder", 60_000));
     assert!(first.set_nx_px("place-1", "alive", 100));
-    drop(first); // Nobody refreshes its place from here on.
+    drop(first); // Its queue entry is not refreshed from here on.
     until("the one ahead is gone", || second.get("place-1").is_none()).await;
     assert_eq!(harness.value(LOCK).as_deref(), Some("holder"), "and it works beside the holder");
 }
@@ -211,7 +212,7 @@ async fn a_wait_that_timed_out_is_an_error_and_leaves_nothing() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::None), "{error}");
     assert_eq!(harness.queued(), 0);
     guard.release().await.expect("held");
-    assert_eq!(harness.value(LOCK), None, "it was not handed to who gave up");
+    assert_eq!(harness.value(LOCK), None, "it was not handed to the client that gave up");
 }
 
 /// The release comes when the waiter gives up, a little sooner or later each time: the lock is held by the

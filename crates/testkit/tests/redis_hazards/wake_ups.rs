@@ -26,23 +26,23 @@ const HANDED_OVER: Duration = Duration::from_millis(1_500);
 async fn naive_a_message_that_is_read_after_a_pause_makes_two_holders() {
     let harness = HazardHarness::new();
     let [mut holder, mut other] = [harness.naive(), harness.naive()];
-    let mut waiter = Resp::tcp(harness.server.address()).expect("the server is there");
+    let mut waiter = Resp::tcp(harness.server.address()).expect("the server accepts the connection");
     waiter.ask(&["SUBSCRIBE", "waiter"]).expect("it answers");
     assert!(holder.set_nx_px(LOCK, "holder", 60_000));
     assert!(holder.ask(&["SET", LOCK, "waiter", "PX", "100"]).is("OK"));
     assert_eq!(holder.ask(&["PUBLISH", "waiter", "it is yours"]).integer(), 1);
     // The waiter is paused, and its lease ends.
     until("the lease ends", || other.set_nx_px(LOCK, "other", 60_000)).await;
-    let message = waiter.reply().expect("it goes on, and reads");
+    let message = waiter.reply().expect("the client continues and reads");
     assert_eq!(message.array()[2].text(), "it is yours");
-    assert_eq!(harness.value(LOCK).as_deref(), Some("other"), "which works, too");
+    assert_eq!(harness.value(LOCK).as_deref(), Some("other"), "the client continues, too");
 }
 
-/// What a waiter believes for a while, after it was told that the lock is busy.
+/// The grant that a waiter believes for a while, after it was told that the lock is busy.
 async fn believed(waiter: &impl Engine, claim: &latchwork::engine::Claim) -> Option<Wake> {
     let state = busy(waiter, claim).await;
     let wake = tokio::time::timeout(SHORT, waiter.wait(claim, &state)).await;
-    wake.ok().map(|wake| wake.expect("it can listen"))
+    wake.ok().map(|wake| wake.expect("the client can subscribe"))
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_message_that_is_read_after_others_had_the_lock_is_not_believed() {
     granted(&holder, &first).await;
     busy(&waiter, &stale).await;
     assert_eq!(holder.release(&first).await.expect("it answers"), Released::Freed);
-    assert_eq!(harness.value(LOCK), Some(stale.id.to_string()), "handed over, and told");
+    assert_eq!(harness.value(LOCK), Some(stale.id.to_string()), "handed over, and notified");
     // The message has arrived and is not read; the lease that came with it ends.
     let newest = granted_soon(&other, &second).await;
     let wake = believed(&waiter, &stale).await;
@@ -64,8 +64,10 @@ async fn a_message_that_is_read_after_others_had_the_lock_is_not_believed() {
     let state = busy(&waiter, &stale).await;
     assert!(state.floor >= newest.token);
     assert_eq!(other.release(&second).await.expect("it answers"), Released::Freed);
-    let wake =
-        tokio::time::timeout(SOON, waiter.wait(&stale, &state)).await.expect("soon").expect("it listens");
+    let wake = tokio::time::timeout(SOON, waiter.wait(&stale, &state))
+        .await
+        .expect("soon")
+        .expect("the waiter is subscribed");
     let Wake::Granted(grant) = wake else { panic!("not granted but {wake:?}") };
     assert!(grant.token > newest.token);
 }
@@ -91,12 +93,12 @@ async fn processes_that_are_stopped_and_continue_never_hold_together() {
         if round >= 24 && (holds() > 250 || now() > end) {
             break;
         }
-        let victim = &workers[round % WORKERS];
+        let stopped = &workers[round % WORKERS];
         let [span] = latchwork::clock::random_bytes();
         recorder.fault_began(Fault::HolderPause);
-        victim.signal(Signal::SIGSTOP);
+        stopped.signal(Signal::SIGSTOP);
         pause(u64::from(span) * 2).await;
-        victim.signal(Signal::SIGCONT);
+        stopped.signal(Signal::SIGCONT);
         recorder.fault_ended(Fault::HolderPause);
         pause(u64::from(span) / 8).await;
     }
@@ -125,7 +127,7 @@ async fn naive_a_lost_message_is_waited_for_for_ever() {
     proxy.cut();
     proxy.black_hole(false);
     let mut waiter = Resp::tcp_within(proxy.address(), Duration::from_secs(1)).expect("the proxy is there");
-    waiter.ask(&["SUBSCRIBE", "released"]).expect("it is back, and listens");
+    waiter.ask(&["SUBSCRIBE", "released"]).expect("the waiter is back and subscribed");
     assert!(waiter.reply().is_err(), "nothing comes");
     assert_eq!(harness.value(LOCK), None, "though the lock is free");
 }
@@ -136,7 +138,9 @@ async fn waiter_behind(
     harness: &HazardHarness,
 ) -> (tokio::task::JoinHandle<latchwork::Guard>, latchwork::Guard) {
     let guard = take(&harness.client("").await, LONG).await;
-    let client = latchwork::connect(&url(proxy.address().port(), "")).await.expect("the server is there");
+    let client = latchwork::connect(&url(proxy.address().port(), ""))
+        .await
+        .expect("the server accepts the connection");
     let waiting = take_in_background(&client, LONG);
     harness.until_queued(1).await;
     (waiting, guard)
@@ -149,7 +153,7 @@ async fn a_waiter_whose_message_is_lost_gets_its_turn() {
     let (waiting, guard) = waiter_behind(&proxy, &harness).await;
     proxy.black_hole(true);
     guard.release().await.expect("held");
-    assert!(harness.value(LOCK).is_some(), "handed over, and told, as far as the server knows");
+    assert!(harness.value(LOCK).is_some(), "handed over, and notified, as far as the server knows");
     let token = harness.value(&format!("{{{LOCK}}}:latchwork1:f")).expect("there was a grant");
     proxy.cut();
     proxy.black_hole(false);
@@ -168,7 +172,7 @@ async fn a_waiter_that_is_cut_off_during_the_release_gets_its_turn_after_reconne
     proxy.refuse(true);
     until("the server has noticed", || listeners() < before).await;
     guard.release().await.expect("held");
-    assert_eq!(harness.value(LOCK), None, "there is nobody to hand it to");
+    assert_eq!(harness.value(LOCK), None, "there is no waiter to hand it to");
     proxy.refuse(false);
     soon(waiting).await.release().await.expect("held");
 }
@@ -187,7 +191,7 @@ fn naive_a_client_whose_clock_is_ahead_drops_every_waiter_from_the_queue() {
     assert_eq!(
         connection.ask(&["ZREMRANGEBYSCORE", "queue", "-inf", &ahead]).integer(),
         2,
-        "alive, and gone"
+        "alive, and dropped from the queue"
     );
 }
 
@@ -214,7 +218,7 @@ async fn waiters_whose_clocks_are_wrong_drop_no_other_and_are_granted_in_their_t
     }
     // Longer than a heartbeat of each waiter takes, and than the first entries would last without one.
     pause(3_300).await;
-    assert_eq!(harness.queued(), workers.len() as i64, "nobody was dropped");
+    assert_eq!(harness.queued(), workers.len() as i64, "no waiter was dropped");
     guard.release().await.expect("held");
     let pids: Vec<_> = workers.iter().map(WorkerProcess::pid).collect();
     for worker in &mut workers {

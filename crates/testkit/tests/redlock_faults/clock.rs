@@ -29,7 +29,7 @@ async fn tokens_stay_unique_and_rising_when_one_clock_is_set() {
     for offset in [HOUR, 0, -HOUR, -2 * HOUR, 0, HOUR] {
         pause(400).await;
         contenders.wait_for_holds(9).await;
-        harness.strike(Fault::ClockStep, || clocks.move_wall(offset));
+        harness.inject(Fault::ClockStep, || clocks.move_wall(offset));
     }
     let tally = contenders.stop().await;
     println!("{tally:?}");

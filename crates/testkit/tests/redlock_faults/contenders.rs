@@ -5,13 +5,13 @@ use testkit::workload::processes::ContendingProcesses;
 
 use super::harness::{LOCK, RedlockHarness, SOON};
 
-const RIVALS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 5, turns: 10 };
+const CONTENDERS: ContendingProcesses = ContendingProcesses { processes: 4, clients: 5, turns: 10 };
 
 /// Votes are split again and again, and one client always wins in the end.
 async fn compete(masters: usize) {
     let harness = RedlockHarness::new();
     let url = harness.direct_url(masters, "quarantine=off&node-timeout=500ms");
-    let contest = RIVALS.compete(&url).await;
+    let contest = CONTENDERS.compete(&url).await;
     harness.until_keys(LOCK, 0, SOON).await;
     contest.is_judged(&connect(&url).await);
 }

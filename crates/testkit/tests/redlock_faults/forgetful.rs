@@ -4,7 +4,7 @@ use latchwork::Loss;
 use testkit::history::Fault;
 use testkit::store::Written;
 
-use super::harness::{LOCK, LONG, RedlockHarness, SOON, renewed, take, told};
+use super::harness::{LOCK, LONG, RedlockHarness, SOON, take, wait_for_loss, wait_for_renewal};
 
 /// Each has no vote until the longest ttl has passed, so a majority that lost its data grants nothing that is
 /// held.
@@ -28,8 +28,8 @@ async fn masters_restarted_empty_one_after_the_other_keep_exclusion_in_quarantin
         harness.recorder.fault_ended(Fault::Restart);
     }
     // The restored keys count: no master of the original grant has kept its key.
-    renewed(&guard).await;
-    guard.release().await.expect("held throughout");
+    wait_for_renewal(&guard).await;
+    guard.release().await.expect("the lock was held throughout");
     harness.judge(&[holder, rival]).await;
 }
 
@@ -48,7 +48,7 @@ async fn tokens_still_rise_without_quarantine() {
     assert!(next.token().expect("certain") > old);
     assert_eq!(store.write(next.token().expect("certain"), "after"), Written::Accepted);
     assert!(matches!(store.write(old, "stale"), Written::Refused { .. }));
-    assert_eq!(told(&guard).await, Loss::Removed);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Removed);
     drop(guard);
     harness.recorder.fault_ended(Fault::DataDeleted);
     next.release().await.expect("held");

@@ -31,8 +31,11 @@ async fn two_of_five_masters_may_be_dead_and_three_may_not() {
     assert!(now().since(begun) < limit * 3 / 2, "within the wait limit");
     let alive = &harness.masters[3..];
     let keys = || alive.iter().filter(|master| master.command(&["EXISTS", LOCK]).integer() == 1).count();
-    assert_eq!(keys(), 0, "left on the living");
-    assert!(latchwork::connect(&harness.url(OPTIONS)).await.is_err(), "nobody begins without a majority");
+    assert_eq!(keys(), 0, "left on the live masters");
+    assert!(
+        latchwork::connect(&harness.url(OPTIONS)).await.is_err(),
+        "no client connects without a majority"
+    );
     harness.masters[..3].iter().for_each(|master| master.restart());
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     harness.judge(&[client, other]).await;
@@ -49,7 +52,7 @@ async fn two_of_five_masters_may_hang() {
     let begun = now();
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     println!("claimed in {:?}", now().since(begun));
-    assert!(now().since(begun).as_secs() < 3, "it waited for those that hang");
+    assert!(now().since(begun).as_secs() < 3, "it waited for the masters that hang");
     guard.release().await.expect("held");
     harness.masters[1].resume();
     harness.masters[4].resume();

@@ -23,14 +23,14 @@ async fn each_redlock_client_excludes_the_other_and_leaves_its_key_alone() {
     let (client, theirs) = (harness.client(OPTIONS).await, rslock(&harness));
     let guard = take(&client.lock(LOCK).ttl(LONG)).await;
     harness.until_keys(LOCK, 5, SOON).await;
-    assert!(matches!(theirs.lock(LOCK, LONG).await, Err(LockError::Unavailable)), "we hold");
-    assert_eq!(harness.keys(LOCK), 5, "they took nothing away");
+    assert!(matches!(theirs.lock(LOCK, LONG).await, Err(LockError::Unavailable)), "our client holds");
+    assert_eq!(harness.keys(LOCK), 5, "rslock changed nothing");
     guard.release().await.expect("held");
     harness.until_keys(LOCK, 0, SOON).await;
 
     let lock = theirs.lock(LOCK, LONG).await.expect("free");
-    assert!(client.lock(LOCK).try_acquire().await.expect("a majority answers").is_none(), "they hold");
-    assert_eq!(harness.keys(LOCK), 5, "we took nothing away");
+    assert!(client.lock(LOCK).try_acquire().await.expect("a majority answers").is_none(), "rslock holds");
+    assert_eq!(harness.keys(LOCK), 5, "our client changed nothing");
     lock.release().await;
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     harness.judge(&[client]).await;

@@ -63,7 +63,7 @@ async fn a_late_master_that_lost_the_scripts_gets_no_claim_after_its_release() {
     take(&client.lock(LOCK).ttl(LONG)).await.release().await.expect("held");
     let end = now().after(SOON);
     while late.calls(&["evalsha"]) < by_digest + 2 {
-        assert!(now() < end, "claim and release came by");
+        assert!(now() < end, "claim and release were forwarded");
         pause(10).await;
     }
     pause(1_000).await;
@@ -79,7 +79,7 @@ async fn split_votes_end_even_with_four_masters() {
     let harness = RedlockHarness::new();
     let places: Vec<_> = harness.proxies[..4].iter().map(|proxy| proxy.address().to_string()).collect();
     let url = format!("redlock://{}?quarantine=off&node-timeout=200ms", places.join(","));
-    let warnings = latchwork::connect(&url).await.expect("it runs").guarantees().warnings;
+    let warnings = latchwork::connect(&url).await.expect("the process runs").guarantees().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("odd number")), "{warnings:?}");
     let mut clients = Vec::new();
     for _ in 0..4 {

@@ -98,5 +98,5 @@ fn a_real_master_does_what_the_model_of_one_does() {
             assert_eq!(server.command(&["GET", FENCE]).text()[..16], token(master.fence), "{request:?}");
         }
     }
-    assert!(granted > 300 && refused > 300, "{granted} granted, {refused} refused: too much of one kind");
+    assert!(granted > 300 && refused > 300, "{granted} granted, {refused} refused: too unbalanced");
 }

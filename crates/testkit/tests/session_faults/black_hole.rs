@@ -35,7 +35,7 @@ async fn a_holder_whose_host_vanishes_frees_the_lock_within_its_ttl(harness: Ses
     let (lost, next) = tokio::join!(lost, next);
     let (next, got) = next.expect("no panic");
     println!("told after {:?}, free after {:?}, ttl {TTL:?}", lost.since(dark), got.since(dark));
-    assert!(lost <= got, "told before anybody else had it");
+    assert!(lost <= got, "told before another client had it");
     assert!(got.since(dark) < TTL + NOTICED, "{:?}", got.since(dark));
     assert!(!guard.is_certain() && next.is_certain());
     harness.proxy.black_hole(false);
@@ -59,7 +59,8 @@ async fn a_waiter_whose_host_vanishes_does_not_keep_the_lock(harness: SessionHar
     assert!(got.since(freed) < TTL + TTL / 2 + NOTICED, "{:?}", got.since(freed));
     next.release().await.expect("held");
     harness.proxy.black_hole(false);
-    let (late, _) = tokio::time::timeout(LONG, vanished).await.expect("it comes back").expect("no panic");
+    let (late, _) =
+        tokio::time::timeout(LONG, vanished).await.expect("the waiter returns").expect("no panic");
     late.release().await.expect("held");
     assert!(state(&last).await.is_none());
 }

@@ -25,7 +25,7 @@ async fn dropped_guards_and_acquires_leave_nothing_on_a_reused_connection(harnes
                 let patience = Duration::from_millis(1 + (round * 7 + number as u64 * 3) % 40);
                 // Sometimes the acquire is dropped half-way, sometimes the guard.
                 if let Ok(guard) = tokio::time::timeout(patience, lock.acquire()).await {
-                    let guard = guard.expect("it comes free");
+                    let guard = guard.expect("the lock becomes free");
                     assert!(guard.is_certain());
                     pause(round % 3).await;
                     drop(guard);
@@ -37,11 +37,17 @@ async fn dropped_guards_and_acquires_leave_nothing_on_a_reused_connection(harnes
         task.await.expect("no panic");
     }
     for client in &clients {
-        client.close().await.expect("what was begun is done");
+        client.close().await.expect("background work completes");
     }
     assert!(state(&clients[0]).await.is_none(), "{:?}", state(&clients[0]).await);
     for client in &clients {
-        let guard = client.lock(LOCK).ttl(LONG).try_acquire().await.expect("answers").expect("nobody has it");
+        let guard = client
+            .lock(LOCK)
+            .ttl(LONG)
+            .try_acquire()
+            .await
+            .expect("answers")
+            .expect("no client has the lock");
         guard.release().await.expect("held");
     }
     println!("{} connections of {} clients", harness.connections(), clients.len());

@@ -33,7 +33,9 @@ async fn a_holder_is_told_at_once_however_its_connection_ends(harness: SessionHa
                 false => harness.end_connections(),
             }
             let ended = now();
-            let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+            let loss = tokio::time::timeout(SOON, guard.lost())
+                .await
+                .expect("the loss is reported long before a renewal");
             println!("ended by a proxy {by_proxy}, waited {waits}: told after {:?}", now().since(ended));
             assert_eq!(loss, Loss::SessionEnded);
             assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
@@ -46,13 +48,15 @@ async fn a_restarted_server_has_lost_its_locks_and_the_holder_is_told(harness: S
         (harness.client("session-ttl=30s").await, harness.direct_client("session-ttl=30s").await);
     let guard = client.lock(LOCK).ttl(LONG).fenced().acquire().await.expect("free");
     harness.restart();
-    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+    let loss =
+        tokio::time::timeout(SOON, guard.lost()).await.expect("the loss is reported long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
-    let next = rival.lock(LOCK).ttl(LONG).fenced().wait(LONG).acquire().await.expect("nobody has it");
+    let next =
+        rival.lock(LOCK).ttl(LONG).fenced().wait(LONG).acquire().await.expect("no client has the lock");
     assert!(next.token().expect("asked for") > guard.token().expect("asked for"));
     drop(guard);
     client.close().await.expect("nothing is left");
-    assert!(next.is_certain(), "the late release touched nobody");
+    assert!(next.is_certain(), "the late release had no effect");
     next.release().await.expect("held");
     hold(&client, LONG).await.release().await.expect("on a new connection");
 }
@@ -71,7 +75,7 @@ async fn a_lock_is_revoked_with_its_connection_and_with_the_other_locks_on_it(ha
     let next = operator.lock(LOCK).ttl(LONG).try_acquire().await.expect("answers").expect("free at once");
     for lost in [&guard, &neighbour] {
         let told = tokio::time::timeout(SOON, lost.lost()).await;
-        assert_eq!(told.expect("told long before a renewal"), Loss::SessionEnded);
+        assert_eq!(told.expect("the loss is reported long before a renewal"), Loss::SessionEnded);
     }
     assert_eq!(
         operator.revoke(&found, Revoke::Now).await.expect("answers"),
@@ -96,7 +100,9 @@ async fn a_waiter_keeps_waiting_when_connections_end(harness: SessionHarness) {
     pause(300).await;
     assert!(!next.is_finished() && guard.is_certain());
     guard.release().await.expect("held");
-    let (next, _) =
-        tokio::time::timeout(Duration::from_secs(15), next).await.expect("served").expect("no panic");
+    let (next, _) = tokio::time::timeout(Duration::from_secs(15), next)
+        .await
+        .expect("the waiter is granted the lock")
+        .expect("no panic");
     next.release().await.expect("held");
 }

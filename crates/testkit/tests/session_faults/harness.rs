@@ -125,7 +125,7 @@ pub(crate) async fn state(client: &Client) -> Option<LockState> {
 }
 
 pub(crate) async fn hold(client: &Client, ttl: Duration) -> Guard {
-    client.lock(LOCK).ttl(ttl).wait(LONG).acquire().await.expect("it comes free")
+    client.lock(LOCK).ttl(ttl).wait(LONG).acquire().await.expect("the lock becomes free")
 }
 
 /// A task that waits for the lock, and returns when it got it.

@@ -42,7 +42,7 @@ async fn started_on_another_runtime<F: Future + Unpin + Send + 'static>(
     let begin = move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let ended = runtime.block_on(async { tokio::time::timeout(span, &mut begun).await });
-        assert!(ended.is_err(), "nobody could have answered");
+        assert!(ended.is_err(), "no server could have answered");
         (begun, runtime)
     };
     tokio::task::spawn_blocking(begin).await.expect("no panic")
@@ -67,7 +67,8 @@ async fn a_lock_outlives_the_runtime_that_took_it_and_is_told_of_its_end(harness
     runtime.shutdown_background();
     pause(100).await;
     harness.proxy.cut();
-    let loss = tokio::time::timeout(SOON, guard.lost()).await.expect("told long before a renewal");
+    let loss =
+        tokio::time::timeout(SOON, guard.lost()).await.expect("the loss is reported long before a renewal");
     assert_eq!(loss, Loss::SessionEnded);
 }
 
@@ -126,13 +127,13 @@ async fn a_request_sent_before_its_runtime_stalled_is_still_undone(harness: Sess
             let lock = client.lock(LOCK).ttl(LONG);
             tokio::time::timeout(Duration::from_millis(100), lock.acquire()).await
         });
-        assert!(asked.is_err(), "nobody could have answered");
+        assert!(asked.is_err(), "no server could have answered");
         (client, runtime)
     };
     let (client, runtime) = tokio::task::spawn_blocking(asking).await.expect("no panic");
     let asked = now();
     hold(&rival, LONG).await.release().await.expect("held");
-    assert!(now().since(asked) < Duration::from_secs(6), "given back long before a request is given up");
+    assert!(now().since(asked) < Duration::from_secs(6), "released long before a request is abandoned");
     drop(client);
     runtime.shutdown_background();
 }
@@ -142,12 +143,12 @@ async fn a_stalled_runtime_loses_no_lock_and_delays_no_other(harness: SessionHar
     let (client, guard, runtime) = acquired_on_another_runtime(harness.url("session-ttl=2s"), TTL).await;
     is_kept(&guard, &rival).await;
     let other = tokio::time::timeout(SOON, client.lock("another").ttl(TTL).acquire()).await;
-    let other = other.expect("asked from here, on the connection from there").expect("free");
+    let other = other.expect("sent on the other runtime's connection").expect("free");
     let released = async {
         guard.release().await.expect("held");
         other.release().await.expect("held");
     };
-    tokio::time::timeout(SOON, released).await.expect("answered here");
+    tokio::time::timeout(SOON, released).await.expect("the reply arrives on this runtime");
     hold(&rival, TTL).await.release().await.expect("held");
     // When it has no user any more, it is closed without its runtime.
     drop(client);
@@ -170,7 +171,7 @@ async fn a_runtime_that_stalls_while_connecting_delays_no_other_for_long(harness
     let (asking, runtime) = started_on_another_runtime(asking, Duration::from_millis(100)).await;
     harness.proxy.delay(Duration::ZERO);
     let held = tokio::time::timeout(Duration::from_secs(8), hold(&client, LONG)).await;
-    let held = held.expect("long before a request is given up");
+    let held = held.expect("long before a request is abandoned");
     let go_on = move || (runtime.block_on(asking).expect("free"), runtime);
     let (other, runtime) = tokio::task::spawn_blocking(go_on).await.expect("no panic");
     // Its connection is too late: there is one with a lock on it, and one is enough.

@@ -45,11 +45,14 @@ async fn plain_sql_with_the_documented_key_and_ours_exclude_each_other(harness: 
         let lock = client.lock(name).ttl(LONG);
         for take in [&try_it, &wait] {
             assert_ne!(theirs.ask(take), no, "{name}: it is free");
-            assert!(lock.try_acquire().await.expect("it answers").is_none(), "{name}: theirs keeps ours out");
+            assert!(
+                lock.try_acquire().await.expect("it answers").is_none(),
+                "{name}: plain SQL excludes our client"
+            );
             assert_eq!(theirs.ask(&unlock), yes, "{name}");
         }
         let guard = lock.try_acquire().await.expect("it answers").expect("free");
-        assert_eq!(theirs.ask(&try_it), no, "{name}: ours keeps theirs out");
+        assert_eq!(theirs.ask(&try_it), no, "{name}: our client excludes plain SQL");
         guard.release().await.expect("held");
         assert_eq!([theirs.ask(&try_it), theirs.ask(&unlock)], [yes, yes], "{name}: free again");
         if is_postgres {
@@ -73,7 +76,7 @@ async fn plain_sql_with_another_key_and_ours_do_not_exclude_each_other(harness: 
         Server::Mariadb(server) => (server.session(), format!("SELECT GET_LOCK('{NAME}', 0)"), "1"),
     };
     assert_eq!(theirs.ask(&take), yes);
-    let guard = lock.try_acquire().await.expect("it answers").expect("theirs is another lock");
+    let guard = lock.try_acquire().await.expect("it answers").expect("the other program has another lock");
     guard.release().await.expect("held");
 }
 
@@ -82,9 +85,9 @@ async fn plain_sql_with_another_key_and_ours_do_not_exclude_each_other(harness: 
 fn a_shell_and_python_compute_the_key_of_an_advisory_lock_with_its_sign() {
     let script = block("# The key of a name, in a shell\n");
     let server = testkit::servers::PostgresServer::start(testkit::servers::PostgresOptions::default());
-    let scene_block = block("-- PostgreSQL\n");
-    let expression = scene_block.split_once("pg_try_advisory_lock(").expect("it takes it").1;
-    let expression = expression.split_once(");").expect("it ends").0;
+    let block_text = block("-- PostgreSQL\n");
+    let expression = block_text.split_once("pg_try_advisory_lock(").expect("the statement takes the lock").1;
+    let expression = expression.split_once(");").expect("the expression ends").0;
     let python = block("import hashlib\n");
     let mut signs = [false, false];
     for name in NAMES {
@@ -93,7 +96,7 @@ fn a_shell_and_python_compute_the_key_of_an_advisory_lock_with_its_sign() {
         for (shell, script) in
             [("bash", script.replace(NAME, name)), ("sh", script.replace(NAME, name)), ("python3", python)]
         {
-            let output = Command::new(shell).args(["-c", &script]).output().expect("it starts");
+            let output = Command::new(shell).args(["-c", &script]).output().expect("the process starts");
             let computed = String::from_utf8(output.stdout).expect("digits");
             assert_eq!(computed.trim(), key, "{name} in {shell}");
         }

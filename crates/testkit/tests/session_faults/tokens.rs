@@ -17,7 +17,7 @@ async fn a_token_exists_on_request_and_its_absence_is_explained(harness: Session
     assert!(error.to_string().contains(".fenced()"), "{error}");
     // A task that needs a token is not handed a lock without one.
     let lock = client.lock(LOCK).ttl(LONG).fenced();
-    let fenced = tokio::spawn(async move { lock.acquire().await.expect("it comes free") });
+    let fenced = tokio::spawn(async move { lock.acquire().await.expect("the lock becomes free") });
     pause(50).await;
     plain.release().await.expect("held");
     let fenced = fenced.await.expect("no panic");
@@ -41,7 +41,7 @@ async fn tokens_rise_from_client_to_client_even_across_a_restart(harness: Sessio
         let next = clients[(round + 1) % 2].clone();
         let waiting = tokio::spawn(async move {
             let lock = next.lock(LOCK).ttl(LONG).fenced().wait(LONG);
-            let guard = lock.acquire().await.expect("it comes free");
+            let guard = lock.acquire().await.expect("the lock becomes free");
             let token = guard.token().expect("asked for");
             guard.release().await.expect("held");
             token

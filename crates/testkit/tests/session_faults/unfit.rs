@@ -6,7 +6,7 @@ use testkit::servers::{MariadbOptions, MariadbServer, Pgbouncer};
 use super::harness::{LOCK, LONG, Server, SessionHarness, connect, hold, pause};
 
 async fn refused(url: &str, why: &str) {
-    let error = latchwork::connect(url).await.expect_err("it is refused");
+    let error = latchwork::connect(url).await.expect_err("the request is refused");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains(why), "{error}");
 }

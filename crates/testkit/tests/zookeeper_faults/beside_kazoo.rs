@@ -6,21 +6,21 @@ use testkit::history::{Recorder, Tag};
 
 use super::harness::{LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
 use super::kazoo::Kazoo;
-use super::mixed_queue::{BOTH_IN_TURNS, Others as _, READERS_AND_WRITERS, Row, turns};
-use super::our_claims::Ours;
+use super::mixed_queue::{BOTH_IN_TURNS, MixedQueue, OtherClients as _, READERS_AND_WRITERS, turns};
+use super::our_claims::OurClient;
 
 const KINDS: [(Mode, &str); 3] = [(Exclusive, "lock"), (Write, "write"), (Read, "read")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_of_both_clients_are_granted_in_the_order_of_arrival() {
     let harness = ZookeeperHarness::one();
-    let row = Row::new(&harness, LOCK).await;
-    let mut kazoo = Kazoo::start(&harness, LOCK, &row.history()).await;
-    row.play(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
+    let queue = MixedQueue::new(&harness, LOCK).await;
+    let mut kazoo = Kazoo::start(&harness, LOCK, &queue.history()).await;
+    queue.run(&mut kazoo, &BOTH_IN_TURNS, turns()).await;
     // This many of each kind.
-    let row = Row::new(&harness, "rw").await;
-    let mut kazoo = Kazoo::start(&harness, "rw", &row.history()).await;
-    row.play(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
+    let queue = MixedQueue::new(&harness, "rw").await;
+    let mut kazoo = Kazoo::start(&harness, "rw", &queue.history()).await;
+    queue.run(&mut kazoo, &READERS_AND_WRITERS, 2 * turns()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,7 +28,7 @@ async fn each_kind_is_refused_while_the_other_holds() {
     let harness = ZookeeperHarness::one();
     let history = harness.store_path();
     let (recorder, tag) = (Recorder::shared(&history), Tag { process: std::process::id(), client: 1 });
-    let ours = Ours::connect(&harness.direct_url(LASTING), recorder, tag, LOCK).await;
+    let ours = OurClient::connect(&harness.direct_url(LASTING), recorder, tag, LOCK).await;
     let mut kazoo = Kazoo::start(&harness, LOCK, &history).await;
     for (number, (mode, kind)) in KINDS.into_iter().enumerate() {
         let mut held = ours.join(1, mode);
@@ -37,21 +37,21 @@ async fn each_kind_is_refused_while_the_other_holds() {
             // Their locks check their own kind only, exclusive locks or readers and writers.
             if (mode == Exclusive) == (other == Exclusive) {
                 let both_read = (mode, other) == (Read, Read);
-                assert_eq!(kazoo.gets(theirs).await, both_read, "their {theirs} beside our {mode:?}");
+                assert_eq!(kazoo.can_lock(theirs).await, both_read, "their {theirs} beside our {mode:?}");
             }
         }
-        assert!(kazoo.gets("plain").await, "who was told nothing of us does not see us");
+        assert!(kazoo.can_lock("plain").await, "a kazoo lock without extra patterns does not see ours");
         ours.leave(held).await;
-        assert!(kazoo.gets(kind).await, "their {kind} after our {mode:?}");
+        assert!(kazoo.can_lock(kind).await, "their {kind} after our {mode:?}");
         let number = number as u64;
         kazoo.join(number, mode).await;
         kazoo.held(number).await;
         for (other, _) in KINDS {
             let both_read = (mode, other) == (Read, Read);
-            assert_eq!(ours.gets(other).await, both_read, "our {other:?} beside their {kind}");
+            assert_eq!(ours.can_lock(other).await, both_read, "our {other:?} beside their {kind}");
         }
         kazoo.leave(number).await;
-        assert!(ours.gets(mode).await, "our {mode:?} after their {kind}");
+        assert!(ours.can_lock(mode).await, "our {mode:?} after their {kind}");
     }
 }
 
@@ -69,11 +69,11 @@ async fn each_kind_gets_the_lock_when_the_other_releases_it_or_dies() {
     let lock = client.lock(LOCK).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let nodes = until_nodes(&admin, LOCK, 2).await;
-    assert!(!waiting.is_finished(), "theirs has it");
+    assert!(!waiting.is_finished(), "kazoo has the lock");
     // It is killed: its lock goes with its session.
     drop(kazoo);
     admin.end_session_of(&super::harness::path(LOCK, &nodes[0])).await;
-    let guard = testkit::workload::queue::served(waiting).await;
+    let guard = testkit::workload::queue::granted(waiting).await;
     guard.release().await.expect("held");
     harness.judge(&[client], LONG).await;
 }
@@ -89,7 +89,7 @@ async fn curator_does_not_see_a_kazoo_lock() {
     kazoo.held(1).await;
     curator.join(2, Exclusive).await;
     assert_eq!(curator.holding().await, [2], "Curator's rule passes over kazoo's node");
-    assert_eq!(kazoo.holding().await, [1], "and kazoo holds on");
+    assert_eq!(kazoo.holding().await, [1], "and kazoo still holds");
     let client = harness.rival(LASTING).await;
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see both");
     curator.leave(2).await;

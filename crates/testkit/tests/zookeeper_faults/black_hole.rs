@@ -9,7 +9,8 @@ use testkit::store::Written;
 use testkit::workload::contenders::MARGIN;
 
 use super::harness::{
-    LASTING, LOCK, LONG, MORTAL, SOON, ZookeeperHarness, nodes, now, pause, renewed, take, told, until_nodes,
+    LASTING, LOCK, LONG, MORTAL, SOON, ZookeeperHarness, nodes, now, pause, take, until_nodes, wait_for_loss,
+    wait_for_renewal,
 };
 
 /// The holder loses the lock while all traffic is lost; another client gets it, and late messages do that
@@ -25,11 +26,11 @@ async fn is_told_in_time(
     assert_eq!(store.write(old, "before"), Written::Accepted);
     harness.recorder.fault_began(Fault::Partition);
     darken();
-    assert_eq!(told(&guard).await, Loss::Unreachable);
+    assert_eq!(wait_for_loss(&guard).await, Loss::Unreachable);
     let (told, early) = (now(), guard.lease_end().since(now()));
     assert!(!early.is_zero(), "told after its lease had ended");
     let admin = harness.admin_of(witness).await;
-    assert_eq!(nodes(&admin, LOCK).await.len(), 1, "the node was dead before its holder was told");
+    assert_eq!(nodes(&admin, LOCK).await.len(), 1, "the node was deleted before its holder was told");
     until_nodes(&admin, LOCK, 0).await;
     println!("told {early:?} before the lease could end, and {:?} before the node died", now().since(told));
     let next = take(&other.lock(LOCK).ttl(LONG)).await;
@@ -41,7 +42,7 @@ async fn is_told_in_time(
     harness.recorder.fault_ended(Fault::Partition);
     // Heartbeats and a release that were held back arrive now.
     pause(500).await;
-    assert!(next.is_certain(), "what came late took the lock away");
+    assert!(next.is_certain(), "a late message revoked the lock");
     next.release().await.expect("held");
     // Judged through the member that was reachable all the time: the other may be behind.
     harness.judge(&[other, client], SOON).await;
@@ -54,7 +55,7 @@ async fn a_holder_in_a_silent_network_is_told_before_its_node_is_deleted() {
         let pair = [harness.client(MORTAL).await, harness.rival(LASTING).await];
         let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
         if is_renewed {
-            renewed(&guard).await;
+            wait_for_renewal(&guard).await;
         }
         let [darken, light] = [true, false]
             .map(|is_dark| move |harness: &ZookeeperHarness| harness.proxy().black_hole(is_dark));
@@ -68,10 +69,10 @@ async fn a_holder_in_a_silent_network_is_told_before_its_node_is_deleted() {
 async fn a_holder_whose_member_is_stopped_is_told_before_its_node_is_deleted() {
     let harness = ZookeeperHarness::three();
     let follower = harness.server.members().iter().find(|member| !member.is_leader()).expect("two follow");
-    let leader = harness.server.leader().expect("one leads");
+    let leader = harness.server.leader().expect("there is a leader");
     let pair = [harness.client_of(follower, MORTAL).await, harness.client_of(leader, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     is_told_in_time(&harness, pair, guard, [&|| follower.pause(), &|| follower.resume()], leader).await;
 }
 
@@ -84,7 +85,7 @@ async fn is_told_though_its_member_answers(options: ZooKeeperOptions, which: fn(
     let (lonely, next) = (&members[at], &members[(at + 1) % 3]);
     let pair = [harness.client_of(lonely, MORTAL).await, harness.client_of(next, LASTING).await];
     let guard = take(&pair[0].lock(LOCK).ttl(LONG).with(|lock| lock.stop_margin(MARGIN))).await;
-    renewed(&guard).await;
+    wait_for_renewal(&guard).await;
     let [darken, light] = [&|| harness.server.cut_off(at), &|| harness.server.heal(at)] as [&dyn Fn(); 2];
     is_told_in_time(&harness, pair, guard, [darken, light], next).await;
 }
@@ -119,12 +120,12 @@ async fn a_member_that_is_cut_off_does_not_report_a_held_lock_as_free() {
     let guard = take(&holder.lock(LOCK).ttl(LONG)).await;
     let filter = Filter::Name(LockName::new(LOCK).expect("a good name"));
     let seen = lonely.client().inspect(&filter).await;
-    assert!(seen.as_ref().is_err() || seen.as_ref().is_ok_and(|locks| !locks.is_empty()), "called free");
+    assert!(seen.as_ref().is_err() || seen.as_ref().is_ok_and(|locks| !locks.is_empty()), "reported as free");
     harness.server.heal(at);
     harness.server.until_healthy();
     harness.recorder.fault_ended(Fault::Partition);
     let seen = lonely.client().inspect(&filter).await.expect("it is back");
     assert_eq!(seen[0].holders[0].token, guard.token().ok().map(Token::engine_token));
-    guard.release().await.expect("held throughout");
+    guard.release().await.expect("the lock was held throughout");
     harness.judge(&[lonely, holder], SOON).await;
 }

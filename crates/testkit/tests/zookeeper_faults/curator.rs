@@ -15,7 +15,7 @@ use testkit::history::{Recorder, Tag, What};
 use testkit::servers::ZooKeeperAdmin;
 
 use super::harness::{CHROOT, LASTING, LOCK, ZookeeperHarness, nodes, pause};
-use super::mixed_queue::{BOTH_IN_TURNS, Others, READERS_AND_WRITERS, Row, turns};
+use super::mixed_queue::{BOTH_IN_TURNS, MixedQueue, OtherClients, READERS_AND_WRITERS, turns};
 
 const MUTEX: &str = "lock-";
 const READ: &str = "__READ__";
@@ -48,7 +48,7 @@ impl Curator {
     }
 }
 
-impl Others for Curator {
+impl OtherClients for Curator {
     async fn join(&mut self, number: u64, mode: Mode) {
         let name = match mode {
             Read => READ,
@@ -68,7 +68,12 @@ impl Others for Curator {
         }
         self.note(number, What::Acquired { token: None, lease_end: Moment::NEVER });
         let path = self.path(&self.joined[&number].1);
-        self.admin.czxid(&path).await.expect("it holds").try_into().expect("transactions are counted up")
+        self.admin
+            .czxid(&path)
+            .await
+            .expect("the node exists")
+            .try_into()
+            .expect("transactions are counted up")
     }
 
     async fn holding(&mut self) -> Vec<u64> {
@@ -80,7 +85,7 @@ impl Others for Curator {
     }
 
     async fn leave(&mut self, number: u64) {
-        let (_, node) = self.joined.remove(&number).expect("it has joined");
+        let (_, node) = self.joined.remove(&number).expect("the client is in the queue");
         self.note(number, What::ReleaseInvoked);
         self.admin.delete(&self.path(&node)).await;
         self.note(number, What::Released);
@@ -116,12 +121,12 @@ fn sorted(children: &[String], marks: &[&str]) -> Vec<String> {
 async fn a_curator_leader_latch_leads_beside_ours_and_ours_waits_for_it() {
     let harness = ZookeeperHarness::one();
     let (client, admin) = (harness.rival(LASTING).await, harness.admin().await);
-    let leading = client.election(LOCK).campaign("ours").await.expect("nobody else wants to lead");
+    let leading = client.election(LOCK).campaign("ours").await.expect("there is no other candidate");
     let theirs =
         admin.enrol(&format!("{CHROOT}/{LOCK}/_c_00000000-0000-4000-8000-000000000001-{LATCH}")).await;
     let theirs = theirs.rsplit('/').next().expect("a name");
-    assert_eq!(sorted(&nodes(&admin, LOCK).await, &[LATCH])[0], theirs, "it takes itself for the first");
-    leading.release().await.expect("it led");
+    assert_eq!(sorted(&nodes(&admin, LOCK).await, &[LATCH])[0], theirs, "it considers itself the first");
+    leading.release().await.expect("the leader held until here");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none(), "ours see its node");
 }
 
@@ -133,10 +138,10 @@ async fn turns_of_both_clients_are_granted_in_the_order_of_arrival() {
     for path in [CHROOT, "/app/orders", "/app/orders/42", "/app/rw"] {
         admin.make(path).await;
     }
-    let row = Row::new(&harness, LOCK).await;
-    let mut curator = Curator::new(&harness, LOCK, &row.history()).await;
-    row.play(&mut curator, &BOTH_IN_TURNS, turns()).await;
-    let row = Row::new(&harness, "rw").await;
-    let mut curator = Curator::new(&harness, "rw", &row.history()).await;
-    row.play(&mut curator, &READERS_AND_WRITERS, 2 * turns()).await;
+    let queue = MixedQueue::new(&harness, LOCK).await;
+    let mut curator = Curator::new(&harness, LOCK, &queue.history()).await;
+    queue.run(&mut curator, &BOTH_IN_TURNS, turns()).await;
+    let queue = MixedQueue::new(&harness, "rw").await;
+    let mut curator = Curator::new(&harness, "rw", &queue.history()).await;
+    queue.run(&mut curator, &READERS_AND_WRITERS, 2 * turns()).await;
 }

@@ -1,7 +1,7 @@
 //! Nodes of other clients, and nodes that only look like one.
 
 use super::harness::{CHROOT, LASTING, LOCK, LONG, SOON, ZookeeperHarness, take, until_nodes};
-use testkit::workload::queue::served;
+use testkit::workload::queue::granted;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_other_clients_exclude_and_nodes_that_only_look_alike_do_not() {
@@ -18,7 +18,7 @@ async fn nodes_of_other_clients_exclude_and_nodes_that_only_look_alike_do_not() 
         let waiting = tokio::spawn(async move { lock.acquire().await });
         until_nodes(&admin, LOCK, 3).await;
         admin.delete(&node).await;
-        served(waiting).await.release().await.expect("held");
+        granted(waiting).await.release().await.expect("held");
     }
     admin.delete(&outlives).await;
     harness.judge(&[client], SOON).await;

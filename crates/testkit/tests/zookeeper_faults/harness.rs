@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use testkit::harness::{FaultHarness, Judged};
-pub(crate) use testkit::harness::{LOCK, LONG, SOON, now, pause, renewed, take, told};
+pub(crate) use testkit::harness::{LOCK, LONG, SOON, now, pause, take, wait_for_loss, wait_for_renewal};
 use testkit::history::RecordedClient;
 use testkit::network::proxy::Proxy;
 use testkit::scenarios::cluster::ClusterHarness;

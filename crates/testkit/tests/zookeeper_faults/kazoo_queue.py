@@ -1,12 +1,12 @@
-"""Locks with kazoo as it is told: one order per line in; answers out, one per line, when there is something to tell.
+"""A process that locks with kazoo: one command per line in; events out, one per line.
 
-kazoo_row.py HOSTS PATH NAME HISTORY: the lock's path and, for the file HISTORY, its name.
+kazoo_queue.py HOSTS PATH NAME HISTORY: the lock's path and, for the file HISTORY, its name.
 
-try KIND             "got it" (and lets go again) or "busy"
-join NUMBER KIND     stands in line, and says "held NUMBER CZXID" when its turn has come
-leave NUMBER         lets go, and says "left NUMBER"
+try KIND             "got it" (and releases it again) or "busy"
+join NUMBER KIND     queues, and prints "held NUMBER CZXID" when its turn has come
+leave NUMBER         releases, and prints "left NUMBER"
 
-KIND is lock, read or write; or plain: a Lock that was told nothing of other clients' nodes.
+KIND is lock, read or write; or plain: a Lock without patterns for other clients' nodes.
 """
 
 import sys
@@ -16,26 +16,26 @@ from history import History, now
 from kazoo.client import KazooClient
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
 
-# What docs/engines/zookeeper.md tells people to write.
+# The patterns from docs/engines/zookeeper.md.
 KINDS = {
     "plain": (Lock, "exclusive", []),
     "lock": (Lock, "exclusive", ["-lock-"]),
     "write": (WriteLock, "write", ["-__READ__", "-__WRIT__"]),
     "read": (ReadLock, "read", ["-__WRIT__"]),
 }
-# Theirs end with their session, and this process lives for as long as the test.
+# kazoo's locks end with their session, and this process lives for as long as the test.
 NEVER = 1_000_000_000
 
 
-class Row:
-    """Those who hold or wait, each in a thread of its own."""
+class Queue:
+    """The holders and waiters, each in a thread of its own."""
 
     def __init__(self, client, path, history):
         self.client, self.path, self.history = client, path, history
-        self.locks, self.voice = {}, threading.Lock()
+        self.locks, self.output = {}, threading.Lock()
 
     def say(self, *words):
-        with self.voice:
+        with self.output:
             print(*words, flush=True)
 
     def lock(self, kind):
@@ -72,11 +72,11 @@ def main():
     _, hosts, path, name, history = sys.argv
     client = KazooClient(hosts=hosts, timeout=20.0)
     client.start()
-    row = Row(client, path, History(history, name))
-    row.say("ready")
+    queue = Queue(client, path, History(history, name))
+    queue.say("ready")
     for line in sys.stdin:
-        order, *words = line.split()
-        {"try": row.try_, "join": row.join, "leave": row.leave}[order](*words)
+        command, *words = line.split()
+        {"try": queue.try_, "join": queue.join, "leave": queue.leave}[command](*words)
 
 
 main()

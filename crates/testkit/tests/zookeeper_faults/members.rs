@@ -36,35 +36,35 @@ async fn clients_of(harness: &ZookeeperHarness, member: usize, sessions: &[&str]
     clients
 }
 
-async fn play_on(harness: ZookeeperHarness, member: usize) -> ClusterScenario<ZookeeperHarness> {
+async fn scenario_on(harness: ZookeeperHarness, member: usize) -> ClusterScenario<ZookeeperHarness> {
     let queue = clients_of(&harness, member, &["10s"; 4]).await;
     let contenders = clients_of(&harness, member, &[SHORT; 4]).await;
     ClusterScenario { harness: harness, queue, contenders, ttl: PATIENT }
 }
 
 fn leader(harness: &ZookeeperHarness) -> usize {
-    harness.server.members().iter().position(ZooKeeperMember::is_leader).expect("one leads")
+    harness.server.members().iter().position(ZooKeeperMember::is_leader).expect("there is a leader")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contention_survives_the_kill_of_the_leader_and_a_rolling_restart() {
     let harness = ZookeeperHarness::three();
     let first = leader(&harness);
-    let play = play_on(harness, first).await;
-    let members = || play.harness.server.members();
+    let scenario = scenario_on(harness, first).await;
+    let members = || scenario.harness.server.members();
     let bring_back = || members().iter().filter(|member| !member.runs()).for_each(ZooKeeperMember::restart);
-    let kill_leader = async || members()[leader(&play.harness)].kill();
-    let mut tally = play.outlives(Fault::Failover, kill_leader).await;
+    let kill_leader = async || members()[leader(&scenario.harness)].kill();
+    let mut tally = scenario.survives(Fault::Failover, kill_leader).await;
     bring_back();
-    play.harness.until_healthy();
+    scenario.harness.until_healthy();
     let restart_all = async || {
         for member in members() {
             member.restart();
-            play.harness.until_healthy();
+            scenario.harness.until_healthy();
         }
     };
-    tally += play.outlives(Fault::Failover, restart_all).await;
-    play.is_judged(&tally).await;
+    tally += scenario.survives(Fault::Failover, restart_all).await;
+    scenario.is_judged(&tally).await;
 }
 
 /// Connections stay open, and nothing is answered: `SIGSTOP`, like a machine that is out of memory.
@@ -86,38 +86,38 @@ async fn contention_survives_a_cut_off_member_that_all_clients_use() {
 async fn contention_survives(options: ZooKeeperOptions, [begin, end]: Trouble) {
     let harness = ZookeeperHarness::new(options);
     let follower = (leader(&harness) + 1) % 3;
-    let mut play = play_on(harness, follower).await;
-    let fault = async |play: &ClusterScenario<ZookeeperHarness>, member: usize| {
-        begin(&play.harness, member);
+    let mut scenario = scenario_on(harness, follower).await;
+    let fault = async |scenario: &ClusterScenario<ZookeeperHarness>, member: usize| {
+        begin(&scenario.harness, member);
         pause(2_500).await;
-        end(&play.harness, member);
+        end(&scenario.harness, member);
     };
-    let mut tally = play.outlives(Fault::Failover, async || fault(&play, follower).await).await;
-    let leader = leader(&play.harness);
-    play = play_on(play.harness, leader).await;
-    tally += play.outlives(Fault::Failover, async || fault(&play, leader).await).await;
-    play.is_judged(&tally).await;
+    let mut tally = scenario.survives(Fault::Failover, async || fault(&scenario, follower).await).await;
+    let leader = leader(&scenario.harness);
+    scenario = scenario_on(scenario.harness, leader).await;
+    tally += scenario.survives(Fault::Failover, async || fault(&scenario, leader).await).await;
+    scenario.is_judged(&tally).await;
 }
 
 /// The other two members can be reached: clients switch to these, and neither holders nor waiters notice the
 /// fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contention_survives_a_partition_or_a_black_hole_between_clients_and_their_member() {
-    let mut play = play_on(ZookeeperHarness::three(), 0).await;
-    let refuse = async || play.harness.proxies[0].refuse(true);
-    let mut tally = play.outlives(Fault::Partition, refuse).await;
+    let mut scenario = scenario_on(ZookeeperHarness::three(), 0).await;
+    let refuse = async || scenario.harness.proxies[0].refuse(true);
+    let mut tally = scenario.survives(Fault::Partition, refuse).await;
     assert_eq!(tally.lost, 0, "{tally:?}");
-    play.harness.proxies[0].refuse(false);
-    play = play_on(play.harness, 0).await;
+    scenario.harness.proxies[0].refuse(false);
+    scenario = scenario_on(scenario.harness, 0).await;
     // No error tells the clients that the connections are dead.
     let silence = async || {
-        play.harness.proxies[0].black_hole(true);
+        scenario.harness.proxies[0].black_hole(true);
         // Until all contenders have switched to another member. The queue's clients have longer sessions.
         pause(2_500).await;
-        play.harness.proxies[0].black_hole(false);
+        scenario.harness.proxies[0].black_hole(false);
     };
-    tally += play.outlives(Fault::Partition, silence).await;
-    play.is_judged(&tally).await;
+    tally += scenario.survives(Fault::Partition, silence).await;
+    scenario.is_judged(&tally).await;
 }
 
 /// Its member falls silent, or answers only what it can answer by itself. Both last longer than the session,
@@ -134,7 +134,7 @@ async fn a_holder_switches_to_another_member_in_time() {
         is_kept(&guard).await;
         end(&harness, follower);
         harness.until_healthy();
-        guard.release().await.expect("held throughout");
+        guard.release().await.expect("the lock was held throughout");
         clients.push(client);
     }
     harness.judge(&clients, SOON).await;

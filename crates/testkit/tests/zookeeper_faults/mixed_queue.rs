@@ -13,7 +13,7 @@ use testkit::history::{History, Recorder, Tag};
 use testkit::servers::ZooKeeperAdmin;
 
 use super::harness::{LASTING, SOON, ZookeeperHarness, until_nodes};
-use super::our_claims::{Joined, Ours};
+use super::our_claims::{JoinedClaim, OurClient};
 
 /// The length of the queue.
 const LENGTH: usize = 5;
@@ -47,7 +47,7 @@ pub(crate) const READERS_AND_WRITERS: [(bool, Mode); 14] = [
 ];
 
 /// Clients of another program.
-pub(crate) trait Others {
+pub(crate) trait OtherClients {
     /// A client joins the queue, and waits.
     async fn join(&mut self, number: u64, mode: Mode);
 
@@ -67,35 +67,35 @@ pub(crate) fn turns() -> u64 {
 }
 
 /// One lock, and a record that both sides write.
-pub(crate) struct Row {
+pub(crate) struct MixedQueue {
     lock: String,
     admin: ZooKeeperAdmin,
-    ours: Vec<Ours>,
+    ours: Vec<OurClient>,
     folder: TempDir,
-    standing: Vec<Seat>,
+    queued: Vec<QueuedClient>,
     /// The server's counter for each holder, by the order of arrival.
     tokens: BTreeMap<u64, u64>,
     arrived: u64,
 }
 
-struct Seat {
+struct QueuedClient {
     number: u64,
     mode: Mode,
     /// `None` if it is another program's.
-    joined: Option<Joined>,
+    joined: Option<JoinedClaim>,
 }
 
-impl Row {
+impl MixedQueue {
     pub(crate) async fn new(harness: &ZookeeperHarness, lock: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let recorder = Recorder::shared(&folder.path().join("history"));
         let mut ours = Vec::new();
         for client in 1..=2 {
             let tag = Tag { process: std::process::id(), client };
-            ours.push(Ours::connect(&harness.direct_url(LASTING), recorder.clone(), tag, lock).await);
+            ours.push(OurClient::connect(&harness.direct_url(LASTING), recorder.clone(), tag, lock).await);
         }
         let (admin, tokens) = (harness.admin().await, BTreeMap::new());
-        Self { lock: lock.to_owned(), admin, ours, folder, standing: Vec::new(), tokens, arrived: 0 }
+        Self { lock: lock.to_owned(), admin, ours, folder, queued: Vec::new(), tokens, arrived: 0 }
     }
 
     pub(crate) fn history(&self) -> PathBuf {
@@ -104,22 +104,22 @@ impl Row {
 
     /// Lets clients arrive in this pattern (whether it is ours, and its mode), repeatedly, this many times in
     /// all.
-    pub(crate) async fn play(mut self, others: &mut impl Others, pattern: &[(bool, Mode)], turns: u64) {
+    pub(crate) async fn run(mut self, others: &mut impl OtherClients, pattern: &[(bool, Mode)], turns: u64) {
         let mut left = 0;
         while left < turns {
-            while self.standing.len() < LENGTH && self.arrived < turns {
+            while self.queued.len() < LENGTH && self.arrived < turns {
                 let (is_ours, mode) = pattern[self.arrived as usize % pattern.len()];
-                self.joins(others, is_ours, mode).await;
+                self.add(others, is_ours, mode).await;
             }
             let holding = self.check_the_holders(others).await;
             // Of several readers, any may be the first to release.
-            self.leaves(others, left as usize % holding).await;
+            self.remove(others, left as usize % holding).await;
             left += 1;
         }
         self.judge(turns);
     }
 
-    async fn joins(&mut self, others: &mut impl Others, is_ours: bool, mode: Mode) {
+    async fn add(&mut self, others: &mut impl OtherClients, is_ours: bool, mode: Mode) {
         self.arrived += 1;
         let number = self.arrived;
         let ours = &self.ours[number as usize % self.ours.len()];
@@ -127,46 +127,46 @@ impl Row {
         if joined.is_none() {
             others.join(number, mode).await;
         }
-        self.standing.push(Seat { number, mode, joined });
+        self.queued.push(QueuedClient { number, mode, joined });
         // The next arrives when this one's node exists: so the order of arrival is known.
-        until_nodes(&self.admin, &self.lock, self.standing.len()).await;
+        until_nodes(&self.admin, &self.lock, self.queued.len()).await;
     }
 
     /// Checks that the first holds, and readers beside it. Returns their number.
-    async fn check_the_holders(&mut self, others: &mut impl Others) -> usize {
-        let readers = self.standing.iter().take_while(|seat| seat.mode == Read).count();
+    async fn check_the_holders(&mut self, others: &mut impl OtherClients) -> usize {
+        let readers = self.queued.iter().take_while(|client| client.mode == Read).count();
         let holding = readers.max(1);
-        for seat in &mut self.standing[..holding] {
-            if self.tokens.contains_key(&seat.number) {
+        for client in &mut self.queued[..holding] {
+            if self.tokens.contains_key(&client.number) {
                 continue;
             }
-            let token = match &mut seat.joined {
+            let token = match &mut client.joined {
                 Some(joined) => joined.held(SOON).await,
-                None => tokio::time::timeout(SOON, others.held(seat.number)).await.expect("its turn comes"),
+                None => tokio::time::timeout(SOON, others.held(client.number)).await.expect("its turn comes"),
             };
-            self.tokens.insert(seat.number, token);
+            self.tokens.insert(client.number, token);
         }
         let theirs = others.holding().await;
-        for seat in &self.standing[holding..] {
-            let holds = seat.joined.as_ref().map_or(theirs.contains(&seat.number), Joined::holds);
-            assert!(!holds, "{} ({:?}) holds before its turn", seat.number, seat.mode);
+        for client in &self.queued[holding..] {
+            let holds = client.joined.as_ref().map_or(theirs.contains(&client.number), JoinedClaim::holds);
+            assert!(!holds, "{} ({:?}) holds before its turn", client.number, client.mode);
         }
         holding
     }
 
-    async fn leaves(&mut self, others: &mut impl Others, at: usize) {
-        let seat = self.standing.remove(at);
-        match seat.joined {
-            Some(joined) => self.ours[seat.number as usize % self.ours.len()].leave(joined).await,
-            None => others.leave(seat.number).await,
+    async fn remove(&mut self, others: &mut impl OtherClients, at: usize) {
+        let client = self.queued.remove(at);
+        match client.joined {
+            Some(joined) => self.ours[client.number as usize % self.ours.len()].leave(joined).await,
+            None => others.leave(client.number).await,
         }
     }
 
     fn judge(&self, turns: u64) {
         let tokens: Vec<_> = self.tokens.values().collect();
         assert!(tokens.is_sorted() && tokens.len() as u64 == turns, "in the order of arrival: {tokens:?}");
-        let judged = exclusion(&History::read(&self.history()), &Excuses::none()).expect("nobody overlaps");
-        assert_eq!(judged.judged as u64, turns, "all of them were written down");
+        let judged = exclusion(&History::read(&self.history()), &Excuses::none()).expect("no holds overlap");
+        assert_eq!(judged.judged as u64, turns, "all turns were recorded");
         println!("{turns} turns; {judged}");
     }
 }

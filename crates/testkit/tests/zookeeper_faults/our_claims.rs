@@ -14,7 +14,7 @@ use super::harness::LONG;
 
 /// A session of ours, whose claims are recorded.
 #[derive(Clone)]
-pub(crate) struct Ours {
+pub(crate) struct OurClient {
     engine: ZooKeeper,
     recorder: Recorder,
     tag: Tag,
@@ -22,20 +22,22 @@ pub(crate) struct Ours {
 }
 
 /// A claim that waits, or that holds.
-pub(crate) struct Joined {
+pub(crate) struct JoinedClaim {
     claim: Arc<Claim>,
     waiting: JoinHandle<Grant>,
     number: u64,
 }
 
-impl Ours {
+impl OurClient {
     pub(crate) async fn connect(url: &str, recorder: Recorder, tag: Tag, lock: &str) -> Self {
-        let engine = ZooKeeper::connect(&url.parse().expect("a URL of ours")).await.expect("it is there");
+        let engine = ZooKeeper::connect(&url.parse().expect("a valid URL"))
+            .await
+            .expect("the server accepts the connection");
         Self { engine, recorder, tag, name: LockName::new(lock).expect("a good name") }
     }
 
     /// Joins the queue.
-    pub(crate) fn join(&self, number: u64, mode: Mode) -> Joined {
+    pub(crate) fn join(&self, number: u64, mode: Mode) -> JoinedClaim {
         let mut claim = Claim::new(self.name.clone(), LONG);
         (claim.mode, claim.wait_lease) = (mode, LONG);
         let claim = Arc::new(claim);
@@ -48,11 +50,11 @@ impl Ours {
                 grant
             }
         });
-        Joined { claim, waiting, number }
+        JoinedClaim { claim, waiting, number }
     }
 
     /// Whether a try gets the lock; if so, it is released again.
-    pub(crate) async fn gets(&self, mode: Mode) -> bool {
+    pub(crate) async fn can_lock(&self, mode: Mode) -> bool {
         let mut claim = Claim::new(self.name.clone(), LONG);
         claim.mode = mode;
         match self.engine.claim(&claim).await.expect("an answer") {
@@ -75,7 +77,7 @@ impl Ours {
     }
 
     /// Releases the claim.
-    pub(crate) async fn leave(&self, joined: Joined) {
+    pub(crate) async fn leave(&self, joined: JoinedClaim) {
         self.note(joined.number, What::ReleaseInvoked);
         let released = self.engine.release(&joined.claim).await.expect("an answer");
         assert_eq!(released, Released::Freed, "it held until here");
@@ -87,7 +89,7 @@ impl Ours {
     }
 }
 
-impl Joined {
+impl JoinedClaim {
     pub(crate) fn holds(&self) -> bool {
         self.waiting.is_finished()
     }

@@ -28,7 +28,7 @@ async fn a_release_whose_reply_is_lost_is_retried_and_affects_no_other_client() 
     let (released, next) = tokio::join!(guard.release(), take(&lock));
     assert_eq!(harness.proxy().lost_replies(), 1, "the fault has happened");
     drop(released);
-    client.client().close().await.expect("the repetition was answered");
+    client.client().close().await.expect("the retry was answered");
     let tried = client.lock(LOCK).try_acquire().await.expect("an answer");
     assert!(next.is_certain() && tried.is_none(), "the next holder's node is there");
     next.release().await.expect("held");

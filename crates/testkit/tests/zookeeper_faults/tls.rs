@@ -8,7 +8,7 @@ use super::harness::ZookeeperHarness;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_never_falls_back_and_no_error_shows_a_password() {
     let harness = ZookeeperHarness::new(ZooKeeperOptions::tls());
-    let certificates = harness.server.certificates().expect("it speaks TLS");
+    let certificates = harness.server.certificates().expect("the server has TLS");
     let (ca, other, client) = (certificates.ca(), certificates.other_ca(), certificates.client());
     let member = harness.member();
     let identity = format!("cert={}&key={}", client.certificate.display(), client.key.display());

@@ -32,7 +32,7 @@ async fn a_waiter_reads_a_few_nodes_now_and_then_and_never_the_whole_queue() {
         "{writes} writes in {thirds:.1} thirds of a session"
     );
     guard.release().await.expect("held");
-    testkit::workload::queue::served(waiting).await.release().await.expect("held");
+    testkit::workload::queue::granted(waiting).await.release().await.expect("held");
     harness.judge(&[holder, waiter], SOON).await;
 }
 
@@ -41,8 +41,8 @@ async fn a_waiter_reads_a_few_nodes_now_and_then_and_never_the_whole_queue() {
 async fn an_engine_that_cannot_list_waiters_does_not_promise_to() {
     let harness = ZookeeperHarness::one();
     let url = harness.direct_url(LASTING) + "&scheme=single";
-    let holder = latchwork::connect(&url).await.expect("it runs");
-    let waiter = latchwork::connect(&url).await.expect("it runs");
+    let holder = latchwork::connect(&url).await.expect("the server runs");
+    let waiter = latchwork::connect(&url).await.expect("the server runs");
     let guard = holder.lock(LOCK).ttl(LONG).acquire().await.expect("free");
     let waits = Arc::new(Notify::new());
     let lock = waiter.lock(LOCK).ttl(LONG).wait(LONG).on_waiting({
@@ -54,7 +54,7 @@ async fn an_engine_that_cannot_list_waiters_does_not_promise_to() {
     let state =
         holder.inspect(&Filter::Name(LockName::new(LOCK).expect("a name"))).await.expect("it answers");
     assert_eq!(state[0].waiters.len(), 0, "{state:?}");
-    assert!(!holder.guarantees().lists_waiters, "an empty list would say that nobody waits");
+    assert!(!holder.guarantees().lists_waiters, "an empty list would mean that there are no waiters");
     guard.release().await.expect("held");
     waiting.await.expect("no panic").expect("free").release().await.expect("held");
 }

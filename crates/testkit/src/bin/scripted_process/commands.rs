@@ -49,7 +49,7 @@ impl CommandLoop {
                 ["exit"] => std::process::exit(0),
                 ["panic"] => std::panic::resume_unwind(Box::new("as told")),
                 ["fork", socket] => self.fork(socket),
-                ["reap"] => format!("{:?}", wait().expect("it has forked")),
+                ["reap"] => format!("{:?}", wait().expect("the process has forked")),
                 ["thread", name] => self.in_a_thread(name),
                 ["clocks"] => clocks(),
                 [verb, name] => self.use_lock(verb, name).await,
@@ -103,11 +103,11 @@ impl CommandLoop {
     }
 
     fn client(&self) -> &EitherClient {
-        self.client.as_ref().expect("it is connected")
+        self.client.as_ref().expect("the process is connected")
     }
 
     fn guard(&mut self, name: &str) -> EitherGuard {
-        self.guards.remove(name).expect("it was told to hold that")
+        self.guards.remove(name).expect("the lock is held by this process")
     }
 
     async fn hold(&mut self, name: &str, ttl: Duration) -> String {
@@ -154,7 +154,7 @@ impl CommandLoop {
         let (url, name) = (self.url.clone(), name.to_owned());
         let thread = std::thread::spawn(move || {
             HELD.with(|held| {
-                let client = blocking::connect(&url).expect("the engine is there");
+                let client = blocking::connect(&url).expect("the engine accepts the connection");
                 *held.borrow_mut() = client.lock(&name).try_acquire().expect("the engine answers");
                 held.borrow().is_some()
             })

@@ -24,12 +24,12 @@ pub(super) enum EitherGuard {
 impl EitherClient {
     /// Connects inside a runtime.
     pub(super) async fn connect_async(url: &str) -> Self {
-        Self::Async(latchwork::connect(url).await.expect("the engine is there"))
+        Self::Async(latchwork::connect(url).await.expect("the engine accepts the connection"))
     }
 
     /// Connects outside a runtime.
     pub(super) async fn connect_blocking(url: &str) -> Self {
-        Self::Blocking(blocking::connect(url).expect("the engine is there"))
+        Self::Blocking(blocking::connect(url).expect("the engine accepts the connection"))
     }
 
     /// Acquires a lock if it is free.

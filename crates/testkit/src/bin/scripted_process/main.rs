@@ -35,6 +35,6 @@ async fn serve(url: &str, connect: impl AsyncFnOnce(&str) -> EitherClient) {
 fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
-        Poll::Pending => panic!("this blocks instead of waiting"),
+        Poll::Pending => panic!("the blocking API waits for a waker"),
     }
 }

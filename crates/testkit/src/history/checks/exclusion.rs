@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn violation(lines: &str) -> String {
-        check(lines).expect_err("a violation").to_string()
+        check(lines).expect_err("a violation is found").to_string()
     }
 
     #[test]
@@ -114,8 +114,11 @@ mod tests {
              10.0 4.1 #1 a told Removed until=40.0
              11.0 5.1 #1 a acquired token=5 until=40.0",
         );
-        assert_eq!(stats.expect("orderly").judged, 6);
-        assert_eq!(exclusion(&orderly(200_000), &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(stats.expect("an orderly history passes").judged, 6);
+        assert_eq!(
+            exclusion(&orderly(200_000), &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -187,7 +190,7 @@ mod tests {
              4.0 2.1 #1 a acquired token=2 until=34.0";
         let deleted = |history: &History| Excuses::of(history, |fault| fault == Fault::DataDeleted);
         let history = script(lines);
-        let stats = exclusion(&history, &deleted(&history)).expect("excused");
+        let stats = exclusion(&history, &deleted(&history)).expect("the fault excuses it");
         assert_eq!((stats.judged, stats.excused), (1, 1));
         let history = script(&format!("{lines}\n5.0 3.1 #1 a acquired token=3 until=35.0"));
         exclusion(&history, &deleted(&history)).expect_err("both began after the fault");

@@ -149,9 +149,12 @@ mod tests {
 
     #[test]
     fn grants_in_the_order_of_arrival_pass() {
-        assert_eq!(check(&format!("{QUEUE}{TWO_FIRST}")).expect("orderly").judged, 1);
+        assert_eq!(check(&format!("{QUEUE}{TWO_FIRST}")).expect("an orderly history passes").judged, 1);
         let slack = Some(Duration::from_micros(1));
-        assert_eq!(fifo(&orderly(200_000), slack, &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(
+            fifo(&orderly(200_000), slack, &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -166,7 +169,7 @@ mod tests {
     #[test]
     fn the_order_without_a_witness_depends_on_the_callers_guarantee() {
         let unseen = format!("{QUEUE}{THREE_FIRST}").replace("3.0 2.1 #1 a queued", "");
-        assert_eq!(check(&unseen).expect("nobody saw it").judged, 0);
+        assert_eq!(check(&unseen).expect("no witness saw it").judged, 0);
         let history = script(&unseen);
         assert!(fifo(&history, Some(Duration::from_millis(1_900)), &Excuses::none()).is_err());
         assert!(fifo(&history, Some(Duration::from_millis(2_100)), &Excuses::none()).is_ok());
@@ -197,6 +200,9 @@ mod tests {
              3.5 9.0 #0 - fault-began holder-pause
              4.5 9.0 #0 - fault-ended holder-pause"
         ));
-        assert_eq!(fifo(&history, None, &Excuses::from_order(&history)).expect("excused").excused, 2);
+        assert_eq!(
+            fifo(&history, None, &Excuses::from_order(&history)).expect("the fault excuses it").excused,
+            2
+        );
     }
 }

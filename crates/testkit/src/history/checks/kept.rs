@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_permit_that_is_lost_because_another_holder_died_is_found() {
-        let text = check(&format!("{LOST}3.0 1.0 #0 - killed")).expect_err("it was alive").to_string();
+        let text =
+            check(&format!("{LOST}3.0 1.0 #0 - killed")).expect_err("the observer was alive").to_string();
         assert!(text.starts_with("kept: 2.1 lost lock \"a\", and nothing had happened to it"), "{text}");
         assert!(text.contains(" -> 4.000000000 2.1 #1 a found-lost"), "{text}");
         check(&LOST.replace("found-lost Removed", "told Removed until=32.0")).expect_err("told or found");

@@ -22,7 +22,7 @@ const CHECK: &str = "leaders";
 ///   replaced before.
 ///
 /// # Errors
-/// What was observed or answered, and the leader that it should have been.
+/// The observation or answer, and the leader that it should have been.
 pub fn leaders(history: &History, told_within: Duration, excuses: &Excuses) -> Result<Stats, Violation> {
     let mut stats = Stats::new(CHECK);
     let (observers, answers) = collect(history);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn violation(lines: &str) -> String {
-        check(lines).expect_err("a violation").to_string()
+        check(lines).expect_err("a violation is found").to_string()
     }
 
     fn with(line: &str) -> String {
@@ -232,7 +232,7 @@ mod tests {
              8.0 9.1 #0 a named 512 asked=5.0
              8.0 9.1 #0 a named nobody asked=6.5
              22.0 9.1 #0 a named nobody asked=19.0";
-        assert_eq!(check(&with(told)).expect("all is well").judged, 2 + 5);
+        assert_eq!(check(&with(told)).expect("a valid history passes").judged, 2 + 5);
         check(&TURNS.replace("2.1 9.1 #7 a saw 256", "")).expect_err("it led for four seconds");
         check(&TURNS.replace("2.1 9.1 #7 a saw 256", "").replace("6.0 1.1", "2.9 1.1"))
             .expect("it was short");
@@ -246,7 +246,7 @@ mod tests {
             "{text}"
         );
         let away = TURNS.replace("7.5 9.1 #7 a saw 512", "7.5 9.1 #7 a looked-away");
-        check(&away).expect("it followed no longer");
+        check(&away).expect("the observer had stopped following");
         check(&away.replace("#7 a looked-away", "#0 - killed")).expect("it was killed");
         let dark = "7.2 8.0 #0 - fault-began partition\n9.0 8.0 #0 - fault-ended partition";
         check(&with(dark).replace("7.5 9.1", "9.5 9.1")).expect("soon after the fault");
@@ -258,10 +258,10 @@ mod tests {
         let text = violation(&with("8.0 9.1 #7 a saw 256"));
         assert!(text.starts_with("leaders: 9.1 saw term 256 of \"a\" after term 512"), "{text}");
         let early = TURNS.replace("2.1 9.1 #7 a saw 256", "0.9 9.1 #7 a saw 256");
-        assert!(violation(&early).contains("for which nobody had campaigned"));
+        assert!(violation(&early).contains("without a campaign"));
         violation(&with("8.0 9.1 #7 a saw 999"));
         check(&with("7.1 3.1 #1 a invoked exclusive\n7.9 3.0 #0 - killed\n8.0 9.1 #7 a saw 999"))
-            .expect("a leader that was killed before it knew");
+            .expect("the leader was killed before it knew");
     }
 
     #[test]

@@ -112,7 +112,8 @@ mod tests {
     async fn every_check_is_run() {
         let mut history = orderly(4_000).events().to_vec();
         history.extend(script("9000.0 9.0 #0 - quiesced").events().iter().cloned());
-        let stats = check_all(&History::new(history), &promised(), &expected()).expect("orderly");
+        let stats =
+            check_all(&History::new(history), &promised(), &expected()).expect("an orderly history passes");
         let checks: Vec<_> = stats.iter().map(|stats| stats.check).collect();
         assert_eq!(checks, ["exclusion", "told", "progress", "tokens", "fifo", "writers", "nothing left"]);
     }
@@ -135,7 +136,7 @@ mod tests {
     #[tokio::test]
     async fn an_engine_that_forgets_its_tokens_is_not_held_to_them_after_that() {
         let back = script(&OVERLAP.replace("token=512", "token=1"));
-        let stats = check_all(&back, &promised(), &expected()).expect("it never promised more");
+        let stats = check_all(&back, &promised(), &expected()).expect("the engine guarantees no more");
         assert!(stats.iter().all(|stats| stats.check != "tokens"));
     }
 }

@@ -68,7 +68,7 @@ mod tests {
         let history = script(AT_REST);
         assert_eq!(nothing_left(&history, &[]).expect("nothing is left").judged, 1);
         for stranger in [state("b", "pid 1 on host", true), state("a", "pid 77 on host", true)] {
-            assert_eq!(nothing_left(&history, &[stranger]).expect("not ours").judged, 1);
+            assert_eq!(nothing_left(&history, &[stranger]).expect("not recorded").judged, 1);
         }
     }
 
@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_history_that_never_came_to_rest_shows_nothing() {
-        let violation = nothing_left(&script("1.0 1.1 #1 a queued"), &[]).expect_err("no rest");
-        assert!(violation.to_string().contains("never came to rest"));
+        let violation =
+            nothing_left(&script("1.0 1.1 #1 a queued"), &[]).expect_err("the history never came to rest");
+        assert!(violation.to_string().contains("the history never came to rest"));
     }
 }

@@ -159,9 +159,12 @@ mod tests {
              9.0 3.0 #0 - killed
              40.0 2.1 #1 a release",
         );
-        let stats = stats.expect("orderly");
+        let stats = stats.expect("an orderly history passes");
         assert_eq!((stats.judged, stats.longest_wait, stats.longest_idle), (3, 4 * SECOND, SECOND));
-        assert_eq!(progress(&orderly(200_000), SECOND, SECOND).expect("orderly").judged, 50_000);
+        assert_eq!(
+            progress(&orderly(200_000), SECOND, SECOND).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]

@@ -134,8 +134,11 @@ mod tests {
              4.0 2.1 #2 b acquired token=1 until=9.0
              5.0 3.1 #1 c acquired token=none until=9.0",
         );
-        assert_eq!(stats.expect("orderly").judged, 3);
-        assert_eq!(tokens(&orderly(200_000), &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(stats.expect("an orderly history passes").judged, 3);
+        assert_eq!(
+            tokens(&orderly(200_000), &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -145,7 +148,7 @@ mod tests {
              2.0 1.1 #1 a release
              3.0 2.1 #1 a acquired token=7 until=9.0",
         );
-        let text = violation.expect_err("a violation").to_string();
+        let text = violation.expect_err("a violation is found").to_string();
         assert!(text.starts_with("tokens: token 7 of lock \"a\" was given out twice\n"), "{text}");
         assert!(text.contains(" -> 3.000000000 2.1 #1 a acquired token=7"), "{text}");
     }
@@ -159,7 +162,7 @@ mod tests {
              2.8 2.1 #1 a release
              3.0 3.1 #1 a acquired token=6 until=9.0",
         );
-        let text = violation.expect_err("a violation").to_string();
+        let text = violation.expect_err("a violation is found").to_string();
         assert!(text.starts_with("tokens: tokens of lock \"a\" went back: 6 came after 8\n"), "{text}");
     }
 

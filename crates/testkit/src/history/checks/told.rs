@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn violation(lines: &str) -> String {
-        check(lines).expect_err("a violation").to_string()
+        check(lines).expect_err("a violation is found").to_string()
     }
 
     #[test]
@@ -93,8 +93,11 @@ mod tests {
              31.0 3.1 #1 a acquired token=3 until=40.0
              50.0 3.1 #1 a found-lost Expired",
         );
-        assert_eq!(stats.expect("orderly").judged, 3);
-        assert_eq!(told(&orderly(200_000), &Excuses::none()).expect("orderly").judged, 50_000);
+        assert_eq!(stats.expect("an orderly history passes").judged, 3);
+        assert_eq!(
+            told(&orderly(200_000), &Excuses::none()).expect("an orderly history passes").judged,
+            50_000
+        );
     }
 
     #[test]
@@ -147,6 +150,6 @@ mod tests {
              15.0 9.0 #0 - fault-ended holder-pause
              15.0 1.1 #1 a told Expired until=9.0",
         );
-        assert_eq!(told(&history, &Excuses::from_order(&history)).expect("excused").excused, 1);
+        assert_eq!(told(&history, &Excuses::from_order(&history)).expect("the fault excuses it").excused, 1);
     }
 }

@@ -175,7 +175,7 @@ mod tests {
     fn a_reader_that_passes_a_writer_of_its_own_client_is_found() {
         let own = line("2.1", "4.0", 300);
         check(&own).expect_err("however soon after its grant");
-        check(&own.replace("3.0 2.1 #1 a queued", "")).expect("nobody saw the writer wait");
+        check(&own.replace("3.0 2.1 #1 a queued", "")).expect("no witness saw the writer wait");
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             line("1.1", "4.0", 256) + "\n2.7 9.0 #0 - fault-began trouble\n2.8 9.0 #0 - fault-ended trouble";
         let history = script(&lines);
         let excuses = Excuses::from_order(&history);
-        let stats = writers(&history, None, Duration::from_secs(1), &excuses).expect("excused");
+        let stats = writers(&history, None, Duration::from_secs(1), &excuses).expect("the fault excuses it");
         assert_eq!(stats.judged, 0);
     }
 }

@@ -66,7 +66,7 @@ impl Sorted {
         let Ok(server) = self.back.connect().await else { return };
         // On another thread, so that the traffic of other connections is not delayed.
         let recognised = tokio::task::spawn_blocking(move || Some((self.enter(&client)?, client)));
-        if let Some((entry, client)) = recognised.await.expect("it does not panic") {
+        if let Some((entry, client)) = recognised.await.expect("the proxy does not panic") {
             Link::new(client, server, entry).run().await;
         }
     }

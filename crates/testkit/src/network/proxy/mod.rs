@@ -238,7 +238,7 @@ fn run<F: Future<Output = ()>>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let (listener, place) = ProxyListener::bind(front);
-        ready.send(place).expect("somebody waits for it");
+        ready.send(place).expect("the caller waits for the address");
         tokio::select! {
             () = serve(listener) => {}
             _ = stopped => {}

@@ -36,7 +36,7 @@ impl ProxyListener {
         match place {
             Endpoint::Tcp(address) => {
                 let listener = std::net::TcpListener::bind(address).expect("a free port");
-                let address = listener.local_addr().expect("it is bound");
+                let address = listener.local_addr().expect("the socket is bound");
                 listener.set_nonblocking(true).expect("a socket");
                 (Self::Tcp(TcpListener::from_std(listener).expect("a runtime")), Endpoint::Tcp(address))
             }

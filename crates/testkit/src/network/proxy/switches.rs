@@ -90,7 +90,7 @@ pub(super) struct Board {
 
 impl Board {
     pub(super) fn switches(&self) -> MutexGuard<'_, Switches> {
-        self.switches.lock().expect("no panic while switching")
+        self.switches.lock().expect("no thread panicked while changing the switches")
     }
 
     /// Changes the switches. Bytes are written under the same lock, so that the change is effective when this

@@ -37,7 +37,7 @@ fn is_closed(answer: std::io::Result<Reply>) -> bool {
 fn wait(future: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let waited = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(10), future).await });
-    waited.expect("it comes to that");
+    waited.expect("the condition becomes true");
 }
 
 /// Waits until every client that disconnected from the proxy has disconnected from the server.
@@ -271,12 +271,12 @@ fn a_junction_delays_each_client_separately_and_refuses_a_stranger() {
         assert!(client.ask(&["PING"]).unwrap().is("PONG"));
         client
     });
-    assert!(is_closed(connect().ask(&["PING"])), "nobody knows it");
+    assert!(is_closed(connect().ask(&["PING"])), "the effect is unknown");
     junction.black_hole(0, true);
-    assert!(one.ask(&["INCR", "key"]).is_err(), "held up");
+    assert!(one.ask(&["INCR", "key"]).is_err(), "delayed");
     assert!(two.ask(&["SET", "key", "10"]).unwrap().is("OK"));
     junction.black_hole(0, false);
-    assert_eq!(one.reply().unwrap().integer(), 11, "it acted when it got through");
+    assert_eq!(one.reply().unwrap().integer(), 11, "the request took effect when it got through");
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Network {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no panic while deciding")
+        self.0.lock().expect("no thread panicked while deciding")
     }
 }
 

@@ -48,7 +48,7 @@ async fn holders(memory: &Memory, lock: &str) -> usize {
 fn span(valid: Valid) -> Duration {
     match valid {
         Valid::For(span) => span,
-        Valid::Until(_) => panic!("a server with its own clock names no instant"),
+        Valid::Until(_) => panic!("a server with its own clock returns a span"),
     }
 }
 
@@ -58,7 +58,7 @@ async fn a_request_takes_its_time_both_ways_and_the_lease_counts_from_its_sendin
     let (claim, sent) = (Arc::new(claim("a")), clock.now());
     let Verdict::Granted(grant) = remote.claim(&claim).await.unwrap() else { panic!("free") };
     assert_eq!(clock.now().since(sent), REQUEST + REPLY);
-    assert_eq!(span(grant.valid), TTL, "what was left when it took effect");
+    assert_eq!(span(grant.valid), TTL, "the span that was left when the request took effect");
     let sent = clock.now();
     let renewals = remote.renew(&[claim.clone(), claim.clone()]).await;
     assert_eq!(clock.now().since(sent), REQUEST + REPLY, "one request for the batch");
@@ -136,7 +136,7 @@ async fn a_duplicate_arrives_even_after_a_later_release() {
     remote.release(&claim).await.unwrap();
     assert_eq!(holders(&memory, "a").await, 0);
     tokio::time::sleep(late).await;
-    assert_eq!(holders(&memory, "a").await, 1, "what was released is claimed once more");
+    assert_eq!(holders(&memory, "a").await, 1, "the released lock is claimed once more");
     tokio::time::sleep(TTL).await;
     assert_eq!(holders(&memory, "a").await, 0, "until its lease ends");
 }
@@ -145,7 +145,7 @@ async fn a_duplicate_arrives_even_after_a_later_release() {
 async fn a_request_arrives_even_if_the_caller_is_dropped() {
     let Setting { remote, memory, .. } = setting(|_| {});
     assert!(drop_at_poll::after_polls(remote.claim(&claim("a")), 1).await.is_none());
-    assert_eq!(holders(&memory, "a").await, 0, "it is still under way");
+    assert_eq!(holders(&memory, "a").await, 0, "the request is still in transit");
     tokio::time::sleep(REQUEST * 2).await;
     assert_eq!(holders(&memory, "a").await, 1);
 }

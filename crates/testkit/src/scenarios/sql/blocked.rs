@@ -6,7 +6,7 @@ use latchwork::{Effect, ErrorKind, Loss};
 
 use super::SqlHarness;
 use super::shared::TABLE;
-use crate::harness::{LOCK, LONG, SOON, clock, connect, now, pause, take, told};
+use crate::harness::{LOCK, LONG, SOON, clock, connect, now, pause, take, wait_for_loss};
 use crate::servers::SqlSession;
 
 /// The documented 3 s, plus the time to notice it on a busy machine.
@@ -50,7 +50,7 @@ pub async fn no_claim_waits_for_longer_than_three_seconds(
     let client = harness.observer().await;
     take(&client.lock(LOCK)).await.release().await.expect("held");
     let (other, begun) = (keep(), now());
-    let error = client.lock(LOCK).ttl(LONG).try_acquire().await.expect_err("nobody can know");
+    let error = client.lock(LOCK).ttl(LONG).try_acquire().await.expect_err("the outcome is unknown");
     let waited = now().since(begun);
     println!("after {waited:?}: {error}");
     assert!(waited < LONGEST_WAIT, "{waited:?}: {error}");
@@ -59,7 +59,7 @@ pub async fn no_claim_waits_for_longer_than_three_seconds(
     let waiting = tokio::spawn(async move { lock.acquire().await });
     until_something_waits(harness).await;
     drop(other);
-    waiting.await.expect("no panic").expect("nobody holds the lock").release().await.expect("held");
+    waiting.await.expect("no panic").expect("no client holds the lock").release().await.expect("held");
     harness.judge(&[client], LONG).await;
 }
 
@@ -77,13 +77,13 @@ pub async fn abandoned_requests_do_not_stay_in_the_server(
     let client = harness.observer().await;
     let guard = take(&client.lock(LOCK).ttl(TTL).with(|lock| lock.stop_margin(MARGIN))).await;
     let other = keep();
-    is_not_renewed(told(&guard).await);
+    is_not_renewed(wait_for_loss(&guard).await);
     println!("when the lock was lost, {} statements waited", harness.waiting().len());
     // A server that does not check for closed connections notices with the second reply that its client is
     // gone.
     let end = now().after(2 * LONGEST_WAIT);
     while !harness.waiting().is_empty() {
-        assert!(now() < end, "nobody waits for these any more: {:?} ms", harness.waiting());
+        assert!(now() < end, "these statements have no waiting client any more: {:?} ms", harness.waiting());
         pause(50).await;
     }
     drop((other, guard));
@@ -128,13 +128,13 @@ async fn a_locked_row_costs_none_of_these(
     let other = keep();
     let lock = client.lock(WANTED).ttl(LONG).wait(LONG);
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    is_not_renewed(told(&kept).await);
+    is_not_renewed(wait_for_loss(&kept).await);
     pause(TTL.as_millis() as u64).await;
     let lost = guards.iter().filter(|guard| !guard.is_certain()).count();
     assert_eq!(lost, 0, "of {} unrelated locks", guards.len());
     assert!(!waiting.is_finished());
     drop(other);
-    waiting.await.expect("no panic").expect("nobody holds the lock").release().await.expect("held");
+    waiting.await.expect("no panic").expect("no client holds the lock").release().await.expect("held");
     for guard in guards {
         guard.release().await.expect("held");
     }
@@ -157,7 +157,7 @@ pub async fn no_lock_is_held_after_the_time_that_an_error_names(
     let vanished = now();
     harness.proxy().refuse(true);
     let error = asking.await.expect("no panic").expect_err("the server cannot be reached");
-    let until = error.may_be_held_until().expect("its claim was under way");
+    let until = error.may_be_held_until().expect("its claim was in flight");
     println!("{error}");
     drop(client);
     let freed = freed_after.map_or(until, |span| vanished.after(span));
@@ -170,7 +170,7 @@ pub async fn no_lock_is_held_after_the_time_that_an_error_names(
             "SELECT count(*) FROM latchwork_lock WHERE id IS NOT NULL AND expires > {}",
             harness.time()
         );
-        assert_eq!(harness.sql(&held), "0", "held for nobody, and later than the error said");
+        assert_eq!(harness.sql(&held), "0", "held without an owner after the time in the error");
         pause(20).await;
     }
 }

@@ -37,7 +37,7 @@ pub async fn tokens_rise_whatever_the_servers_clock_shows(harness: &impl SqlHarn
     let mut store = harness.store();
     let guard = take(&clients[0].lock(LOCK).ttl(TTL)).await;
     assert_eq!(store.write(guard.token().unwrap(), "before"), Written::Accepted);
-    harness.strike(Fault::ClockStep, || clocks.move_wall(HOUR));
+    harness.inject(Fault::ClockStep, || clocks.move_wall(HOUR));
     let next = take(&clients[1].lock(LOCK).ttl(TTL)).await;
     assert!(next.token().unwrap() > guard.token().unwrap());
     assert_eq!(store.write(next.token().unwrap(), "after"), Written::Accepted);
@@ -46,7 +46,7 @@ pub async fn tokens_rise_whatever_the_servers_clock_shows(harness: &impl SqlHarn
     let mut newest = next.token().unwrap();
     next.release().await.expect("held");
     for offset in [0, -HOUR] {
-        harness.strike(Fault::ClockStep, || clocks.move_wall(offset));
+        harness.inject(Fault::ClockStep, || clocks.move_wall(offset));
         let last = take(&clients[1].lock(LOCK).ttl(TTL)).await;
         assert!(last.token().unwrap() > newest, "tokens went back with the clock");
         newest = last.token().unwrap();

@@ -74,7 +74,7 @@ pub async fn a_name_that_was_not_used_for_a_day_is_forgotten_and_its_tokens_rise
     let first = connect(&harness.direct_url()).await;
     let end = now().after(SOON);
     while harness.sql("SELECT count(*) FROM latchwork_lock WHERE name = ''") == "0" {
-        assert!(now() < end, "nobody looks for old names");
+        assert!(now() < end, "no client sweeps old names");
         pause(10).await;
     }
     assert_eq!(names(harness), NAMES + 4);
@@ -119,10 +119,10 @@ pub async fn a_name_that_is_claimed_while_it_is_forgotten_is_held(harness: &impl
         }
         // In reverse order, because the sweep comes from the other end.
         for number in (0..CLAIMED).rev() {
-            guards.push((number, lock(number).acquire().await.expect("nobody holds it")));
+            guards.push((number, lock(number).acquire().await.expect("no client holds the lock")));
         }
         let held = "SELECT count(*) FROM latchwork_lock WHERE id IS NOT NULL";
-        assert_eq!(harness.sql(held), CLAIMED.to_string(), "a row went with its holder");
+        assert_eq!(harness.sql(held), CLAIMED.to_string(), "the row of a held lock was deleted");
         for (number, guard) in guards {
             let token = guard.token().expect("tokens").get();
             assert!(token > tokens[number], "{number} had {} before, and now {token}", tokens[number]);
@@ -142,7 +142,7 @@ pub async fn a_user_who_may_not_delete_locks_can_still_lock(harness: &impl SqlHa
     let client = connect(url).await;
     let end = now().after(SOON);
     while harness.sql("SELECT token FROM latchwork_lock WHERE name = ''") == "2" {
-        assert!(now() < end, "others must be spared for an hour");
+        assert!(now() < end, "the next sweep must be an hour away");
         pause(10).await;
     }
     assert_eq!(names(harness), NAMES + 1);

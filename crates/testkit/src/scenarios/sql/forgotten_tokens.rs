@@ -67,7 +67,7 @@ impl Tokens {
     async fn until_floor(&self, harness: &impl SqlHarness, is_so: impl Fn(i64) -> bool) {
         let end = now().after(SOON);
         while !self.floor(harness).is_some_and(&is_so) {
-            assert!(now() < end, "nobody looks for old names: {:?}", self.floor(harness));
+            assert!(now() < end, "no client sweeps old names: {:?}", self.floor(harness));
             pause(10).await;
         }
     }
@@ -149,7 +149,7 @@ pub async fn a_name_whose_token_is_a_day_old_is_forgotten_and_its_tokens_rise(
     assert_eq!(tokens.names(harness), NAMES + 3);
     let Tokens { table, name, .. } = tokens;
     harness.sql(&format!("UPDATE {table} SET token = token - {} WHERE {name} = ''", 2 * HOUR * 1_000));
-    let due = tokens.floor(harness).expect("it was just there");
+    let due = tokens.floor(harness).expect("the value was present");
     let _second = sweeper(url).await;
     tokens.until_names(harness, kept).await;
     assert_eq!(tokens.in_use.map(rows), rows_before, "a sweep only deletes tokens");
@@ -186,13 +186,13 @@ pub async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(
             // All tokens are old, and so is the floor that was written after them.
             tokens.age(harness, 2 * DAY);
             tokens.set_floor(harness, "max(token)");
-            let (floor, url) = (tokens.floor(harness).expect("it was just written"), url.to_owned());
+            let (floor, url) = (tokens.floor(harness).expect("the floor was just written"), url.to_owned());
             sweeping = Some((floor, tokio::spawn(async move { sweeper(&url).await })));
         }
         // In reverse order, because the sweep comes from the other end.
         for number in (0..CLAIMED).rev() {
             let lock = client.lock(format!("claimed/{number:02}")).ttl(LONG);
-            guards.push((number, lock.acquire().await.expect("nobody holds it")));
+            guards.push((number, lock.acquire().await.expect("no client holds the lock")));
         }
         if let Some((floor, sweeper)) = sweeping {
             let _sweeper = sweeper.await.expect("no panic");
@@ -205,7 +205,11 @@ pub async fn a_name_that_is_claimed_while_its_token_is_forgotten_is_held(
             if tokens.in_use.is_some() {
                 let filter = Filter::Name(guard.name().clone());
                 let state = client.inspect(&filter).await.expect("an answer").pop().expect("it is held");
-                assert_eq!(state.holders[0].token, Some(token as u64), "its token went while it was held");
+                assert_eq!(
+                    state.holders[0].token,
+                    Some(token as u64),
+                    "the token of a held lock was deleted"
+                );
             }
             guard.release().await.expect("held");
         }

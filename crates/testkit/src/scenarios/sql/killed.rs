@@ -22,15 +22,15 @@ pub async fn busy_clients_continue_after_kills_and_ended_connections(harness: &i
     let contenders = Contenders::start(harness, &clients, Duration::from_millis(3));
     for _ in 0..2 {
         contenders.wait_for_holds(20).await;
-        harness.strike(Fault::Trouble, || harness.restart());
+        harness.inject(Fault::Trouble, || harness.restart());
         for _ in 0..3 {
             contenders.wait_for_holds(10).await;
-            harness.strike(Fault::Trouble, || harness.end_connections());
+            harness.inject(Fault::Trouble, || harness.end_connections());
         }
     }
     contenders.wait_for_holds(20).await;
     let tally = contenders.stop().await;
     assert!(tally.is_undisturbed() && tally.only_unreachable(), "{tally:?}");
     let judged = harness.judge(&clients, SOON).await;
-    assert!(judged.exclusive() >= 100 && judged.excused() == 0, "nobody is excused");
+    assert!(judged.exclusive() >= 100 && judged.excused() == 0, "no hold is excused");
 }

@@ -7,7 +7,7 @@ use crate::harness::{SOON, take};
 pub async fn hostile_names_are_ordinary_names(harness: &impl SqlHarness) {
     let client = latchwork::connect(&harness.url())
         .await
-        .expect("it runs")
+        .expect("the process runs")
         .with_note("'; DROP TABLE latchwork_lock; --");
     let client = harness.recorder.client(client);
     let names = [

@@ -37,12 +37,12 @@ pub async fn a_service_is_excluded_for_as_long_as_our_client_holds(
     let service = service(server, "host-7");
     let end = now().after(Duration::from_millis(AGE * 3 / 2));
     while now() < end {
-        assert!(!service.take(), "renewed, however old it is");
+        assert!(!service.take(), "renewed at any age");
         pause(100).await;
     }
     assert!(guard.is_certain());
     guard.release().await.expect("held");
-    assert!(service.take(), "it came free");
+    assert!(service.take(), "the lock became free");
     assert_eq!(service.holder(), "host-7");
     assert!(client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
     service.release();
@@ -77,7 +77,7 @@ pub async fn our_client_is_excluded_until_the_service_releases_or_its_row_is_too
     assert!(now().since(taken) >= Duration::from_millis(AGE), "not before it is old enough");
     service.release();
     assert!(guard.is_certain() && client.lock(LOCK).try_acquire().await.expect("an answer").is_none());
-    guard.release().await.expect("a late delete of the service touched nothing");
+    guard.release().await.expect("a late delete of the service had no effect");
     harness.judge(&[client], SOON).await;
 }
 
@@ -87,7 +87,8 @@ pub async fn services_and_clients_take_turns_one_at_a_time(server: &(impl SqlSer
     std::fs::write(counter.path(), "0").expect("the file is ours");
     let mut clients = Vec::new();
     for _ in 0..2 {
-        let (path, client) = (counter.path().to_owned(), latchwork::connect(url).await.expect("it runs"));
+        let (path, client) =
+            (counter.path().to_owned(), latchwork::connect(url).await.expect("the server runs"));
         clients.push(tokio::spawn(async move {
             for _ in 0..TURNS {
                 let guard = client.lock(LOCK).ttl(LONG).wait(LONG).acquire().await.expect("its turn comes");
@@ -106,7 +107,7 @@ pub async fn services_and_clients_take_turns_one_at_a_time(server: &(impl SqlSer
         });
     });
     for client in clients {
-        client.await.expect("everybody has all turns");
+        client.await.expect("every participant has all turns");
     }
     let count = std::fs::read_to_string(counter.path()).expect("readable");
     assert_eq!(count, (4 * TURNS).to_string());

@@ -7,7 +7,7 @@ use latchwork::{Effect, ErrorKind, connect};
 /// # Panics
 /// If it succeeds, or fails for another reason.
 pub async fn is_refused(url: &str, kind: ErrorKind, reasons: &[&str], secret: &str) {
-    let error = connect(url).await.expect_err("it must not be");
+    let error = connect(url).await.expect_err("the connection must be refused");
     println!("{error}");
     assert_eq!((error.kind(), error.effect()), (kind, Effect::None), "{error}");
     assert!(reasons.iter().all(|reason| error.to_string().contains(reason)), "{reasons:?} in {error}");

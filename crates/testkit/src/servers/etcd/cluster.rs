@@ -71,7 +71,7 @@ impl EtcdCluster {
                 return cluster;
             }
         }
-        panic!("{MOST_PORTS} times ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, free ports were taken before the start");
     }
 
     /// One of the members.
@@ -159,7 +159,7 @@ impl EtcdCluster {
     }
 
     fn divide(&self, index: usize, divided: bool) {
-        assert!(!self.junctions.is_empty(), "it was not started to be divided");
+        assert!(!self.junctions.is_empty(), "the cluster was started without junctions");
         let hold = |from, to: usize, is_held| self.junctions[to].black_hole(from, is_held);
         self.division.change(index, divided, SIZE, hold);
     }

@@ -64,7 +64,7 @@ impl EtcdServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} times ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, free ports were taken before the start");
     }
 
     /// A server that is not started yet.
@@ -93,7 +93,7 @@ impl EtcdServer {
     /// # Panics
     /// If it was killed.
     pub fn pid(&self) -> u32 {
-        self.process().as_ref().expect("it runs").pid()
+        self.process().as_ref().expect("the process runs").pid()
     }
 
     /// The output since the last start.
@@ -129,9 +129,9 @@ impl EtcdServer {
     /// As [`EtcdServer::start`]. Also if it is a member of a cluster: it would break the protocol, because it
     /// has voted before and does not know it any more.
     pub fn restart_empty(&self) {
-        assert!(self.place.is_alone(), "a member must not forget");
+        assert!(self.place.is_alone(), "a member must not lose its data");
         self.kill();
-        fs::remove_dir_all(self.file("data")).expect("it had data");
+        fs::remove_dir_all(self.file("data")).expect("the server had data");
         self.restart();
         self.close();
     }
@@ -142,7 +142,7 @@ impl EtcdServer {
     /// # Panics
     /// If it was killed.
     pub fn pause(&self) {
-        self.process().as_ref().expect("it runs").pause();
+        self.process().as_ref().expect("the process runs").pause();
     }
 
     /// Continues the process.
@@ -150,7 +150,7 @@ impl EtcdServer {
     /// # Panics
     /// If it was killed.
     pub fn resume(&self) {
-        self.process().as_ref().expect("it runs").resume();
+        self.process().as_ref().expect("the process runs").resume();
     }
 
     /// Runs `etcdctl` on this server, with all rights: `["get", "--prefix", ""]`.

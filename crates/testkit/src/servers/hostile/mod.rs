@@ -53,7 +53,9 @@ impl Hostile {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 runtime.expect("a runtime").block_on(async {
                     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-                    ready.send(listener.local_addr().expect("bound")).expect("somebody waits");
+                    ready
+                        .send(listener.local_addr().expect("bound"))
+                        .expect("the caller waits for the address");
                     tokio::select! {
                         () = accept(&listener, &state) => {}
                         _ = stopped => {}
@@ -61,7 +63,7 @@ impl Hostile {
                 });
             }
         });
-        let address = listens.recv().expect("it listens");
+        let address = listens.recv().expect("the listener is ready");
         Self { address, state, stop: Some(stop), thread: Some(thread) }
     }
 

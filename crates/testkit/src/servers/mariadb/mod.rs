@@ -101,7 +101,7 @@ impl MariadbServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
     /// The address for clients; it stays the same across restarts.
@@ -133,7 +133,7 @@ impl MariadbServer {
         let begun = Clock::boottime().now();
         while self.launch().is_err() {
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
+            assert!(waited < START_LIMIT, "the server does not restart:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
         self.product.let_in(self);
@@ -308,7 +308,7 @@ impl MariadbServer {
                 return Err(PortTaken);
             }
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "it does not answer:\n{}", self.output());
+            assert!(waited < START_LIMIT, "the server does not answer:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
         *self.process() = Some(process);

@@ -78,8 +78,8 @@ fn no_new_lessee_gets_the_server_of_a_case_that_panicked() {
         let _leased = leased;
         std::panic::resume_unwind(Box::new("on purpose"));
     });
-    panicked.join().expect_err("it panicked");
-    assert!(runs(pid), "it is still used");
+    panicked.join().expect_err("the task panicked");
+    assert!(runs(pid), "the server is still leased");
     assert_ne!(POOL.lease().pid(), pid);
     drop(other);
     assert!(!runs(pid));

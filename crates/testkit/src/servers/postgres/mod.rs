@@ -85,7 +85,7 @@ impl PostgresServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} times a port was free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
     /// The address for clients; it stays the same across restarts.
@@ -122,7 +122,7 @@ impl PostgresServer {
         let begun = Clock::boottime().now();
         while self.launch().is_err() {
             let waited = Clock::boottime().now().since(begun);
-            assert!(waited < START_LIMIT, "it does not start again:\n{}", self.output());
+            assert!(waited < START_LIMIT, "the server does not restart:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
     }
@@ -175,7 +175,7 @@ impl PostgresServer {
             let to = self.file("data").join(name);
             fs::copy(from, &to).expect("the folder is ours");
             fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("the file is ours");
-            let data = fs::metadata(self.file("data")).expect("it was made");
+            let data = fs::metadata(self.file("data")).expect("the path exists");
             std::os::unix::fs::chown(&to, Some(data.uid()), Some(data.gid())).expect("the file is ours");
         }
         let settings =

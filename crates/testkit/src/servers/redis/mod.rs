@@ -55,7 +55,7 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("{MOST_PORTS} ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, a free port was taken before the start");
     }
 
     /// A server that is not started yet.
@@ -96,7 +96,7 @@ impl RedisServer {
     /// # Panics
     /// If it was killed.
     pub fn pid(&self) -> u32 {
-        self.running().process.as_ref().expect("it runs").pid()
+        self.running().process.as_ref().expect("the process runs").pid()
     }
 
     /// The output since the last start.
@@ -138,12 +138,12 @@ impl RedisServer {
     /// Stops the process: its connections stay open, but requests are not answered. The process has stopped
     /// when this returns.
     pub fn pause(&self) {
-        self.running().process.as_ref().expect("it runs").pause();
+        self.running().process.as_ref().expect("the process runs").pause();
     }
 
     /// Ends [`RedisServer::pause`].
     pub fn resume(&self) {
-        self.running().process.as_ref().expect("it runs").resume();
+        self.running().process.as_ref().expect("the process runs").resume();
     }
 
     /// Sends a command as a user with all rights, through a connection of its own on the Unix socket, and

@@ -43,7 +43,7 @@ fn a_paused_server_acts_when_it_continues() {
     let server = RedisServer::start(RedisOptions::default());
     let mut impatient = Resp::tcp_within(server.address(), Duration::from_millis(50)).unwrap();
     server.pause();
-    assert!(impatient.ask(&["SET", "key", "value"]).is_err(), "it stands still");
+    assert!(impatient.ask(&["SET", "key", "value"]).is_err(), "the server is stopped");
     server.resume();
     assert!(impatient.reply().unwrap().is("OK"));
     server.pause();

@@ -79,12 +79,15 @@ impl ZooKeeperAdmin {
         let [scheme, id] = if self.is_private { ["auth", ""] } else { ["world", "anyone"] };
         let words = JuteWriter::default().text(path).bytes(b"somebody else");
         let words = words.int(1).int(ALL).text(scheme).text(id).int(stay as i32);
-        self.ask(move |connection| connection.write(CREATE, &words)).await.expect("it can be made").text()
+        self.ask(move |connection| connection.write(CREATE, &words))
+            .await
+            .expect("the node can be created")
+            .text()
     }
 
     /// Removes a node.
     pub async fn delete(&self, path: &str) {
-        self.try_delete(path).await.expect("it can be removed");
+        self.try_delete(path).await.expect("the node can be removed");
     }
 
     async fn try_delete(&self, path: &str) -> Result<(), i32> {
@@ -97,7 +100,7 @@ impl ZooKeeperAdmin {
         let words = JuteWriter::default().text(path).flag(false);
         match self.ask(move |connection| connection.read(CHILDREN, &words)).await {
             Err(NO_NODE) => Vec::new(),
-            children => children.expect("it can be read").texts(),
+            children => children.expect("the node can be read").texts(),
         }
     }
 
@@ -111,7 +114,7 @@ impl ZooKeeperAdmin {
         let words = JuteWriter::default().text(path).flag(false);
         let mut stat = match self.ask(move |connection| connection.read(EXISTS, &words)).await {
             Err(NO_NODE) => return None,
-            stat => stat.expect("it can be read"),
+            stat => stat.expect("the node can be read"),
         };
         let (birth, _changed, _times) = (stat.long(), stat.long(), [stat.long(), stat.long()]);
         let _versions = [stat.int(), stat.int(), stat.int()];
@@ -121,7 +124,7 @@ impl ZooKeeperAdmin {
     /// Ends the session that owns a node, as the server does after a session timeout.
     pub async fn end_session_of(&self, path: &str) {
         while let Some((session, _)) = self.owner_and_birth(path).await {
-            assert_ne!(session, 0, "it ends with no session");
+            assert_ne!(session, 0, "the node belongs to no session");
             // The owner may reconnect in between; then it is tried again.
             let places = self.places.clone();
             let ending = move || places.iter().any(|place| thief::end_session(*place, session).is_ok());

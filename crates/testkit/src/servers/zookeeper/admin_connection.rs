@@ -80,7 +80,7 @@ impl AdminConnection {
             }
             std::thread::sleep(PAUSE);
         }
-        panic!("none of {:?} can be reached: {why}", self.places);
+        panic!("none of {:?} is reachable: {why}", self.places);
     }
 
     /// Starts the session, or resumes it.
@@ -89,7 +89,7 @@ impl AdminConnection {
         send(&mut stream, &hello(self.session, &self.password))?;
         let mut answer = JuteReader::new(frame(&mut stream)?);
         let (_version, timeout) = (answer.int(), answer.int());
-        assert!(timeout > 0, "a test's own session ended: it asked nothing for {SESSION_MS} ms");
+        assert!(timeout > 0, "the test's session expired: it sent nothing for {SESSION_MS} ms");
         (self.session, self.password) = (answer.long(), answer.bytes());
         if let Some(digest) = &self.digest {
             let auth = JuteWriter::default().int(AUTH_NUMBER).int(AUTH).int(0).text("digest").text(digest);

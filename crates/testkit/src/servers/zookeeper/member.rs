@@ -86,12 +86,12 @@ impl ZooKeeperMember {
     /// Stops the process: its connections stay open, but requests are not answered. The process has stopped
     /// when this returns.
     pub fn pause(&self) {
-        self.process().as_ref().expect("it runs").pause();
+        self.process().as_ref().expect("the process runs").pause();
     }
 
     /// Ends [`ZooKeeperMember::pause`].
     pub fn resume(&self) {
-        self.process().as_ref().expect("it runs").resume();
+        self.process().as_ref().expect("the process runs").resume();
     }
 
     /// Kills the process, if it runs, and starts it with its data, without waiting until it serves clients.
@@ -115,7 +115,7 @@ impl ZooKeeperMember {
     /// As [`ZooKeeperMember::restart`].
     pub fn restart_empty(&self) {
         self.kill();
-        fs::remove_dir_all(self.file("version-2")).expect("it had some");
+        fs::remove_dir_all(self.file("version-2")).expect("the server had data");
         self.restart();
     }
 
@@ -156,7 +156,7 @@ impl ZooKeeperMember {
     /// # Panics
     /// If it does not answer, or does not have the metric.
     pub fn figure(&self, name: &str) -> u64 {
-        let all = self.word("mntr").expect("it runs");
+        let all = self.word("mntr").expect("the process runs");
         let value = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
         let value = value.unwrap_or_else(|| panic!("there is no {name} in\n{all}"));
         // Some have decimal places, which are all zero.

@@ -29,7 +29,8 @@ impl ZooKeeperMeter {
     /// If there is no free port.
     pub fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let (address, counts) = (listener.local_addr().expect("it is bound"), Arc::<PacketCounts>::default());
+        let (address, counts) =
+            (listener.local_addr().expect("the socket is bound"), Arc::<PacketCounts>::default());
         let counting = counts.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {

@@ -80,7 +80,7 @@ impl ZooKeeperServer {
                 return Self { members, options, ways, division: Division::default() };
             }
         }
-        panic!("{MOST_PORTS} sets of ports were free and taken the next moment");
+        panic!("{MOST_PORTS} times, a set of free ports was taken before the start");
     }
 
     /// The members; one, for a single server.
@@ -102,7 +102,7 @@ impl ZooKeeperServer {
         let end = Clock::boottime().now().after(START_LIMIT);
         let serve = || self.together().all(ZooKeeperMember::serves);
         while !(serve() && (self.members.len() == 1 || self.leader().is_some())) {
-            assert!(Clock::boottime().now() < end, "they do not get well:\n{}", self.output());
+            assert!(Clock::boottime().now() < end, "the members do not become healthy:\n{}", self.output());
             std::thread::sleep(GLANCE);
         }
     }
@@ -135,7 +135,7 @@ impl ZooKeeperServer {
     }
 
     fn divide(&self, index: usize, divided: bool) {
-        let ways = self.ways.as_ref().expect("they were started to be divided");
+        let ways = self.ways.as_ref().expect("the members can be divided");
         self.division
             .change(index, divided, self.members.len(), |from, to, is_held| ways.hold(from, to, is_held));
     }

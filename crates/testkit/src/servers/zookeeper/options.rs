@@ -62,8 +62,8 @@ impl ZooKeeperOptions {
         }
         if let Some(certificates) = &self.tls {
             let (ca, server) = (certificates.ca(), certificates.server());
-            let both =
-                [&server.key, &server.certificate].map(|file| fs::read_to_string(file).expect("it was made"));
+            let both = [&server.key, &server.certificate]
+                .map(|file| fs::read_to_string(file).expect("the path exists"));
             let identity = folder.join("server.pem");
             fs::write(&identity, both.concat()).expect("the folder is ours");
             lines.extend([

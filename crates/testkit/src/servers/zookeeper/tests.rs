@@ -37,8 +37,9 @@ fn a_leader_that_is_cut_off_steps_down_and_follows_after_the_heal() {
     let former = members.iter().position(ZooKeeperMember::is_leader).expect("there is one");
     server.cut_off(former);
     server.until_healthy();
-    let leader =
-        members.iter().position(|member| std::ptr::eq(member, server.leader().expect("it is healthy")));
+    let leader = members
+        .iter()
+        .position(|member| std::ptr::eq(member, server.leader().expect("the member is healthy")));
     assert_ne!(leader, Some(former));
     until(|| !members[former].serves(), "it leads nobody");
     server.heal(former);
